@@ -1,0 +1,46 @@
+"""sparse-dse: design-space exploration of sparse neural-network hardware.
+
+    import dse
+    a100 = dse.load_accelerator("a100-sxm4-80gb")
+    resnet = dse.load_workload("resnet50")
+    layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
+    results = dse.sweep("sparsity_roofline")
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dse.errors import BadInput
+
+if TYPE_CHECKING:
+    from dse.accelerator import Accelerator
+    from dse.explore.layers import evaluate
+    from dse.explore.sweep import ModelWarning, sweep
+    from dse.workload import Workload
+
+__all__ = ["BadInput", "ModelWarning", "evaluate", "load_accelerator", "load_workload", "sweep"]
+
+_LAZY = {"evaluate": "dse.explore.layers", "sweep": "dse.explore.sweep", "ModelWarning": "dse.explore.sweep"}
+
+
+def load_accelerator(reference: str | Path) -> "Accelerator":
+    """An accelerator by its name in the catalogue or by path; raises BadInput."""
+    from dse import accelerator, catalog
+
+    return accelerator.load(catalog.find("accel_models", reference))
+
+
+def load_workload(reference: str | Path) -> "Workload":
+    """A workload by its name in the catalogue or by path of its folder; raises BadInput."""
+    from dse import catalog, workload
+
+    return workload.load(catalog.find("workloads", reference))
+
+
+def __getattr__(name: str) -> Any:
+    """JAX takes a second to import: only when something is evaluated."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dse' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,195 @@
+"""The accelerator schema: units with peaks and the sparse runs they support, memory levels, overhead, cost.
+
+Every number has a dotted path (`units.tensor_core.peak.fp16`, `memory.dram.bandwidth`), by which a sweep
+reaches it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
+
+from dse import dtype
+from dse.document import Document, read
+from dse.errors import BadInput, Problem, suggestion
+from dse.sparsity.format import Format, default_format
+from dse.sparsity.pattern import Pattern, parse
+from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time, refusal
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Run(_Part):
+    """A pattern that a unit executes faster than dense, and how it wants the pattern stored."""
+
+    pattern: Pattern = Field(examples=["2:4"])
+    format: Format
+    dtypes: tuple[str, ...] | None = Field(None, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
+    gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")
+    efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
+    enabled: bool = True
+    source: str | None = None
+    kind: Kind = "datasheet"
+    unverified: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_format(cls, data: Any) -> Any:
+        """A run that names no format gets the usual one of its pattern."""
+        if not isinstance(data, dict) or "format" in data:
+            return data
+        try:
+            return {**data, "format": default_format(parse(data["pattern"])).model_dump(include={"kind"})}
+        except (BadInput, KeyError, AttributeError, StopIteration):
+            return {**data, "format": {"kind": "dense"}}  # the pattern's own error is reported
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        if not self.format.accepts(self.pattern):
+            raise refusal(
+                f"format '{self.format.kind}' cannot store pattern '{self.pattern}'",
+                f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.carries})",
+            )
+        return self
+
+
+class Unit(_Part):
+    """A compute unit: dense peaks by dtype, and the patterns it runs beyond dense."""
+
+    peak: dict[Name, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
+    runs: dict[Name, Run] = {}
+
+    @model_validator(mode="after")
+    def _check_dtypes(self) -> Self:
+        errors = [
+            InitErrorDetails(type=_unknown_dtype(name, dtype.BITS), loc=("peak", name), input=name)
+            for name in self.peak
+            if dtype.storage(name) not in dtype.BITS
+        ]
+        for run_name, run in self.runs.items():
+            for index, name in enumerate(run.dtypes or ()):
+                if name not in self.peak:
+                    loc = ("runs", run_name, "dtypes", index)
+                    errors.append(InitErrorDetails(type=_unknown_dtype(name, self.peak), loc=loc, input=name))
+        if errors:
+            raise ValidationError.from_exception_data("Unit", errors)
+        return self
+
+
+def _unknown_dtype(name: str, known: Any) -> Any:
+    return refusal(f"unknown dtype '{name}'", f"give the unit a peak for it or write another; {suggestion(name, known)}")
+
+
+class Memory(_Part):
+    capacity: Capacity | None = None
+    bandwidth: Bandwidth | None = None
+
+
+class Overhead(_Part):
+    launch: Time | None = Field(None, description="per kernel; used by the fidelity 'calibrated'")
+
+
+class Cost(_Part):
+    area: Area | None = None
+    power: Power | None = None
+    process: Length | None = None
+
+
+class Accelerator(_Part):
+    """A hardware description; `memory` is listed outermost first."""
+
+    name: str = Field(min_length=1, examples=["my-accelerator"])
+    description: str = ""
+    source: str = Field(min_length=1, examples=["vendor data sheet (2026)"])
+    hypothetical: bool = False
+    units: dict[Name, Unit] = Field(min_length=1)
+    memory: dict[Name, Memory] = Field(min_length=1)
+    overhead: Overhead = Overhead()
+    cost: Cost = Cost()
+    _document: Document | None = PrivateAttr(None)
+
+    @model_validator(mode="after")
+    def _check_outermost(self) -> Self:
+        if self.memory[self.outermost].bandwidth is None:
+            level = f"the outermost memory level '{self.outermost}'"
+            error = refusal(f"{level} has no bandwidth", f"add 'bandwidth: {Bandwidth.example}'")
+            raise ValidationError.from_exception_data(
+                "Accelerator", [InitErrorDetails(type=error, loc=("memory", self.outermost), input=None)]
+            )
+        return self
+
+    @property
+    def outermost(self) -> str:
+        return next(iter(self.memory))
+
+    @property
+    def document(self) -> Document:
+        assert self._document is not None, "made by load(), not by hand"
+        return self._document
+
+    def value(self, path: str) -> Any:
+        """What stands at a dotted path: a float in SI units for a quantity; raises BadInput if there is no such path."""
+        found = self.at(path)
+        return found.value if isinstance(found, Quantity) else found
+
+    def at(self, path: str) -> Any:
+        """The part of the description at a dotted path, with its source; raises BadInput if there is none."""
+        found: Any = self
+        for part in path.split("."):
+            inside = _inside(found)
+            if part not in inside:
+                raise BadInput.one(f"'{self.name}' has no '{path}'", suggestion(path, self.paths()))
+            found = inside[part]
+        return found
+
+    def paths(self) -> list[str]:
+        """Every dotted path that a sweep may vary."""
+        return [path for part in ("units", "memory", "overhead", "cost") for path in _leaves(getattr(self, part), part)]
+
+    def quantities(self) -> dict[str, Quantity]:
+        """Each quantity that the description gives, by its dotted path."""
+        return {path: found for path in self.paths() if isinstance(found := self.at(path), Quantity) and found.text}
+
+    def replace(self, values: Mapping[str, Any]) -> "Accelerator":
+        """A copy with other values at some dotted paths, validated anew; raises BadInput."""
+        data: Any = self.document.data
+        for path, value in values.items():
+            self.value(path)
+            data = _put(data, path.split("."), value)
+        changed = self.document.validate(Accelerator, data)
+        changed._document = self._document
+        return changed
+
+
+def _inside(node: Any) -> Mapping[str, Any]:
+    """The named parts of a mapping or a schema; a quantity, a pattern or a plain value has none."""
+    if isinstance(node, BaseModel) and not isinstance(node, Quantity):
+        return {name: getattr(node, name) for name in type(node).model_fields}
+    return node if isinstance(node, Mapping) else {}
+
+
+def _leaves(node: Any, prefix: str) -> Iterator[str]:
+    if not _inside(node) and not isinstance(node, Mapping):
+        yield prefix
+    for name, child in _inside(node).items():
+        yield from _leaves(child, f"{prefix}.{name}")
+
+
+def _put(data: Any, path: list[str], value: Any) -> dict[str, Any]:
+    """A copy of nested mappings with `value` at `path`."""
+    head, *rest = path
+    inside = data if isinstance(data, Mapping) else {}
+    return {**inside, head: _put(inside.get(head), rest, value) if rest else value}
+
+
+def load(path: Any) -> Accelerator:
+    """Read one description; raises BadInput with every problem it has."""
+    document = read(path)
+    accelerator = document.validate(Accelerator)
+    accelerator._document = document
+    return accelerator

@@ -1,0 +1,48 @@
+"""Finds descriptions: by name in the catalogue that ships with the package, or by path.
+
+Anything with a slash, a backslash or a file ending is a path, relative to the file that names it
+(or to the working directory); anything else is a name.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from dse.errors import BadInput, suggestion
+
+Shelf = Literal["accel_models", "workloads", "sweeps"]
+
+
+@cache
+def root() -> Path:
+    """Where the data folders lie: inside an installed package, or at the top of a checkout."""
+    package = Path(__file__).parent
+    shipped = package / "_data"
+    return shipped if shipped.is_dir() else package.parent
+
+
+def names(shelf: Shelf) -> list[str]:
+    if shelf == "workloads":
+        return sorted(file.parent.name for file in (root() / shelf).glob("*/workload.yaml"))
+    return sorted(file.stem for file in (root() / shelf).glob("*.yaml"))
+
+
+def find(shelf: Shelf, reference: str | Path, beside: Path | None = None) -> Path:
+    """The file (a folder for a workload) that `reference` means; raises BadInput with a suggestion."""
+    if isinstance(reference, Path) or is_path(reference):
+        return _existing((beside or Path()) / Path(reference).expanduser())
+    if reference not in names(shelf):
+        hint = suggestion(reference, names(shelf))
+        raise BadInput.one(f"no '{reference}' among the shipped {shelf}", f"{hint} (a path needs a '/' or an ending)")
+    return root() / shelf / (reference if shelf == "workloads" else f"{reference}.yaml")
+
+
+def is_path(reference: str) -> bool:
+    return "/" in reference or "\\" in reference or reference.endswith((".yaml", ".yml")) or reference in (".", "..")
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise BadInput.one(f"'{path}' does not exist", suggestion(path.name, beside) if beside else "its folder does not exist either")
+    return path

@@ -1,0 +1,67 @@
+"""One network state on one accelerator, layer by layer."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from dse.accelerator import Accelerator
+from dse.dtype import Dtype
+from dse.model import roofline
+from dse.model.equation import Case, case, inverse_rates
+from dse.model.work import dense_flops
+from dse.spec import ModelOptions
+from dse.workload import Variant
+
+ATTRS = {
+    "flops": {"units": "FLOP", "long_name": "work at the unit's dense peak: dense FLOPs / gain, all repeats of the layer"},
+    "dense_flops": {"units": "FLOP", "long_name": "FLOPs with nothing skipped, all repeats of the layer"},
+    "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
+    "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
+    "count": {"units": "1", "long_name": "repeats of the layer"},
+    "density": {"units": "1", "long_name": "share of the weights that is nonzero"},
+    "bound": {"long_name": "resource that sets the time"},
+    "unit": {"long_name": "unit that executes the layer"},
+    "execution": {"long_name": "unit and run that execute the layer"},
+}
+
+
+def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: str | dict[str, str] = "fp16", **options: Any) -> xr.Dataset:
+    """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
+
+    Sums over `layer` are the network's: every variable counts all repeats of its layer.
+    """
+    chosen = ModelOptions(**options)
+    found = case(accelerator, variant, batch, Dtype.model_validate(dtype), chosen)
+    inverse, _ = inverse_rates(found.executions, accelerator, {})
+    with jax.enable_x64(True):
+        compute, memory = map(np.asarray, roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T))
+        time = np.asarray(roofline.layer_time(compute, memory, chosen.overlap))
+    choice = time.argmin(axis=1)
+    return _labelled(found, variant, choice, inverse, *(_pick(values, choice) for values in (time, compute, memory)))
+
+
+def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
+    """`values` [layer, execution] at the chosen execution of each layer [layer]."""
+    return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]
+
+
+def _labelled(
+    found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndarray, time: np.ndarray, compute: np.ndarray, memory: np.ndarray
+) -> xr.Dataset:
+    executions = [found.executions[number] for number in choice]
+    bound = [found.resources[-1] if m > c else e.unit for e, c, m in zip(executions, compute, memory, strict=True)]
+    columns = {
+        "flops": compute / inverse[choice, 1] * found.count,
+        "dense_flops": dense_flops(found.layers) * found.count,
+        "bytes": _pick(found.work[:, :, 2], choice) * found.count,
+        "latency": time * found.count,
+        "count": found.count,
+        "density": variant.density,
+        "bound": np.array(bound, object),
+        "unit": np.array([execution.unit for execution in executions], object),
+        "execution": np.array([execution.name for execution in executions], object),
+    }
+    data = {name: ("layer", column, ATTRS[name]) for name, column in columns.items()}
+    return xr.Dataset(data, coords={"layer": np.array(found.layers.name, object)}, attrs={"variant": str(variant)})

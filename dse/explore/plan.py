@@ -1,0 +1,195 @@
+"""A sweep before it runs: every file read, every name resolved, every problem told at once."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dse import accelerator as accelerators_
+from dse import catalog, workload as workloads_
+from dse import spec as specs
+from dse.accelerator import Accelerator
+from dse.document import Document
+from dse.dtype import Dtype
+from dse.errors import BadInput, Collector, Problem
+from dse.explore import axis as axes_
+from dse.explore.axis import Axis
+from dse.model.equation import rate_paths
+from dse.model.peak import executions
+from dse.spec import Patterns, Selection, Spec
+from dse.workload import Variant, Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    spec: Spec
+    document: Document
+    accelerators: tuple[Accelerator, ...]
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimensions of the results and their sizes."""
+        axes = {axis.path: len(axis) for axis in self.axes}
+        sizes = {"batch": len(self.spec.batch), "dtype": len(self.spec.dtype), "variant": len(self.variants)}
+        return {"accelerator": len(self.accelerators), **axes, **sizes}
+
+    @property
+    def rate_axes(self) -> dict[str, np.ndarray]:
+        return {axis.path: axis.values for axis in self.axes if axis.role == "rate"}
+
+    @cached_property
+    def dense(self) -> dict[str, Variant]:
+        """The dense baseline of each workload, by name."""
+        return {workload.name: workload.dense for workload in self.workloads}
+
+    def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
+        """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
+        first = {axis.path: axis.raw[0] for axis in self.axes}
+        for number, accelerator in enumerate(self.accelerators):
+            for place, values in axes_.structures(self.axes):
+                yield {"accelerator": number, **place}, accelerator.replace({**first, **values})
+
+    def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
+        for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
+            yield {"batch": b, "dtype": d}, batch, dtype
+
+
+def load(reference: str | Path) -> Plan:
+    """Read a sweep, by name or path, and all it names; raises BadInput with every problem found."""
+    path = catalog.find("sweeps", reference)
+    return resolve(*specs.load(path))
+
+
+def resolve(spec: Spec, document: Document) -> Plan:
+    """Everything that a specification names, read and checked against each other; raises BadInput."""
+    problems = Collector()
+    accelerators = _load_all(spec, document, problems)
+    workloads = _load_workloads(spec, document, problems)
+    problems.raise_all()
+    _check_names(document, accelerators, workloads, problems)
+    variants: list[Variant] = []
+    for key, workload in workloads.items():
+        variants += _select(workload, spec.workloads[key], document, ("workloads", key), problems)
+    for index, dtype in enumerate(spec.dtype):
+        for accelerator in accelerators:
+            with problems.at(document.path, document.line(("dtype", index)), "dtype"):
+                executions(accelerator, dtype, spec.model.fidelity)
+    axes = _axes(spec, document, accelerators, problems)
+    problems.raise_all()
+    return Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), _with_roles(axes, spec, accelerators))
+
+
+def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accelerator]:
+    found: list[Accelerator] = []
+    for index, reference in enumerate(spec.accelerators):
+        with problems.at(document.path, document.line(("accelerators", index)), f"accelerators.{index}"):
+            found.append(accelerators_.load(catalog.find("accel_models", reference, document.path.parent)))
+    return found
+
+
+def _load_workloads(spec: Spec, document: Document, problems: Collector) -> dict[str, Workload]:
+    found: dict[str, Workload] = {}
+    for reference in spec.workloads:
+        with problems.at(document.path, document.line(("workloads", reference)), f"workloads.{reference}"):
+            found[reference] = workloads_.load(catalog.find("workloads", reference, document.path.parent))
+    return found
+
+
+def _check_names(document: Document, accelerators: list[Accelerator], workloads: dict[str, Workload], problems: Collector) -> None:
+    """Results are labelled by name, so names must differ."""
+    for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for w in workloads.values()])):
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
+
+
+Place = tuple[Any, ...]
+
+
+def _select(workload: Workload, selection: Selection, document: Document, at: Place, problems: Collector) -> list[Variant]:
+    """The measured variants chosen, then the hypothetical ones made from `patterns`."""
+    line: Callable[[Place], int] = document.line
+    methods = workload.methods if selection.methods == "all" else selection.methods
+    measured: list[Variant] = []
+    for method in methods:
+        with problems.at(document.path, line((*at, "methods")), ".".join(map(str, (*at, "methods")))):
+            for sparsity in selection.sparsities or (None,):
+                measured += _one_method(workload, method, sparsity, selection)
+    made: list[Variant] = []
+    for index, patterns in enumerate(selection.patterns):
+        with problems.at(document.path, line((*at, "patterns", index)), ".".join(map(str, (*at, "patterns")))):
+            made += hypothetical(workload, patterns, measured)
+    if not measured and not made and not problems.problems:
+        problems.add(document.problem(at, f"selects no variant of '{workload.name}'", "widen methods or sparsities, or add patterns"))
+    return measured + made
+
+
+def _one_method(workload: Workload, method: str, sparsity: float | None, selection: Selection) -> list[Variant]:
+    """Under `methods: all`, methods that lack one of the sparsities are passed over."""
+    try:
+        return workload.select(method, sparsity)
+    except BadInput:
+        if selection.methods == "all" and sparsity is not None:
+            return []
+        raise
+
+
+def hypothetical(workload: Workload, patterns: Patterns, measured: list[Variant]) -> list[Variant]:
+    """Variants of patterns that nobody has pruned the network to; raises BadInput where densities cannot be had."""
+    return [variant for pattern in patterns.list for variant in _densities(workload, patterns, pattern, measured)]
+
+
+def _densities(workload: Workload, patterns: Patterns, pattern: Any, measured: list[Variant]) -> list[Variant]:
+    layers = workload.layers
+    if patterns.densities == "own":
+        density = pattern.kept(layers.m, layers.k) / (layers.m * layers.k)
+        return [workload.from_densities(pattern, density, 1 - pattern.density, "own")]
+    if patterns.densities == "from_method":
+        if not measured:
+            raise BadInput.one("there is no method to take densities from", "list one under 'methods'")
+        sources = [(source.density, source.nominal_sparsity, f"{source.method} {source.nominal_sparsity:g}") for source in measured]
+    else:
+        sources = [(np.full(len(layers), share), 1 - share, f"uniform {share:g}") for share in patterns.densities]
+    for density, _, origin in sources:
+        _check_fixed(pattern, density[layers.prunable], origin)
+    return [workload.from_densities(pattern, density, nominal, origin) for density, nominal, origin in sources]
+
+
+def _check_fixed(pattern: Any, density: np.ndarray, origin: str) -> None:
+    """An N:M has density N/M and no other."""
+    if pattern.density is not None and not np.allclose(density, pattern.density, rtol=0, atol=1e-9):
+        what = f"'{pattern}' has density {pattern.density:g}, but '{origin}' has others"
+        raise BadInput.one(what, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")
+
+
+def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[Axis]:
+    found: list[Axis] = []
+    for path, written in spec.axes.items():
+        with problems.at(document.path, document.line(("axes", path)), f"axes.{path}"):
+            found.append(axes_.parse(path, written, accelerators))
+    return found
+
+
+def _with_roles(axes: list[Axis], spec: Spec, accelerators: list[Accelerator]) -> tuple[Axis, ...]:
+    first = {axis.path: axis.raw[0] for axis in axes}
+    paths: set[str] = set()
+    for accelerator in accelerators:
+        for dtype in spec.dtype:
+            paths |= rate_paths(tuple(executions(accelerator.replace(first), dtype, spec.model.fidelity)))
+    return tuple(axes_.with_role(axis, paths) for axis in axes)
+
+
+def idle_axes(plan: Plan) -> list[Problem]:
+    """Axes that change no latency under this model, as remarks: capacity decides what fits, so it counts."""
+    counted = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
+    idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
+    return [
+        plan.document.problem(("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out")
+        for path in idle
+    ]

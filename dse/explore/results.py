@@ -1,0 +1,169 @@
+"""Results as a labelled dataset: dims, coordinates, units and where everything came from."""
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from dse.explore.plan import Plan
+from dse.model.equation import Case, rate_paths
+
+if TYPE_CHECKING:
+    from dse.explore.sweep import Job
+
+ATTRS = {
+    "latency": {"units": "s", "long_name": "network latency"},
+    "dense_latency": {"units": "s", "long_name": "latency of the dense network on the same design"},
+    "speedup": {"units": "1", "long_name": "dense latency / latency"},
+    "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
+    "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
+    "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
+    "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
+    "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
+    "accuracy": {"long_name": "metric of the pruned network"},
+    "dense_accuracy": {"long_name": "metric of the dense network of the same source"},
+    "densities_from": {"long_name": "where a hypothetical variant has its layer densities from"},
+}
+
+
+class Arrays:
+    """The result arrays of a sweep, filled job by job."""
+
+    def __init__(self, plan: Plan, resources: list[str], executions: list[str]):
+        self.plan, self.resources, self.executions = plan, resources, executions
+        self.dims = plan.dims
+        wanted = plan.spec.store.variables
+        self.breakdown = "bound_share" in wanted or "execution_share" in wanted
+        shape = tuple(self.dims.values())
+        precision = plan.spec.store.dtype
+        needs = {"latency": wanted, "dense_latency": {"dense_latency", "speedup"} & set(wanted)}
+        self.arrays = {name: np.zeros(shape, precision) for name, needed in needs.items() if needed}
+        if "bound_share" in wanted:
+            self.arrays["bound_share"] = np.zeros((*shape, len(resources)), precision)
+        if "execution_share" in wanted:
+            self.arrays["execution_share"] = np.zeros((*shape, len(executions)), precision)
+        if "fits" in wanted:
+            self.arrays["fits"] = np.ones(shape, bool)
+
+    def put(self, job: "Job", spent: np.ndarray) -> None:
+        """Take in the spent time of one job: [*rates], or [execution, 2, *rates]."""
+        latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
+        for variant in job.variants:
+            at = tuple(self._index(dim, job, variant) for dim in self.dims)
+            if job.baseline:
+                if "dense_latency" in self.arrays:
+                    self.arrays["dense_latency"][at] = self._expanded(latency)
+                continue
+            self.arrays["latency"][at] = self._expanded(latency)
+            self._put_shares(at, job.case, spent, latency)
+            if "fits" in self.arrays:
+                self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.weight_bytes
+
+    def _index(self, dim: str, job: "Job", variant: int) -> Any:
+        return variant if dim == "variant" else job.place.get(dim, slice(None))
+
+    def _put_shares(self, at: tuple[Any, ...], case: Case, spent: np.ndarray, latency: np.ndarray) -> None:
+        if not self.breakdown:
+            return
+        memory = case.resources[-1]
+        for number, execution in enumerate(case.executions):
+            compute_share, memory_share = spent[number] / latency
+            parts = {"bound_share": [(self.resources, execution.unit, compute_share), (self.resources, memory, memory_share)],
+                     "execution_share": [(self.executions, execution.name, compute_share + memory_share)]}  # fmt: skip
+            for name in parts.keys() & self.arrays.keys():
+                for labels, label, share in parts[name]:
+                    self.arrays[name][(*at, labels.index(label))] += self._expanded(share)
+
+    def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
+        """Rate axes in place, an axis of length 1 for each idle one."""
+        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
+
+    def _expanded_capacity(self, job: "Job") -> np.ndarray:
+        path = f"memory.{job.accelerator.outermost}.capacity"
+        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        for position, axis in enumerate(axes):
+            if axis.path == path:
+                return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])
+        capacity = job.accelerator.value(path)
+        return np.array(np.inf if capacity is None else capacity)
+
+
+def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
+    dims = tuple(plan.dims)
+    extra = {"bound_share": ("resource",), "execution_share": ("execution",)}
+    variables = {name: ((*dims, *extra.get(name, ())), array) for name, array in arrays.arrays.items()}
+    found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
+    if "speedup" in plan.spec.store.variables:
+        found["speedup"] = found.dense_latency / found.latency
+    found = found[[name for name in plan.spec.store.variables]]
+    for name, attrs in ATTRS.items():
+        if name in found.variables:
+            found[name].attrs = dict(attrs)
+    found.attrs = _provenance(plan)
+    return found
+
+
+def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
+    coords: dict[str, Any] = {"accelerator": _text(accelerator.name for accelerator in plan.accelerators)}
+    for axis in plan.axes:
+        values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
+        coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"})
+    coords["batch"] = np.array(plan.spec.batch)
+    coords["dtype"] = _text(dtype.label for dtype in plan.spec.dtype)
+    coords["resource"], coords["execution"] = _text(arrays.resources), _text(arrays.executions)
+    columns = {
+        "workload": _text(v.workload for v in plan.variants),
+        "method": _text(v.method for v in plan.variants),
+        "pattern": _text(v.pattern for v in plan.variants),
+        "sparsity": np.array([v.sparsity for v in plan.variants]),
+        "nominal_sparsity": np.array([v.nominal_sparsity for v in plan.variants]),
+        "accuracy": np.array([v.accuracy for v in plan.variants]),
+        "dense_accuracy": np.array([v.dense_accuracy for v in plan.variants]),
+        "accuracy_kind": _text(v.accuracy_kind for v in plan.variants),
+        "densities_from": _text(v.densities_from for v in plan.variants),
+    }
+    return coords | {name: ("variant", column) for name, column in columns.items()}
+
+
+def _text(values: Any) -> np.ndarray:
+    return np.array([str(value) for value in values], object)
+
+
+def _provenance(plan: Plan) -> dict[str, str]:
+    """Where the numbers come from; netCDF takes text, so the rest is JSON."""
+    import jax
+
+    packages = ("sparse-dse", "jax", "numpy", "xarray")
+    hashes = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
+    hashes |= {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}
+    return {
+        "title": plan.spec.name,
+        "spec": plan.document.text,
+        "spec_path": str(plan.document.path.resolve()),
+        "spec_sha256": plan.document.sha256,
+        "description_sha256": json.dumps(hashes),
+        "metrics": json.dumps({w.name: w.description.metric.model_dump() for w in plan.workloads}),
+        "unverified": json.dumps(unverified(plan)),
+        "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
+        "seed": "none (deterministic)",
+        "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
+        "command": " ".join(sys.argv),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def unverified(plan: Plan) -> dict[str, list[str]]:
+    """Numbers used by the model that were not read at their source, by accelerator."""
+    from dse.model.peak import executions
+
+    found = {}
+    for accelerator in plan.accelerators:
+        used = {p for dtype in plan.spec.dtype for p in rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))}
+        found[accelerator.name] = [path for path, number in accelerator.quantities().items() if number.unverified and path in used]
+    return {name: paths for name, paths in found.items() if paths}

@@ -1,0 +1,114 @@
+"""time = W / (P * E), put together: one network state on one accelerator, as arrays for `roofline`.
+
+W depends on the workload alone, 1 / (P * E) on the hardware alone, so each is made once and the designs of a
+sweep share it. Three terms make up a layer's time under one execution:
+
+    term 0   dense FLOPs  / (peak * gain * E)     the unit's gain cap
+    term 1   stored FLOPs / (peak * E)            what is stored has to be worked through
+    term 2   bytes        / bandwidth
+
+The compute time max(term 0, term 1) is dense / (peak * g * E) with g = min(gain, dense / stored).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dse.accelerator import Accelerator
+from dse.dtype import Dtype
+from dse.model import traffic, work
+from dse.model.peak import Execution, executions
+from dse.spec import ModelOptions
+from dse.workload import Layers, Variant
+
+TERMS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """The work of one variant at one batch under the executions that some layer of it may take.
+
+    `work` is [layer, execution, term] in FLOP, FLOP and B; an illegal execution costs infinite FLOPs.
+    `dense_possible` tells layers that are pruned but that no listed run of the device takes.
+    """
+
+    layers: Layers
+    executions: tuple[Execution, ...]
+    work: Float[np.ndarray, "layer execution term"]
+    weight_bytes: float
+    unsupported: Bool[np.ndarray, "layer"]
+
+    @property
+    def count(self) -> Float[np.ndarray, "layer"]:
+        return self.layers.count
+
+    @cached_property
+    def resources(self) -> list[str]:
+        """What can bound a layer: the units, then the outermost memory."""
+        units = dict.fromkeys(execution.unit for execution in self.executions)
+        return [*units, self.executions[0].byte_rate[0].split(".")[1]]
+
+
+def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
+    """Assemble the work of `variant`; raises BadInput if the accelerator does not compute in `dtype`."""
+    candidates = executions(accelerator, dtype, options.fidelity)
+    layers = variant.layers.at_batch(batch)
+    stored = [work.stored_weights(layers, variant, execution) for execution in candidates]
+    legal, unsupported = _legal(candidates, stored, variant, options.dense_fallback)
+    terms = np.stack([_terms(layers, s, e, dtype, options) for s, e in zip(stored, candidates, strict=True)], axis=1)
+    terms[~legal] = (0.0, np.inf, 0.0)
+    sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
+    smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.count
+    used = legal.any(axis=0)
+    kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
+    return Case(layers, kept, terms[:, used], float(smallest.sum()), unsupported)
+
+
+def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
+    capped = work.dense_flops(layers) if execution.dense_rate else np.zeros(len(layers))
+    moved = traffic.compulsory(layers, stored, dtype, options.activations)
+    return np.stack([capped, work.stored_flops(layers, stored), moved], axis=1)
+
+
+def _legal(
+    candidates: list[Execution], stored: list[work.Stored], variant: Variant, dense_fallback: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which execution may run which layer [layer, execution], and the pruned layers that no sparse run takes [layer].
+
+    Without `dense_fallback` a pruned layer that some listed run takes may not run dense.
+    """
+    legal = np.stack([s.legal for s in stored], axis=1)
+    sparse = np.array([execution.sparse for execution in candidates])
+    taken = (legal & sparse).any(axis=1)
+    if not dense_fallback:
+        legal &= sparse | ~taken[:, None]
+    pruned = variant.layers.has_weights & (variant.density < 1)
+    return legal, pruned & ~taken
+
+
+def inverse_rates(
+    executions: tuple[Execution, ...], accelerator: Accelerator, axes: Mapping[str, np.ndarray]
+) -> tuple[Float[np.ndarray, "execution term"], list[Float[np.ndarray, "execution term value"]]]:
+    """1 / (P * E) of each term, split into a constant and one factor for each axis [s/FLOP or s/B].
+
+    A rate is a product of numbers of the description, so it falls apart into factors, one for each axis that
+    names one of those numbers. A term without a rate (no gain cap) has the constant 0: it never sets the time.
+    """
+    constant = np.zeros((len(executions), TERMS))
+    factors = [np.ones((len(executions), TERMS, len(values))) for values in axes.values()]
+    for e, execution in enumerate(executions):
+        for term, paths in enumerate(execution.rates):
+            if paths is None:
+                continue
+            constant[e, term] = 1 / np.prod([accelerator.value(path) for path in paths if path not in axes])
+            for factor, (path, values) in zip(factors, axes.items(), strict=True):
+                factor[e, term] = 1 / values if path in paths else 1.0
+    return constant, factors
+
+
+def rate_paths(executions: tuple[Execution, ...]) -> set[str]:
+    """Every dotted path that some rate depends on."""
+    return {path for execution in executions for paths in execution.rates for path in paths or ()}

@@ -1,0 +1,78 @@
+"""P: which unit may execute which pattern, and at which rates.
+
+An execution is a unit running one of its patterns. Its rates are products of numbers of the description, named
+by their dotted paths, so that a sweep over any of them changes the rate and nothing else:
+
+    stored FLOPs   peak * E            the unit works through what is stored ...
+    dense FLOPs    peak * gain * E     ... but speeds the layer up by no more than its gain
+    bytes          bandwidth           of the outermost memory
+"""
+
+from dataclasses import dataclass
+
+from dse.accelerator import Accelerator, Run, Unit
+from dse.dtype import Dtype
+from dse.errors import BadInput
+from dse.model.efficiency import efficiency_paths
+from dse.sparsity.format import DenseFormat, Format
+from dse.sparsity.pattern import DENSE, Dense, Pattern
+
+Paths = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One way to run a layer; the rates are the products of what stands at their paths."""
+
+    unit: str
+    run: str
+    pattern: Pattern
+    format: Format
+    stored_rate: Paths
+    dense_rate: Paths | None
+    byte_rate: Paths
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.pattern, Dense)
+
+    @property
+    def name(self) -> str:
+        return f"{self.unit}.{self.run}"
+
+    @property
+    def rates(self) -> tuple[Paths | None, Paths | None, Paths]:
+        """In the order of the work terms: dense FLOPs, stored FLOPs, bytes."""
+        return (self.dense_rate, self.stored_rate, self.byte_rate)
+
+
+def executions(accelerator: Accelerator, dtype: Dtype, fidelity: str) -> list[Execution]:
+    """Every execution that can compute in `dtype`, dense ones first; raises BadInput if there is none."""
+    units = {name: unit for name, unit in accelerator.units.items() if dtype.compute in unit.peak}
+    if not units:
+        offered = sorted({name for unit in accelerator.units.values() for name in unit.peak})
+        problem = f"'{accelerator.name}' has no unit that computes in '{dtype.compute}'"
+        raise BadInput.one(problem, f"take one of {', '.join(offered)}, or give a unit a peak for it")
+    found = [
+        _execution(accelerator, unit, name, run, dtype, fidelity)
+        for unit, described in units.items()
+        for name, run in _runs(described, dtype).items()
+    ]
+    return sorted(found, key=lambda execution: execution.sparse)
+
+
+def _runs(unit: Unit, dtype: Dtype) -> dict[str, Run | None]:
+    """The runs open to a dtype; `dense` needs no listing, but may be listed to give it an efficiency."""
+    listed = {name: run for name, run in unit.runs.items() if run.enabled and dtype.compute in (run.dtypes or unit.peak)}
+    has_dense = any(isinstance(run.pattern, Dense) for run in listed.values())
+    return listed if has_dense else {"dense": None, **listed}
+
+
+def _execution(accelerator: Accelerator, unit: str, name: str, run: Run | None, dtype: Dtype, fidelity: str) -> Execution:
+    peak, at = f"units.{unit}.peak.{dtype.compute}", f"units.{unit}.runs.{name}"
+    memory = (f"memory.{accelerator.outermost}.bandwidth",)
+    if run is None:
+        return Execution(unit, name, DENSE, DenseFormat(), (peak,), None, memory)
+    rate = (peak, *efficiency_paths(at, fidelity))
+    capped = (*rate, f"{at}.gain") if run.gain is not None else None
+    return Execution(unit, name, run.pattern, run.format, rate, capped, memory)

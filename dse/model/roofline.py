@@ -1,0 +1,92 @@
+"""max over resources, min over executions, sum over layers: the latency of a network on many designs, in JAX.
+
+    latency[h] = sum over layers of count * min over executions of max over resources of work * inverse_rate[h]
+
+Designs are the vectorised axis; layers are scanned, carrying the sum, so that nothing of size designs x layers
+is ever stored (Shinn et al. 2023, arXiv 2310.00496, extended by the choice of execution).
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Array = Any  # jax or numpy
+
+UNROLL = 9  # layers a scan step: enough to hide the loop, few enough to compile quickly
+
+trace_count = 0  # of `spent_time`: a sweep compiles once
+
+
+def seconds(work: Array, inverse: Array) -> tuple[Array, Array]:
+    """Compute and memory time [s] of work [term, ...] at inverse rates [term, ...]."""
+    return _larger(work[0] * inverse[0], work[1] * inverse[1]), work[2] * inverse[2]
+
+
+def layer_time(compute: Array, memory: Array, overlap: str) -> Array:
+    return _larger(compute, memory) if overlap == "full" else compute + memory
+
+
+def charges(compute: Array, memory: Array, overlap: str) -> tuple[Array, Array]:
+    """What of a layer's time compute and memory set: with full overlap, all of it falls to the slower one."""
+    if overlap == "none":
+        return compute, memory
+    bound = memory > compute
+    return jnp.where(bound, 0, compute), jnp.where(bound, memory, 0)
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return jnp.where(a > b, a, b)  # faster on a CPU than maximum, which looks after NaN
+
+
+@partial(jax.jit, static_argnames=("shape", "chunk", "overlap", "breakdown"))
+def spent_time(
+    start: Array, work: Array, count: Array, constant: Array, factors: tuple[Array, ...],
+    *, shape: tuple[int, ...], chunk: int, overlap: str, breakdown: bool,
+) -> Array:  # fmt: skip
+    """Time of a network on `chunk` designs from number `start` of a grid of `shape` on.
+
+    `work` [layer, execution, term], `count` [layer], `constant` [execution, term], `factors` one of
+    [execution, term, value] for each axis of the grid. Returns latencies [design] in s, or with `breakdown` the
+    time spent in each execution while bound by compute and by memory [execution, 2, design]; it sums to the latency.
+    """
+    global trace_count
+    trace_count += 1
+    inverse = _inverse_rates(start + jnp.arange(chunk), constant, factors, shape)
+    per_layer = _breakdown_layer if breakdown else _latency_layer
+    zero = jnp.zeros((2 * work.shape[1], chunk) if breakdown else chunk, work.dtype)
+    step = partial(per_layer, inverse=inverse, overlap=overlap)
+    total, _ = lax.scan(lambda spent, row: (step(spent, *row), None), zero, (work, count), unroll=UNROLL)
+    return total.reshape(work.shape[1], 2, chunk) if breakdown else total
+
+
+def _inverse_rates(design: Array, constant: Array, factors: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+    """1 / (P * E) of each design [execution, term, design]; numbers past the last design repeat it."""
+    if not shape:
+        return jnp.broadcast_to(constant[:, :, None], (*constant.shape, design.size))
+    inverse = constant[:, :, None]
+    for factor, index in zip(factors, jnp.unravel_index(design, shape), strict=True):
+        inverse = inverse * factor[:, :, index]
+    return inverse
+
+
+def _latency_layer(total: Array, work: Array, count: Array, *, inverse: Array, overlap: str) -> Array:
+    times = [layer_time(*seconds(w, i), overlap) for w, i in zip(work, inverse, strict=True)]
+    fastest = times[0]
+    for time in times[1:]:
+        fastest = jnp.where(time < fastest, time, fastest)
+    return total + count * fastest
+
+
+def _breakdown_layer(spent: Array, work: Array, count: Array, *, inverse: Array, overlap: str) -> Array:
+    fastest, choice, charged = jnp.inf, jnp.int32(-1), []
+    for number, (w, i) in enumerate(zip(work, inverse, strict=True)):
+        compute, memory = seconds(w, i)
+        time = layer_time(compute, memory, overlap)
+        choice = jnp.where(time < fastest, number, choice)
+        fastest = jnp.where(time < fastest, time, fastest)
+        charged.append(charges(compute, memory, overlap))
+    share = [jnp.where(choice == number, part, 0) for number, parts in enumerate(charged) for part in parts]
+    return spent + count * jnp.stack(share)

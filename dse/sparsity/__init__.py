@@ -1,0 +1,1 @@
+"""What may be nonzero (`pattern`) and how many bits it takes to say where (`format`)."""

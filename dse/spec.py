@@ -1,0 +1,140 @@
+"""The sweep schema: which accelerators run which networks, over which axes, by which model."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from dse.document import Document, read
+from dse.dtype import Dtype
+from dse.sparsity.pattern import BlockFamily, Pattern
+from dse.units import refusal
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Batch = Annotated[int, Field(ge=1)]
+PlotName = Literal["sparsity_roofline", "roofline"]
+Fidelity = Literal["sol", "r3"]
+
+VARIABLES = ("latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Patterns(_Part):
+    """Hypothetical variants: patterns that nobody has pruned the network to, at densities that are known."""
+
+    list: tuple[Pattern, ...] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    densities: Literal["own", "from_method"] | tuple[Share, ...] = Field(
+        "own",
+        description="own: the pattern's N/M; from_method: each measured variant's, layer by layer; or a list of uniform ones",
+        examples=["from_method"],
+    )
+
+    @field_validator("densities", mode="before")
+    @classmethod
+    def _check_densities(cls, value: Any) -> Any:
+        if isinstance(value, str) and value not in ("own", "from_method"):
+            raise refusal(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
+        for density in value if isinstance(value, list) else ():
+            if isinstance(density, bool) or not isinstance(density, int | float) or not 0 < density <= 1:
+                raise refusal(f"density {density} is not above 0 and at most 1", "write the share kept, as in '[0.5, 0.25]'")
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _check_patterns(self) -> Self:
+        for pattern in self.list:
+            if isinstance(pattern, BlockFamily):
+                raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{pattern.base}'")
+            if self.densities == "own" and pattern.density is None:
+                raise refusal(f"'{pattern}' has no density of its own", "write 'densities: from_method' or a list, as in '[0.5, 0.25]'")
+        return self
+
+
+class Selection(_Part):
+    """What of a network is evaluated."""
+
+    methods: Literal["all"] | tuple[str, ...] = Field("all", examples=["[magnitude_pruning]"])
+    sparsities: tuple[float, ...] | None = Field(None, description="nominal or realised ones; default: all", examples=["[0.9]"])
+    patterns: tuple[Patterns, ...] = ()
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _accept_all(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != "all":
+            raise refusal(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
+        return value
+
+    @field_validator("patterns", mode="before", json_schema_input_type=Patterns | list[Patterns])
+    @classmethod
+    def _accept_one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, dict) else value
+
+
+class Range(_Part):
+    """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm)."""
+
+    start: Any = Field(alias="from", examples=["1 TB/s"])
+    stop: Any = Field(alias="to", examples=["8 TB/s"])
+    steps: Annotated[int, Field(ge=2, examples=[64])]
+    scale: Literal["linear", "log"] = "linear"
+
+
+class ModelOptions(_Part):
+    """The choice of factors in time = W / (P * E)."""
+
+    fidelity: Fidelity = Field("sol", description="sol: E = 1; r3: the efficiency of each run")
+    activations: Literal["implicit", "im2col"] = Field("implicit", description="how often a convolution reads its input")
+    dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
+    overlap: Literal["full", "none"] = Field("full", description="full: the slowest resource sets the time; none: they add up")
+
+
+class Store(_Part):
+    variables: tuple[Literal[VARIABLES], ...] = Field(VARIABLES, min_length=1)
+    dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
+
+
+class Spec(_Part):
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", examples=["my_sweep"])
+    description: str = ""
+    accelerators: tuple[str, ...] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
+    workloads: dict[str, Selection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
+    batch: tuple[Batch, ...] = Field((1,), min_length=1, examples=["[1, 32]"])
+    dtype: tuple[Dtype, ...] = Field(min_length=1, examples=["fp16"])
+    model: ModelOptions = ModelOptions()
+    axes: dict[str, Range | tuple[Any, ...]] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
+    accuracy_drop: float = Field(1.0, gt=0, description="of the iso-accuracy line, in the metric's own points")
+    plots: tuple[PlotName, ...] = ()
+    store: Store = Store()
+
+    @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, Selection | None])
+    @classmethod
+    def _accept_names(cls, value: Any) -> Any:
+        """`[resnet50]` and `{resnet50: }` mean all its methods."""
+        named = dict.fromkeys(value) if isinstance(value, list) and all(isinstance(name, str) for name in value) else value
+        return {key: {} if chosen is None else chosen for key, chosen in named.items()} if isinstance(named, dict) else named
+
+    @field_validator("batch", mode="before", json_schema_input_type=Batch | list[Batch])
+    @classmethod
+    def _accept_one_batch(cls, value: Any) -> Any:
+        return value if isinstance(value, list) else [value]
+
+    @field_validator("dtype", mode="before", json_schema_input_type=Dtype | list[Dtype])
+    @classmethod
+    def _accept_one_dtype(cls, value: Any) -> Any:
+        return value if isinstance(value, list) else [value]
+
+    @field_validator("axes", mode="before")
+    @classmethod
+    def _check_axes(cls, value: Any) -> Any:
+        for path, axis in value.items() if isinstance(value, dict) else ():
+            if not isinstance(axis, list | dict) or not axis:
+                raise refusal(f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}")
+        return value
+
+
+def load(path: Path) -> tuple[Spec, Document]:
+    """Read one sweep specification; raises BadInput with every problem it has."""
+    document = read(path)
+    return document.validate(Spec), document

@@ -1,0 +1,181 @@
+"""Quantities with a unit and a source: `312 TFLOP/s`, or `{value: 312 TFLOP/s, source: ..., kind: ...}`.
+
+The registry is closed: it knows the units of this domain and refuses all others. An OP is a FLOP, a
+multiply-add counts as 2. GB is 1e9 bytes, GiB 2**30.
+"""
+
+import math
+import re
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from dse.errors import BadInput
+
+_DEFINITIONS = (
+    "kilo- = 1e3 = k-", "mega- = 1e6 = M-", "giga- = 1e9 = G-", "tera- = 1e12 = T-", "peta- = 1e15 = P-",
+    "kibi- = 2**10 = Ki-", "mebi- = 2**20 = Mi-", "gibi- = 2**30 = Gi-", "tebi- = 2**40 = Ti-",
+    "milli- = 1e-3 = m-", "micro- = 1e-6 = u- = µ-", "nano- = 1e-9 = n-", "pico- = 1e-12 = p-",
+    "bit = [information]", "byte = 8 bit = B", "flop = [work] = FLOP", "op = flop = OP",
+    "second = [time] = s", "hertz = 1 / second = Hz", "meter = [length] = m",
+    "joule = [energy] = J", "watt = joule / second = W",
+)  # fmt: skip
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*?)\s*", re.IGNORECASE)
+_VENDOR_RATE = re.compile(r"([kMGTP]?)(FLOP|OP)S", re.IGNORECASE)
+_VENDOR_BANDWIDTH = re.compile(r"([kMGTP]i?)([Bb])ps")
+
+
+@cache
+def _registry() -> Any:
+    import pint  # half a second: only once a quantity is read
+
+    registry = pint.UnitRegistry(None)
+    for definition in _DEFINITIONS:
+        registry.define(definition)
+    return registry
+
+
+def parse(text: str, unit: str) -> float:
+    """The magnitude of `text` in `unit`; raises BadInput for what is not a positive, finite quantity of that dimension."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise BadInput.one(f"'{text}' is not a quantity", f"write a number and a unit, as in '{_example(unit)}'")
+    number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
+    if not written and unit:
+        raise BadInput.one(f"the number {match[1]} has no unit", f"write one of dimension {unit}, as in '{_example(unit)}'")
+    magnitude = number * _scale(written, unit)
+    if not math.isfinite(magnitude) or magnitude <= 0:
+        raise BadInput.one(f"'{text}' is not positive and finite", f"write a number above 0, as in '{_example(unit)}'")
+    return magnitude
+
+
+def _scale(written: str, unit: str) -> float:
+    """How many `unit` one `written` unit is."""
+    registry = _registry()
+    try:
+        scale = registry.Quantity(1.0, written)
+    except Exception as error:  # pint raises its own, tokenizer's and Python's errors for bad unit text
+        raise BadInput.one(f"unknown unit '{written}'", f"write {_spelling(written, unit)}") from error
+    if scale.dimensionality != registry.Quantity(1.0, unit).dimensionality:
+        raise BadInput.one(f"'{written}' is the wrong unit here", f"write one of dimension {unit or '1'}, as in '{_example(unit)}'")
+    return float(scale.to(unit).magnitude)
+
+
+def _spelling(written: str, unit: str) -> str:
+    if rate := _VENDOR_RATE.fullmatch(written):
+        return f"'{rate[1]}{rate[2].upper()}/s'"
+    if bandwidth := _VENDOR_BANDWIDTH.fullmatch(written):
+        return f"'{bandwidth[1]}{'B' if bandwidth[2] == 'B' else 'bit'}/s'"
+    return f"one of dimension {unit or '1'}, as in '{_example(unit)}'"
+
+
+def _example(unit: str) -> str:
+    return next((kind.example for kind in QUANTITIES if kind.unit == unit), f"1 {unit}")
+
+
+Kind = Literal["datasheet", "measured", "assumed", "derived"]
+
+
+class Quantity(BaseModel):
+    """A sourced number: `value` is in the SI `unit` of the class, `text` is as written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    unit: ClassVar[str] = ""
+    example: ClassVar[str] = "2"
+
+    value: float
+    source: str | None = None
+    kind: Kind = "datasheet"
+    unverified: bool = False
+    text: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_plain(cls, data: Any) -> Any:
+        stated = data if isinstance(data, dict) else {"value": data}
+        return {**stated, "text": str(stated.get("value", ""))}
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _convert(cls, value: Any) -> float:
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        try:
+            return parse(str(value) if plain else repr(value), cls.unit)
+        except BadInput as error:
+            problem = error.problems[0]
+            raise refusal(problem.what, problem.fix) from error
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        stated = handler.resolve_ref_schema(handler(schema))
+        stated["properties"].pop("text", None)
+        plain = {"type": "string", "examples": [cls.example]} if cls.unit else {"type": "number"}
+        stated["properties"]["value"] = plain
+        return {"anyOf": [plain, stated], "examples": [cls.example]}
+
+
+def refusal(what: str, fix: str) -> PydanticCustomError:
+    """An error for a pydantic validator to raise, in two halves: what is wrong, what to write instead."""
+    return PydanticCustomError("dse", "{what}; {fix}", {"what": what, "fix": fix})
+
+
+class Rate(Quantity):
+    unit, example = "FLOP/s", "312 TFLOP/s"
+
+
+class Bandwidth(Quantity):
+    unit, example = "B/s", "2039 GB/s"
+
+
+class Capacity(Quantity):
+    unit, example = "B", "80 GB"
+
+
+class Width(Quantity):
+    unit, example = "bit", "32 bit"
+
+
+class Time(Quantity):
+    unit, example = "s", "2.5 us"
+
+
+class Area(Quantity):
+    unit, example = "m^2", "826 mm^2"
+
+
+class Length(Quantity):
+    unit, example = "m", "7 nm"
+
+
+class Power(Quantity):
+    unit, example = "W", "400 W"
+
+
+class Gain(Quantity):
+    """A dimensionless factor of at least 1."""
+
+    @field_validator("value")
+    @classmethod
+    def _at_least_one(cls, value: float) -> float:
+        if value < 1:
+            raise refusal(f"a gain of {value:g} is a slowdown", "write at least 1, or lower 'efficiency' instead")
+        return value
+
+
+class Efficiency(Quantity):
+    """A share of the peak, 0 < E <= 1."""
+
+    example = "0.8"
+
+    @field_validator("value")
+    @classmethod
+    def _at_most_one(cls, value: float) -> float:
+        if value > 1:
+            raise refusal(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
+        return value
+
+
+QUANTITIES = (Rate, Bandwidth, Capacity, Width, Time, Area, Length, Power, Gain)

@@ -1,0 +1,339 @@
+"""The workload schema: the layers of one network, its pruned variants and their accuracies.
+
+A workload is a folder:
+
+    workload.yaml     name, task, metric and its direction, sources
+    layers.csv        name, kind, m, k, n, count, groups, input_elements, output_elements, prunable
+    variants/*.csv    method, pattern, sparsity (nominal), layer, nnz, row and column statistics
+    accuracy.csv      method, pattern, sparsity (nominal), value, dense_value, source, kind
+
+C[m, n] = A[m, k] B[k, n]. A holds the weights; m counts the output channels of all groups, k one group's
+inputs; n is per sample (output pixels or tokens).
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from dse.document import Document, read
+from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.sparsity.pattern import DENSE, Pattern
+from dse.table import read_rows
+from dse.units import refusal
+
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Metric(_Part):
+    name: str = Field(examples=["top-1 accuracy"])
+    unit: str = ""
+    direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
+
+
+class Description(_Part):
+    """workload.yaml"""
+
+    name: str = Field(min_length=1, examples=["my-network"])
+    description: str = ""
+    task: str = Field(examples=["image classification, ImageNet"])
+    metric: Metric
+    sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
+    notes: tuple[str, ...] = ()
+
+
+class LayerRow(_Part):
+    """One row of layers.csv; sizes are per sample."""
+
+    name: str
+    kind: LayerKind
+    m: Size = 1
+    k: Size = 1
+    n: Size = 1
+    count: Size = 1
+    groups: Size = 1
+    input_elements: Size | None = None
+    output_elements: Size | None = None
+    prunable: bool = True
+
+    @model_validator(mode="after")
+    def _check_elements(self) -> Self:
+        if self.kind == "elementwise" and (self.input_elements is None or self.output_elements is None):
+            raise refusal("an elementwise layer moves elements", "fill input_elements and output_elements")
+        if self.kind == "conv" and self.input_elements is None:
+            raise refusal("a convolution reads its own input", "fill input_elements (C_in x H x W)")
+        return self
+
+
+class VariantRow(_Part):
+    method: str
+    pattern: Pattern
+    sparsity: Share
+    layer: str
+    nnz: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    row_mean: float | None = None
+    row_std: float | None = None
+    column_mean: float | None = None
+    column_std: float | None = None
+
+
+class AccuracyRow(_Part):
+    method: str
+    pattern: Pattern
+    sparsity: Share
+    value: float
+    dense_value: float | None = None
+    source: str
+    kind: Literal["published", "measured", "estimated"]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers of a network as columns; numbers are float64, since products pass 2**31."""
+
+    name: tuple[str, ...]
+    kind: np.ndarray
+    m: np.ndarray
+    k: np.ndarray
+    n: np.ndarray
+    count: np.ndarray
+    groups: np.ndarray
+    input_elements: np.ndarray
+    output_elements: np.ndarray
+    prunable: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @classmethod
+    def of(cls, rows: list[LayerRow]) -> "Layers":
+        def column(key: str) -> np.ndarray:
+            return np.array([np.nan if (value := getattr(row, key)) is None else value for row in rows], float)
+
+        kind = np.array([row.kind for row in rows])
+        m, k, n, groups = (column(key) for key in ("m", "k", "n", "groups"))
+        has_weights = (kind == "gemm") | (kind == "conv")
+        read_once = k * n * groups + np.where(kind == "matmul", m * k, 0)
+        return cls(
+            tuple(row.name for row in rows), kind, m, k, n, column("count"), groups,
+            np.where(np.isnan(given := column("input_elements")), read_once, given),
+            np.where(np.isnan(given := column("output_elements")), m * n, given),
+            np.array([row.prunable for row in rows]) & has_weights,
+        )  # fmt: skip
+
+    @property
+    def has_weights(self) -> np.ndarray:
+        return (self.kind == "gemm") | (self.kind == "conv")
+
+    @property
+    def has_flops(self) -> np.ndarray:
+        return self.kind != "elementwise"
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weight elements of one instance of each layer [layer]."""
+        return np.where(self.has_weights, self.m * self.k, 0.0)
+
+    def at_batch(self, batch: float) -> "Layers":
+        """Samples widen n; a `matmul` has operands of its own for each sample, so there they multiply `count`."""
+        matmul = self.kind == "matmul"
+        wider = np.where(matmul, 1.0, batch)
+        return replace(
+            self, n=self.n * wider, count=self.count * np.where(matmul, batch, 1.0),
+            input_elements=self.input_elements * wider, output_elements=self.output_elements * wider,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One pruned state of a network: the density of each layer and, where known, its accuracy."""
+
+    workload: str
+    layers: Layers = field(repr=False)
+    method: str
+    pattern: Pattern
+    nominal_sparsity: float
+    density: np.ndarray = field(repr=False)
+    accuracy: float = np.nan
+    dense_accuracy: float = np.nan
+    accuracy_kind: str = "none"
+    densities_from: str = ""
+
+    @cached_property
+    def sparsity(self) -> float:
+        """1 - nnz / size over the prunable weights, as realised [1]."""
+        size = self.layers.weights * self.layers.count * self.layers.prunable
+        return float(1 - (size * self.density).sum() / max(size.sum(), 1.0))
+
+    def pattern_of(self, layer: int) -> Pattern:
+        """The pattern of one layer: `dense` where nothing is pruned."""
+        return self.pattern if self.density[layer] < 1 else DENSE
+
+    def __str__(self) -> str:
+        origin = f" from {self.densities_from}" if self.densities_from else ""
+        return f"{self.method} {self.pattern} {self.nominal_sparsity:g}{origin}"
+
+
+@dataclass(frozen=True)
+class Workload:
+    description: Description
+    layers: Layers
+    variants: tuple[Variant, ...]
+    folder: Path
+    files: dict[str, str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(variant.method for variant in self.variants))
+
+    @cached_property
+    def dense(self) -> Variant:
+        """The unpruned network."""
+        known = [variant.dense_accuracy for variant in self.variants if np.isfinite(variant.dense_accuracy)]
+        value = known[0] if len(set(known)) == 1 else np.nan
+        kind = "published" if np.isfinite(value) else "none"
+        return Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), value, value, kind)
+
+    def variant(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> Variant:
+        """The one variant that matches; `sparsity` matches the nominal, then the realised one to 1e-3. Raises BadInput."""
+        if method == "dense":
+            return self.dense
+        found = self.select(method, sparsity, pattern)
+        if len(found) > 1:
+            listed = "; ".join(map(str, found))
+            raise BadInput.one(f"{len(found)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
+        return found[0]
+
+    def select(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
+        """All variants that match, at least one; raises BadInput."""
+        if method not in self.methods:
+            raise BadInput.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
+        of_method = [v for v in self.variants if v.method == method and pattern in (None, str(v.pattern))]
+        if sparsity is None:
+            found = of_method
+        else:
+            nominal = [v for v in of_method if abs(v.nominal_sparsity - sparsity) < 1e-9]
+            found = nominal or [v for v in of_method if abs(v.sparsity - sparsity) <= 1e-3]
+        if not found:
+            listed = "; ".join(map(str, (v for v in self.variants if v.method == method)))
+            raise BadInput.one(f"no variant of '{self.name}' matches", f"take one of: {listed}")
+        return found
+
+    def from_densities(self, pattern: Pattern, density: np.ndarray, nominal: float, origin: str) -> Variant:
+        """A hypothetical variant: a pattern at given layer densities, without an accuracy."""
+        pruned = np.where(self.layers.prunable, density, 1.0)
+        return Variant(self.name, self.layers, "hypothetical", pattern, nominal, pruned, densities_from=origin)
+
+
+def load(path: Any) -> Workload:
+    """Read a workload folder (or its workload.yaml); raises BadInput with every problem in all its files."""
+    folder = Path(path).parent if Path(path).name == "workload.yaml" else Path(path)
+    problems, parts = Collector(), {}
+    with problems:
+        parts["document"] = (document := read(folder / "workload.yaml"))
+        parts["description"] = document.validate(Description)
+    with problems:
+        parts["layers"] = _read_layers(folder / "layers.csv")
+    traces, accuracies = [], []
+    for file in sorted((folder / "variants").glob("*.csv")):
+        with problems:
+            traces += [(file, line, row) for line, row in read_rows(file, VariantRow)]
+    if (folder / "accuracy.csv").exists():
+        with problems:
+            accuracies = [row for _, row in read_rows(folder / "accuracy.csv", AccuracyRow)]
+    problems.raise_all()
+    description, layers = parts["description"], parts["layers"]
+    variants = _variants(description.name, layers, traces, accuracies)
+    return Workload(description, layers, variants, folder, _hashes(folder, parts["document"]))
+
+
+def _read_layers(path: Path) -> Layers:
+    rows = read_rows(path, LayerRow)
+    first: dict[str, int] = {}
+    problems = Collector()
+    for line, row in rows:
+        if row.name in first:
+            problems.add(Problem(f"layer '{row.name}' is given twice", f"rename one (the first is on line {first[row.name]})", path, line))
+        first.setdefault(row.name, line)
+    problems.raise_all()
+    return Layers.of([row for _, row in rows])
+
+
+def _hashes(folder: Path, document: Document) -> dict[str, str]:
+    import hashlib
+
+    tables = [folder / "layers.csv", folder / "accuracy.csv", *sorted((folder / "variants").glob("*.csv"))]
+    hashed = {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in tables if file.exists()}
+    return {"workload.yaml": document.sha256, **hashed}
+
+
+Trace = tuple[Path, int, VariantRow]
+
+
+def _variants(workload: str, layers: Layers, traces: list[Trace], accuracies: list[AccuracyRow]) -> tuple[Variant, ...]:
+    """Group trace rows into variants and join their accuracies by (method, pattern, nominal sparsity)."""
+    grouped: dict[tuple[str, Pattern, float], list[Trace]] = {}
+    for trace in traces:
+        row = trace[2]
+        grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(trace)
+    known = {(row.method, row.pattern, row.sparsity): row for row in accuracies}
+    variants: list[Variant] = []
+    problems = Collector()
+    for (method, pattern, sparsity), rows in grouped.items():
+        with problems:
+            variant = Variant(workload, layers, method, pattern, sparsity, _densities(layers, rows))
+            variants.append(_with_accuracy(variant, known.get((method, pattern, sparsity))))
+    problems.raise_all()
+    return tuple(variants)
+
+
+def _with_accuracy(variant: Variant, row: AccuracyRow | None) -> Variant:
+    if row is None:
+        return variant
+    dense = np.nan if row.dense_value is None else row.dense_value
+    return replace(variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind)
+
+
+def _densities(layers: Layers, traces: list[Trace]) -> np.ndarray:
+    """nnz / size of each layer [layer], 1 where the trace is silent; raises BadInput."""
+    index = {name: position for position, name in enumerate(layers.name)}
+    density = np.ones(len(layers))
+    problems, seen = Collector(), set()
+    for file, line, row in traces:
+        with problems.at(file, line, "layer"):
+            if row.layer not in index:
+                raise BadInput.one(f"unknown layer '{row.layer}'", suggestion(row.layer, index))
+            if row.layer in seen:
+                raise BadInput.one(f"layer '{row.layer}' is given twice in one variant", "keep one row")
+            seen.add(row.layer)
+        with problems.at(file, line, "nnz"):
+            if row.layer in index:
+                density[index[row.layer]] = _density(layers, index[row.layer], row)
+    problems.raise_all()
+    return density
+
+
+def _density(layers: Layers, layer: int, row: VariantRow) -> float:
+    size = layers.weights[layer]
+    if row.nnz > size:
+        what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
+        raise BadInput.one(what, "write at most m x k nonzeros")
+    if row.nnz < size and not layers.prunable[layer]:
+        raise BadInput.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
+    most = row.pattern.kept(layers.m[layer], layers.k[layer])
+    if most < row.nnz < size:
+        raise BadInput.one(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
+    return float(row.nnz / size) if size else 1.0
