@@ -1,10 +1,10 @@
 """sparse-dse: design-space exploration of sparse neural-network hardware.
 
-    import dse
-    a100 = dse.load_accelerator("a100-sxm4-80gb")
-    resnet = dse.load_workload("resnet50")
-    layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
-    results = dse.sweep("sparsity_roofline")
+import dse
+a100 = dse.load_accelerator("a100-sxm4-80gb")
+resnet = dse.load_workload("resnet50")
+layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
+results = dse.sweep("sparsity_roofline")
 """
 
 from pathlib import Path

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from dse import dtype
 from dse.document import Document, read
-from dse.errors import BadInput, Problem, suggestion
+from dse.errors import BadInput, suggestion
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.pattern import Pattern, parse
 from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time, refusal
@@ -109,8 +109,8 @@ class Accelerator(_Part):
     hypothetical: bool = False
     units: dict[Name, Unit] = Field(min_length=1)
     memory: dict[Name, Memory] = Field(min_length=1)
-    overhead: Overhead = Overhead()
-    cost: Cost = Cost()
+    overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))
+    cost: Cost = Field(default_factory=lambda: Cost.model_validate({}))
     _document: Document | None = PrivateAttr(None)
 
     @model_validator(mode="after")

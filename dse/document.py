@@ -69,7 +69,7 @@ class Document:
         """`loc` without the parts that the file does not have: union tags, keys left out."""
         found: Loc = ()
         for part in loc:
-            if found + (part,) in self.lines:
+            if (*found, part) in self.lines:
                 found += (part,)
         return found
 
@@ -142,11 +142,12 @@ def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Itera
     """Note the line of every key and item below `node`; yield a problem for each key given twice."""
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            lines[loc + (index,)] = item.start_mark.line + 1
-            yield from _walk(item, loc + (index,), lines, path)
+            here = (*loc, index)
+            lines[here] = item.start_mark.line + 1
+            yield from _walk(item, here, lines, path)
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here, line = loc + (str(key.value),), key.start_mark.line + 1
+            here, line = (*loc, str(key.value)), key.start_mark.line + 1
             if here in lines:
                 dotted = ".".join(map(str, here))
                 yield Problem(f"key '{key.value}' is given twice", f"keep one (the first is on line {lines[here]})", path, line, dotted)

@@ -21,7 +21,7 @@ class Problem:
         return ": ".join(part for part in (place, self.path, f"{self.what}; {self.fix}") if part)
 
 
-class BadInput(ValueError):
+class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that ends in an error
     """Raised for anything a user can mend; carries all `problems` found, not just the first."""
 
     def __init__(self, problems: Iterable[Problem]):

@@ -1,7 +1,7 @@
 """The sweep schema: which accelerators run which networks, over which axes, by which model."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -12,10 +12,10 @@ from dse.units import refusal
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Batch = Annotated[int, Field(ge=1)]
-PlotName = Literal["sparsity_roofline", "roofline"]
+PlotName = Literal["sparsity_roofline", "speedup", "roofline"]
 Fidelity = Literal["sol", "r3"]
 
-VARIABLES = ("latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits")
+Variable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
 
 
 class _Part(BaseModel):
@@ -91,7 +91,7 @@ class ModelOptions(_Part):
 
 
 class Store(_Part):
-    variables: tuple[Literal[VARIABLES], ...] = Field(VARIABLES, min_length=1)
+    variables: tuple[Variable, ...] = Field(get_args(Variable), min_length=1)
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
 
@@ -102,11 +102,11 @@ class Spec(_Part):
     workloads: dict[str, Selection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
     batch: tuple[Batch, ...] = Field((1,), min_length=1, examples=["[1, 32]"])
     dtype: tuple[Dtype, ...] = Field(min_length=1, examples=["fp16"])
-    model: ModelOptions = ModelOptions()
+    model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
     axes: dict[str, Range | tuple[Any, ...]] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, gt=0, description="of the iso-accuracy line, in the metric's own points")
     plots: tuple[PlotName, ...] = ()
-    store: Store = Store()
+    store: Store = Field(default_factory=lambda: Store.model_validate({}))
 
     @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, Selection | None])
     @classmethod

@@ -32,7 +32,7 @@ _VENDOR_BANDWIDTH = re.compile(r"([kMGTP]i?)([Bb])ps")
 def _registry() -> Any:
     import pint  # half a second: only once a quantity is read
 
-    registry = pint.UnitRegistry(None)
+    registry = pint.UnitRegistry(None)  # type: ignore[arg-type] # no file: a registry without the default units
     for definition in _DEFINITIONS:
         registry.define(definition)
     return registry

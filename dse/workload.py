@@ -166,6 +166,7 @@ class Variant:
     accuracy: float = np.nan
     dense_accuracy: float = np.nan
     accuracy_kind: str = "none"
+    accuracy_source: str = ""
     densities_from: str = ""
 
     @cached_property
@@ -304,7 +305,7 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None) -> Variant:
     if row is None:
         return variant
     dense = np.nan if row.dense_value is None else row.dense_value
-    return replace(variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind)
+    return replace(variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind, accuracy_source=row.source)
 
 
 def _densities(layers: Layers, traces: list[Trace]) -> np.ndarray:

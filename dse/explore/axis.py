@@ -40,7 +40,7 @@ class Axis:
 def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
     """The axis at `path`, checked on every accelerator; raises BadInput (with a suggestion for an unknown path)."""
     ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
-    found = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators][0]
+    found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
     if not all(isinstance(value, Quantity) for value in found):
         if isinstance(written, Range):
             raise BadInput.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")

@@ -27,7 +27,9 @@ ATTRS = {
 }
 
 
-def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: str | dict[str, str] = "fp16", **options: Any) -> xr.Dataset:
+def evaluate(
+    accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: str | dict[str, str] = "fp16", **options: Any
+) -> xr.Dataset:
     """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
 
     Sums over `layer` are the network's: every variable counts all repeats of its layer.

@@ -1,6 +1,7 @@
 """A sweep before it runs: every file read, every name resolved, every problem told at once."""
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from dse import accelerator as accelerators_
-from dse import catalog, workload as workloads_
+from dse import catalog
 from dse import spec as specs
+from dse import workload as workloads_
 from dse.accelerator import Accelerator
-from dse.document import Document
+from dse.document import Document, parse
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem
 from dse.explore import axis as axes_
@@ -55,6 +58,11 @@ class Plan:
         for number, accelerator in enumerate(self.accelerators):
             for place, values in axes_.structures(self.axes):
                 yield {"accelerator": number, **place}, accelerator.replace({**first, **values})
+
+    def first_designs(self) -> list[Accelerator]:
+        """Each accelerator with every axis at its first value."""
+        first = {axis.path: axis.raw[0] for axis in self.axes}
+        return [accelerator.replace(first) for accelerator in self.accelerators]
 
     def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
@@ -183,6 +191,50 @@ def _with_roles(axes: list[Axis], spec: Spec, accelerators: list[Accelerator]) -
         for dtype in spec.dtype:
             paths |= rate_paths(tuple(executions(accelerator.replace(first), dtype, spec.model.fidelity)))
     return tuple(axes_.with_role(axis, paths) for axis in axes)
+
+
+def specification(dataset: xr.Dataset) -> Spec:
+    """The specification that a dataset was made from; raises BadInput if it holds none."""
+    return _document(dataset).validate(Spec)
+
+
+def of(dataset: xr.Dataset) -> Plan:
+    """The plan that a dataset was made from, its descriptions read again; raises BadInput if they changed since."""
+    document = _document(dataset)
+    plan = resolve(document.validate(Spec), document)
+    if hashes(plan) != json.loads(dataset.attrs["description_sha256"]):
+        raise BadInput.one("the descriptions have changed since the dataset was made", "run 'dse sweep' again")
+    return plan
+
+
+def _document(dataset: xr.Dataset) -> Document:
+    if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
+        raise BadInput.one("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
+    return parse(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
+
+
+def hashes(plan: Plan) -> dict[str, str]:
+    """SHA-256 of every description read."""
+    found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
+    return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}
+
+
+def describe(plan: Plan) -> str:
+    """What the sweep would evaluate, and how large its results would be."""
+    designs = int(np.prod([size for dim, size in plan.dims.items() if dim not in ("batch", "dtype", "variant")], dtype=np.int64))
+    states = len(plan.variants) * len(plan.spec.batch) * len(plan.spec.dtype)
+    layers = sum(len(variant.layers) for variant in plan.variants) // len(plan.variants)
+    size = designs * states * len(plan.spec.store.variables) * np.dtype(plan.spec.store.dtype).itemsize
+    lines = [
+        f"sweep        {plan.spec.name} ({plan.document.path})",
+        f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
+        f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
+        *(f"axis         {axis.path}: {len(axis)} values ({axis.role})" for axis in plan.axes),
+        f"evaluates    {designs} designs x {states} network states x {layers} layers",
+        f"results      about {size / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
+        *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
+    ]
+    return "\n".join(lines)
 
 
 def idle_axes(plan: Plan) -> list[Problem]:

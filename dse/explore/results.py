@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from dse.explore.plan import Plan
+from dse.explore.plan import Plan, hashes
 from dse.model.equation import Case, rate_paths
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
     if "speedup" in plan.spec.store.variables:
         found["speedup"] = found.dense_latency / found.latency
-    found = found[[name for name in plan.spec.store.variables]]
+    found = found[list(plan.spec.store.variables)]
     for name, attrs in ATTRS.items():
         if name in found.variables:
             found[name].attrs = dict(attrs)
@@ -114,7 +114,7 @@ def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
     for axis in plan.axes:
         values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
         coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"})
-    coords["batch"] = np.array(plan.spec.batch)
+    coords["batch"], coords["variant"] = np.array(plan.spec.batch), np.arange(len(plan.variants))
     coords["dtype"] = _text(dtype.label for dtype in plan.spec.dtype)
     coords["resource"], coords["execution"] = _text(arrays.resources), _text(arrays.executions)
     columns = {
@@ -140,14 +140,12 @@ def _provenance(plan: Plan) -> dict[str, str]:
     import jax
 
     packages = ("sparse-dse", "jax", "numpy", "xarray")
-    hashes = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
-    hashes |= {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}
     return {
         "title": plan.spec.name,
         "spec": plan.document.text,
         "spec_path": str(plan.document.path.resolve()),
         "spec_sha256": plan.document.sha256,
-        "description_sha256": json.dumps(hashes),
+        "description_sha256": json.dumps(hashes(plan)),
         "metrics": json.dumps({w.name: w.description.metric.model_dump() for w in plan.workloads}),
         "unverified": json.dumps(unverified(plan)),
         "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),

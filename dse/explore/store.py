@@ -1,6 +1,7 @@
 """Datasets on disk: netCDF, written whole or not at all."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import xarray as xr
@@ -9,14 +10,29 @@ from dse.errors import BadInput
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write netCDF; a reader sees the old file or the new one, never half of one."""
+    """Write netCDF, whole or not at all."""
+    replacing(path, lambda partial: dataset.to_netcdf(partial, engine="h5netcdf"))
+
+
+def replacing(path: Path, write: Callable[[Path], object]) -> None:
+    """Have `write` fill a file beside `path`, then put it in its place: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        dataset.to_netcdf(partial, engine="h5netcdf")
+        write(partial)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """Make `folder` before work is done for it; raises BadInput where it can't be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput.one(f"'{folder}' cannot be made a folder ({error.strerror})", "give another with -o") from error
+    if not os.access(folder, os.W_OK):
+        raise BadInput.one(f"'{folder}' cannot be written to", "give another with -o")
 
 
 def read(path: str | Path) -> xr.Dataset:

@@ -18,7 +18,7 @@ from dse.explore.plan import Plan
 from dse.model import roofline
 from dse.model.equation import TERMS, Case, case, inverse_rates
 
-CHUNK = 65536  # designs evaluated at once: their rates and sums stay in the cache
+CHUNK = 32768  # designs evaluated at once: their rates and sums stay in the cache
 
 
 class ModelWarning(UserWarning):
@@ -89,10 +89,8 @@ def _evaluate(job: Job, plan: Plan, layers: int, width: int, breakdown: bool, ba
     spent = np.empty((width, 2, size) if breakdown else (size,), precision)
     arguments = (work.astype(precision), count.astype(precision), constant.astype(precision), factors)
     for start in range(0, size, chunk):
-        part = roofline.spent_time(
-            start, *arguments, shape=shape, chunk=chunk, overlap=plan.spec.model.overlap, breakdown=breakdown
-        )
-        spent[..., start : start + chunk] = part[..., : size - start]
+        part = roofline.spent_time(start, *arguments, shape=shape, chunk=chunk, overlap=plan.spec.model.overlap, breakdown=breakdown)
+        spent[..., start : start + chunk] = np.asarray(part)[..., : size - start]
         bar.update(min(chunk, size - start))
     return spent.reshape(*spent.shape[:-1], *shape)
 

@@ -62,7 +62,7 @@ def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, o
     terms[~legal] = (0.0, np.inf, 0.0)
     sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.count
-    used = legal.any(axis=0)
+    used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
     return Case(layers, kept, terms[:, used], float(smallest.sum()), unsupported)
 
@@ -73,16 +73,14 @@ def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dty
     return np.stack([capped, work.stored_flops(layers, stored), moved], axis=1)
 
 
-def _legal(
-    candidates: list[Execution], stored: list[work.Stored], variant: Variant, dense_fallback: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _legal(candidates: list[Execution], stored: list[work.Stored], variant: Variant, dense_fallback: bool) -> tuple[np.ndarray, np.ndarray]:
     """Which execution may run which layer [layer, execution], and the pruned layers that no sparse run takes [layer].
 
     Without `dense_fallback` a pruned layer that some listed run takes may not run dense.
     """
     legal = np.stack([s.legal for s in stored], axis=1)
     sparse = np.array([execution.sparse for execution in candidates])
-    taken = (legal & sparse).any(axis=1)
+    taken = np.any(legal & sparse, axis=1)
     if not dense_fallback:
         legal &= sparse | ~taken[:, None]
     pruned = variant.layers.has_weights & (variant.density < 1)

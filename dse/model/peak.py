@@ -8,6 +8,7 @@ by their dotted paths, so that a sweep over any of them changes the rate and not
     bytes          bandwidth           of the outermost memory
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dse.accelerator import Accelerator, Run, Unit
@@ -61,7 +62,7 @@ def executions(accelerator: Accelerator, dtype: Dtype, fidelity: str) -> list[Ex
     return sorted(found, key=lambda execution: execution.sparse)
 
 
-def _runs(unit: Unit, dtype: Dtype) -> dict[str, Run | None]:
+def _runs(unit: Unit, dtype: Dtype) -> Mapping[str, Run | None]:
     """The runs open to a dtype; `dense` needs no listing, but may be listed to give it an efficiency."""
     listed = {name: run for name, run in unit.runs.items() if run.enabled and dtype.compute in (run.dtypes or unit.peak)}
     has_dense = any(isinstance(run.pattern, Dense) for run in listed.values())

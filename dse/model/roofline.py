@@ -15,7 +15,7 @@ from jax import lax
 
 Array = Any  # jax or numpy
 
-UNROLL = 9  # layers a scan step: enough to hide the loop, few enough to compile quickly
+UNROLL = 6  # layers a scan step: enough to hide the loop, few enough to compile quickly
 
 trace_count = 0  # of `spent_time`: a sweep compiles once
 
@@ -56,10 +56,11 @@ def spent_time(
     trace_count += 1
     inverse = _inverse_rates(start + jnp.arange(chunk), constant, factors, shape)
     per_layer = _breakdown_layer if breakdown else _latency_layer
-    zero = jnp.zeros((2 * work.shape[1], chunk) if breakdown else chunk, work.dtype)
+    zero = jnp.zeros(chunk, work.dtype)
+    start_at: Any = (zero,) * (2 * work.shape[1]) if breakdown else zero
     step = partial(per_layer, inverse=inverse, overlap=overlap)
-    total, _ = lax.scan(lambda spent, row: (step(spent, *row), None), zero, (work, count), unroll=UNROLL)
-    return total.reshape(work.shape[1], 2, chunk) if breakdown else total
+    total, _ = lax.scan(lambda spent, row: (step(spent, *row), None), start_at, (work, count), unroll=UNROLL)
+    return jnp.stack(total).reshape(work.shape[1], 2, chunk) if breakdown else total
 
 
 def _inverse_rates(design: Array, constant: Array, factors: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
@@ -80,7 +81,7 @@ def _latency_layer(total: Array, work: Array, count: Array, *, inverse: Array, o
     return total + count * fastest
 
 
-def _breakdown_layer(spent: Array, work: Array, count: Array, *, inverse: Array, overlap: str) -> Array:
+def _breakdown_layer(spent: tuple[Array, ...], work: Array, count: Array, *, inverse: Array, overlap: str) -> tuple[Array, ...]:
     fastest, choice, charged = jnp.inf, jnp.int32(-1), []
     for number, (w, i) in enumerate(zip(work, inverse, strict=True)):
         compute, memory = seconds(w, i)
@@ -88,5 +89,5 @@ def _breakdown_layer(spent: Array, work: Array, count: Array, *, inverse: Array,
         choice = jnp.where(time < fastest, number, choice)
         fastest = jnp.where(time < fastest, time, fastest)
         charged.append(charges(compute, memory, overlap))
-    share = [jnp.where(choice == number, part, 0) for number, parts in enumerate(charged) for part in parts]
-    return spent + count * jnp.stack(share)
+    shares = (jnp.where(choice == number, part, 0) for number, parts in enumerate(charged) for part in parts)
+    return tuple(total + count * share for total, share in zip(spent, shares, strict=True))

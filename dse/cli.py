@@ -1,0 +1,170 @@
+"""The command `dse`. stdout is data, stderr is progress and remarks.
+
+Exit codes: 0 ok, 1 failed, 2 bad input, 130 interrupted. Heavy imports stand inside the verbs, so that help
+answers at once.
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from dse.errors import BadInput
+
+SCHEMAS = ("accelerator", "workload", "sweep")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    verb: Callable[[argparse.Namespace], int] = options.verb
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _remark
+            return verb(options)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `dse list | head`
+        sys.stderr.close()
+        return 1
+
+
+def _remark(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"note: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dse", description="Design-space exploration of sparse neural-network hardware.")
+    parser.add_argument("--version", action="version", version=f"sparse-dse {version('sparse-dse')}")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    _add_sweep(verbs)
+    _add_plot(verbs)
+    _add_check(verbs)
+    _add_list(verbs)
+    _add_schema(verbs)
+    return parser
+
+
+def _add_sweep(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("sweep", help="evaluate a sweep specification, write a dataset and figures")
+    parser.add_argument("spec", help="a name of the catalogue or a path")
+    parser.add_argument("-o", "--out", type=Path, help="a folder, or a file ending in .nc (default: a folder with the sweep's name)")
+    parser.add_argument("--dry-run", action="store_true", help="check everything and say what would run")
+    parser.set_defaults(verb=_sweep)
+
+
+def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("plot", help="draw the figures of a dataset, each with its table as CSV")
+    parser.add_argument("dataset", type=Path, help="a .nc file that 'dse sweep' wrote")
+    parser.add_argument(
+        "--kind", choices=("sparsity_roofline", "speedup", "roofline"), nargs="+", help="default: those of the specification, else all"
+    )
+    parser.add_argument("-o", "--out", type=Path, help="a folder (default: beside the dataset)")
+    parser.set_defaults(verb=_plot)
+
+
+def _add_check(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("check", help="check accelerator, workload and sweep files, tell every problem")
+    parser.add_argument("files", nargs="+", help="paths (a folder for a workload)", type=Path)
+    parser.set_defaults(verb=_check)
+
+
+def _add_list(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("list", help="list what ships with the package")
+    parser.add_argument("what", nargs="?", choices=("accelerators", "workloads", "sweeps", "variants"), help="default: everything")
+    parser.add_argument("workload", nargs="?", help="with 'variants': a name or a path")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_list)
+
+
+def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("schema", help="print the JSON Schema of a kind of file, for editors")
+    parser.add_argument("kind", choices=SCHEMAS)
+    parser.set_defaults(verb=_schema)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from dse import catalog, spec
+    from dse.explore import plan as plans
+
+    plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
+    if options.dry_run:
+        print(plans.describe(plan))
+        return 0
+    from dse import plot
+    from dse.explore import store, sweep
+
+    folder, prefix = _destination(options.out, plan.spec.name)
+    store.check_writable(folder)
+    dataset = sweep.run(plan, progress=True)
+    written = folder / f"{prefix or 'results.'}nc"
+    store.write(dataset, written)
+    print(written)
+    return _print_all(plot.save_all(dataset, plan.spec.plots, folder, prefix))
+
+
+def _destination(out: Path | None, name: str) -> tuple[Path, str]:
+    """The folder, and what the names of the files in it begin with: nothing, or the stem of a chosen .nc file."""
+    if out is not None and out.suffix == ".nc":
+        return out.parent, f"{out.stem}."
+    return out or Path(name), ""
+
+
+def _print_all(paths: list[Path]) -> int:
+    for path in paths:
+        print(path)
+    return 0
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from dse import plot
+    from dse.explore import store
+
+    dataset = store.read(options.dataset)
+    kinds = options.kind or plot.kinds_of(dataset)
+    prefix = "" if options.dataset.name == "results.nc" else f"{options.dataset.stem}."
+    folder = options.out or options.dataset.parent
+    store.check_writable(folder)
+    return _print_all(plot.save_all(dataset, kinds, folder, prefix))
+
+
+def _check(options: argparse.Namespace) -> int:
+    from dse import listing
+
+    failed = False
+    for path in options.files:
+        try:
+            print(f"{path}: ok, {listing.check(path)}")
+        except BadInput as error:
+            print(error, file=sys.stderr)
+            failed = True
+    return 2 if failed else 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    from dse import listing
+
+    print(listing.render(options.what, options.workload, as_json=options.json))
+    return 0
+
+
+def _schema(options: argparse.Namespace) -> int:
+    import json
+
+    from dse.accelerator import Accelerator
+    from dse.spec import Spec
+    from dse.workload import Description
+
+    models = {"accelerator": Accelerator, "workload": Description, "sweep": Spec}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[options.kind].model_json_schema()}
+    print(json.dumps(schema, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

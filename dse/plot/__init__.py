@@ -1,0 +1,40 @@
+"""Figures of a dataset, each with the table that it draws as a CSV beside it.
+
+`FIGURES[kind](dataset)` returns a matplotlib figure and that table. No global style is touched and pyplot is
+not imported; the `draw` functions take an axes and a table, for figures of one's own.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dse.explore import plan as plans
+from dse.explore import store
+from dse.plot import roofline, sparsity_roofline, speedup
+
+FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
+    "sparsity_roofline": sparsity_roofline.figure,
+    "speedup": speedup.figure,
+    "roofline": roofline.figure,
+}
+
+
+def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
+    """The figures that the dataset's specification asks for, else all."""
+    return plans.specification(dataset).plots or tuple(FIGURES)
+
+
+def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
+    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths."""
+    written = []
+    for kind in kinds:
+        figure, table = FIGURES[kind](dataset, **options)
+        png, csv = folder / f"{prefix}{kind}.png", folder / f"{prefix}{kind}.csv"
+        store.replacing(png, lambda path, figure=figure: figure.savefig(path, dpi=200, format="png"))
+        store.replacing(csv, lambda path, table=table: table.to_csv(path, index=False))
+        written += [png, csv]
+    return written

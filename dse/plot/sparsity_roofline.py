@@ -1,0 +1,107 @@
+"""The sparsity roofline: accuracy against speedup at the speed of light (Shinn et al. 2023, arXiv 2310.00496).
+
+One curve for each method and pattern, one point for each sparsity. Up and to the right is better; a point left
+of 1 is slower than the dense network, a point below the line loses more accuracy than allowed.
+"""
+
+import json
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dse.errors import BadInput
+from dse.explore import plan as plans
+from dse.plot import style
+from dse.plot.style import Rows
+from dse.sparsity.pattern import parse
+
+
+def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
+    """Panels of accelerator by batch; variants without an accuracy have no place here. Raises BadInput if none has one."""
+    chosen, remark = style.one_design(dataset)
+    rows: Rows = style.table(chosen, "speedup", "latency", "dense_latency").dropna(subset="accuracy")
+    if rows.empty:
+        raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
+    spec, metrics = plans.specification(dataset), json.loads(dataset.attrs["metrics"])
+    workloads, dtypes = rows.workload.unique(), rows.dtype.unique()
+    accelerators = [str(name) for name in dataset.accelerator.values]
+    columns = [(w, d, b) for w in workloads for d in dtypes for b in dataset.batch.values]
+    drawn, axes = style.panels(
+        accelerators, [_title(*column, len(workloads), len(dtypes)) for column in columns], sharey=len(workloads) == 1
+    )
+    labels = []
+    for name, line in zip(accelerators, axes, strict=True):
+        for (workload, dtype, batch), ax in zip(columns, line, strict=True):
+            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
+            labels.append((ax, draw(ax, rows[here], spec.accuracy_drop, metrics[workload])))
+    style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", " / ".join(_metric(metrics[w]) for w in workloads))
+    style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
+    for ax, points in labels:
+        style.place_labels(ax, points)
+    return drawn, rows
+
+
+MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies"}
+
+
+def _metric(metric: dict[str, str]) -> str:
+    return f"{metric['name']} [{metric['unit']}]" if metric["unit"] else metric["name"]
+
+
+def _title(workload: str, dtype: str, batch: int, workloads: int, dtypes: int) -> str:
+    parts = [workload if workloads > 1 else "", dtype if dtypes > 1 else "", f"batch {batch}"]
+    return ", ".join(part for part in parts if part)
+
+
+def draw(ax: Axes, rows: Rows, accuracy_drop: float, metric: dict[str, str]) -> list[style.Label]:
+    """One panel from rows with method, pattern, nominal_sparsity, accuracy, dense_accuracy and speedup.
+
+    Returns the labels of its points, for `style.place_labels` once the layout is settled.
+    """
+    labels = []
+    for number, ((method, pattern), curve) in enumerate(rows.groupby(["method", "pattern"], sort=True)):
+        colour, marker = style.COLOURS[number % 7], style.MARKERS[number % 7]
+        ordered = curve.sort_values("sparsity")
+        fixed = parse(str(pattern)).density is not None  # an N:M is a point: nothing lies between two of them
+        name = f"{str(method).replace('_', ' ')}, {pattern}"
+        ax.plot(
+            ordered.speedup, ordered.accuracy, color=colour, marker=marker, markersize=4, linewidth=1.2,
+            linestyle="none" if fixed else "-", label=name,
+        )  # fmt: skip
+        labels += [style.Label(p.speedup, p.accuracy, _label(p), colour) for p in ordered.itertuples()]
+    _baselines(ax, rows, accuracy_drop, metric)
+    return labels
+
+
+def _label(point: Any) -> str:
+    return ("~" if point.accuracy_kind == "estimated" else "") + style.percent(point.nominal_sparsity)
+
+
+def _baselines(ax: Axes, rows: Rows, accuracy_drop: float, metric: dict[str, str]) -> None:
+    """The dense network, where the sources agree on one, the least accuracy allowed, and the range worth looking at."""
+    ax.axvline(1.0, color=style.GREY, linewidth=0.8, linestyle=":")
+    dense = rows.dense_accuracy.dropna().unique()
+    if len(dense) != 1:
+        return
+    worse = -1 if metric["direction"] == "higher" else 1
+    ax.plot([1.0], [dense[0]], marker="*", markersize=9, color="black", linestyle="none", label="dense", zorder=3)
+    label = f"iso-accuracy: dense {worse * accuracy_drop:+g}"
+    ax.axhline(dense[0] + worse * accuracy_drop, color=style.GREY, linewidth=0.8, linestyle="--", label=label)
+    _limit(ax, rows.accuracy, dense[0], worse, RANGE * accuracy_drop)
+
+
+RANGE = 15  # accuracy drops shown: beyond, a network is of no use, and the curves that matter would be squeezed
+
+
+def _limit(ax: Axes, accuracy: Any, dense: float, worse: int, depth: float) -> None:
+    """Put better on top; cut off what is far worse than dense, and say how much that is."""
+    loss = worse * (accuracy - dense)
+    shown = float(min(loss.max(), depth))
+    best = float(min(loss.min(), 0.0))
+    margin = 0.08 * (shown - best)
+    ax.set_ylim(dense + worse * (shown + margin), dense + worse * (best - margin))
+    if hidden := int((loss > shown + margin).sum()):
+        ax.text(0.02, 0.02, f"{hidden} points below", transform=ax.transAxes, fontsize=6, color=style.GREY)

@@ -1,0 +1,68 @@
+"""Speedup against sparsity: what hardware makes of a pattern, whatever the accuracy.
+
+The place for hypothetical patterns, which have no accuracy. A pattern of free density is a curve, a fixed N:M
+is a point. The dotted line is 1 / density, which a compute-bound layer reaches on a unit that skips every zero.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dse.explore import plan as plans
+from dse.plot import style
+from dse.plot.style import Rows
+from dse.sparsity.pattern import parse
+
+
+def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
+    """Panels of accelerator by workload, dtype and batch."""
+    chosen, remark = style.one_design(dataset)
+    rows: Rows = style.table(chosen, "speedup", "latency", "dense_latency")
+    accelerators = [str(name) for name in dataset.accelerator.values]
+    columns = [(w, d, b) for w in rows.workload.unique() for d in dataset.dtype.values for b in dataset.batch.values]
+    drawn, axes = style.panels(accelerators, [f"{w} {d}, batch {b}" for w, d, b in columns])
+    labels = []
+    for name, line in zip(accelerators, axes, strict=True):
+        for (workload, dtype, batch), ax in zip(columns, line, strict=True):
+            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
+            labels.append((ax, draw(ax, rows[here])))
+    axes[0, 0].set_ylim(0, 1.15 * max(rows.speedup.max(), 1.0))
+    axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
+    style.label_edges(axes, "sparsity", "speedup over dense")
+    spec = plans.specification(dataset)
+    style.finish(drawn, axes, dataset, f"fidelity {spec.model.fidelity}, activations {spec.model.activations}", remark)
+    for ax, points in labels:
+        style.place_labels(ax, points, size=6.5)
+    return drawn, rows
+
+
+def draw(ax: Axes, rows: Rows) -> list[style.Label]:
+    """One panel from rows with method, pattern, sparsity and speedup; returns the labels of the fixed patterns.
+
+    Curves often coincide (blocks that no unit lists all run as unstructured), so each is drawn thinner and with
+    smaller, hollow markers than the one before.
+    """
+    fixed = rows.pattern.map(lambda text: parse(text).density is not None)
+    curves = list(rows[~fixed].groupby(["method", "pattern"], sort=False))
+    for number, ((method, pattern), curve) in enumerate(curves):
+        ordered, size = curve.sort_values("sparsity"), 2.5 + 1.1 * (len(curves) - number)
+        ax.plot(
+            ordered.sparsity, ordered.speedup, color=style.COLOURS[number % 7], marker=style.MARKERS[number % 7], markersize=size,
+            markerfacecolor="none", linewidth=size / 5, label=_name(str(method), str(pattern)),
+        )  # fmt: skip
+    points = rows[fixed].sort_values("sparsity")
+    if len(points):
+        ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="N:M, each a point", zorder=3)
+    shares = np.linspace(0, 0.99, 200)
+    ax.plot(shares, 1 / (1 - shares), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
+    ax.axhline(1.0, color=style.GREY, linewidth=0.8)
+    grouped = points.groupby(["sparsity", "speedup"]).pattern.agg(", ".join).reset_index()
+    return [style.Label(p.sparsity, p.speedup, p.pattern, "black") for p in grouped.itertuples()]
+
+
+def _name(method: str, pattern: str) -> str:
+    return pattern if method == "hypothetical" else f"{pattern} ({method.replace('_', ' ')})"

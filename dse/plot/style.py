@@ -1,0 +1,140 @@
+"""What the figures share: colours, panels, the choice of one design, the note at the foot."""
+
+import itertools
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from dse.errors import BadInput
+
+# Okabe and Ito's palette, told apart by colour-blind readers too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#777777"
+
+Rows = Any  # a pandas.DataFrame: its type stubs lose track of selections
+
+
+def panels(
+    rows: Sequence[str], columns: Sequence[str], width: float = 3.6, height: float = 3.1, sharey: bool = True
+) -> tuple[Figure, np.ndarray]:
+    """A grid of axes that share their limits, with a title on each."""
+    figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows) + 0.9), layout="constrained")
+    axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=sharey, squeeze=False)
+    for row, line in zip(rows, axes, strict=True):
+        for column, ax in zip(columns, line, strict=True):
+            ax.set_title(f"{row}, {column}", fontsize=9)
+            ax.grid(alpha=0.25, linewidth=0.5)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.tick_params(labelsize=8)
+    return figure, axes
+
+
+def label_edges(axes: np.ndarray, x: str, y: str) -> None:
+    for ax in axes[-1]:
+        ax.set_xlabel(x, fontsize=9)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(y, fontsize=9)
+
+
+def finish(figure: Figure, axes: np.ndarray, dataset: xr.Dataset, *remarks: str) -> None:
+    """One legend for all panels; above it what a reader must know to judge the figure."""
+    unverified = [f"{name} {path}" for name, paths in json.loads(dataset.attrs.get("unverified", "{}")).items() for path in paths]
+    note = "; ".join(filter(None, [*remarks, "unverified: " + ", ".join(unverified) if unverified else ""]))
+    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    widest = 0.5 + 0.075 * max(map(len, handles))  # inches of an entry at 8 points
+    columns = max(1, min(int(figure.get_figwidth() / widest), len(handles)))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False,
+        title="\n".join(textwrap.wrap(note, 60 * axes.shape[1])), title_fontsize=7,
+    )  # fmt: skip
+    figure.draw_without_rendering()  # settles the layout, on which the labels below depend
+
+
+@dataclass(frozen=True)
+class Label:
+    x: float
+    y: float
+    text: str
+    colour: str
+
+
+_OFFSETS = [(5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14)]
+
+
+def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[Any]:
+    """Write each label beside its point, where it covers least of the lines, points and labels there already.
+
+    A label that would cover another one is left out: the CSV beside the figure has every value.
+    """
+    scale = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    obstacles = np.concatenate([_sampled(ax, line) for line in ax.lines] or [np.empty((0, 2))])
+    taken: list[Bbox] = []
+    artists: list[Any] = []
+    for label in labels:
+        x, y = ax.transData.transform((label.x, label.y))
+        if not ax.bbox.contains(x, y):
+            continue
+        boxes = [_box(x + scale * dx, y + scale * dy, dx, label.text, size * scale) for dx, dy in _OFFSETS]
+        costs = [100 * sum(box.overlaps(other) for other in taken) + box.count_contains(obstacles) for box in boxes]
+        best = int(np.argmin(costs))
+        if costs[best] >= 100:
+            continue
+        taken.append(boxes[best])
+        place = {"xytext": _OFFSETS[best], "textcoords": "offset points", "fontsize": size, "color": label.colour}
+        artists.append(ax.annotate(label.text, (label.x, label.y), ha=_side(_OFFSETS[best][0]), **place))
+    return artists
+
+
+def _side(dx: float) -> str:
+    return "center" if dx == 0 else "left" if dx > 0 else "right"
+
+
+def _box(x: float, y: float, dx: float, text: str, height: float) -> Bbox:
+    width = 0.58 * height * len(text)
+    left = {"left": x, "right": x - width, "center": x - width / 2}[_side(dx)]
+    return Bbox.from_bounds(left, y, width, height)
+
+
+def _sampled(ax: Axes, line: Any) -> np.ndarray:
+    """Points along a drawn line, in display coordinates, close enough together that a label can't slip between."""
+    points = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
+    if line.get_linestyle() in ("None", "none") or len(points) < 2:
+        return points
+    steps = np.linspace(0, 1, 40)[:, None]
+    return np.concatenate([a + steps * (b - a) for a, b in itertools.pairwise(points)])
+
+
+def one_design(dataset: xr.Dataset) -> tuple[xr.Dataset, str]:
+    """The dataset with every swept axis at its first value, and a remark that says so."""
+    kept = {"accelerator", "batch", "dtype", "variant", "resource", "execution"}
+    axes = [str(dim) for dim in dataset.dims if dim not in kept]
+    chosen = dataset.isel(dict.fromkeys(axes, 0))
+    return chosen, "; ".join(f"{axis} at {_shown(chosen[axis])}" for axis in axes)
+
+
+def _shown(coordinate: xr.DataArray) -> str:
+    value, unit = coordinate.item(), coordinate.attrs.get("units", "1")
+    return f"{value:.4g} {unit}".removesuffix(" 1") if isinstance(value, float) else str(value)
+
+
+def table(dataset: xr.Dataset, *variables: str) -> pd.DataFrame:
+    """One row for each accelerator, batch, dtype and variant, with the coordinates of the variant."""
+    missing = [name for name in variables if name not in dataset]
+    if missing:
+        raise BadInput.one(f"the dataset has no {', '.join(missing)}", "add it to 'store: {variables: [...]}' and sweep again")
+    kept = dataset[list(variables)].drop_vars(["resource", "execution"], errors="ignore")
+    return kept.to_dataframe().reset_index()
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
