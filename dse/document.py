@@ -5,7 +5,7 @@ The loader follows the YAML 1.2 core schema, so that `2:4` and `no` are text and
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,13 @@ _FIXES = {
     "float_type": "write a number",
     "float_parsing": "write a number",
     "finite_number": "write a finite number",
+    "too_short": "write at least one",
+    "union_tag_not_found": "say of which kind, as in '{kind: csr}'",
+    "string_pattern_mismatch": "write letters, digits and '_' (lower case in a key)",
 }
+
+
+_BOUNDS = {"greater_than": "above", "greater_than_equal": "of at least", "less_than": "below", "less_than_equal": "of at most"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ class Document:
 
     def dotted(self, loc: Loc) -> str:
         present = self._present(loc)
-        missing = loc[-1:] if loc[-1:] != present[-1:] and loc[-1:] != ("value",) else ()
+        last = loc[-1:]
+        missing = last if last != present[-1:] and last != ("value",) and not isinstance(loc[-1], int) else ()
         return ".".join(str(part) for part in present + missing)
 
     def _present(self, loc: Loc) -> Loc:
@@ -78,7 +85,9 @@ class Document:
         try:
             return model.model_validate(self.data if data is None else data)
         except ValidationError as error:
-            raise BadInput(self._explain(model, item) for item in error.errors()) from error
+            # A list whose items are all wrong is reported by its items, not as too short as well.
+            told = [item for item in error.errors() if item["type"] != "too_short" or not item["input"]]
+            raise BadInput(self._explain(model, item) for item in told) from error
 
     def _explain(self, model: type[BaseModel], error: Any) -> Problem:
         loc, kind = error["loc"], error["type"]
@@ -89,8 +98,13 @@ class Document:
         if kind == "missing":
             return self.problem(loc, f"'{loc[-1]}' is missing", f"add '{loc[-1]}: {_example(model, loc)}'")
         if kind in ("literal_error", "union_tag_invalid", "enum"):
-            expected = error["ctx"].get("expected") or error["ctx"].get("expected_tags")
-            return self.problem(loc, f"'{_short(error['input'])}' is not known here", f"write one of {expected}")
+            context = error["ctx"]
+            what = f"'{_short(context.get('tag', error['input']))}' is not known here"
+            return self.problem(loc, what, f"write one of {context.get('expected') or context['expected_tags']}")
+        if kind in _BOUNDS:
+            return self.problem(
+                loc, f"{_short(error['input'])} is out of range", f"write a number {_BOUNDS[kind]} {next(iter(error['ctx'].values())):g}"
+            )
         what = f"'{_short(error['input'])}' cannot stand here ({error['msg']})"
         return self.problem(loc, what, _FIXES.get(kind, "see 'dse schema'"))
 
@@ -107,19 +121,28 @@ def read(path: Path) -> Document:
 
 def parse(path: Path, text: str) -> Document:
     """The document that `text` holds; `path` names it in errors. Raises BadInput."""
-    try:
-        node = yaml.compose(text, Loader=CCoreLoader)
-        data = yaml.load(text, Loader=CCoreLoader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadInput([_syntax_problem(path, error)]) from error
+    node = _checked(path, lambda: yaml.compose(text, Loader=CCoreLoader))
     if node is None:
         raise BadInput([Problem("the file is empty", "describe something in it; 'dse schema' shows how", path, 1)])
     if not isinstance(node, yaml.MappingNode):
         raise BadInput([Problem("not a YAML mapping", "start with 'name: ...'", path, node.start_mark.line + 1)])
     lines: dict[Loc, int] = {(): 1}
-    if twice := list(_walk(node, (), lines, path)):
+    if twice := _checked(path, lambda: list(_walk(node, (), lines, path))):
         raise BadInput(twice)
-    return Document(path, data, lines, text)
+    return Document(path, _checked(path, lambda: yaml.load(text, Loader=CCoreLoader)), lines, text)
+
+
+def _checked(path: Path, step: Callable[[], Any]) -> Any:
+    """A step of reading; what the parser objects to becomes a BadInput."""
+    try:
+        return step()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
+        problem = Problem(what, "mend the syntax on or just before this line", path, mark.line + 1 if mark else 1)
+        raise BadInput([problem]) from error
+    except RecursionError as error:
+        raise BadInput([Problem("an anchor contains itself, or the nesting has no end", "write it out", path, 1)]) from error
 
 
 def read_text(path: Path) -> str:
@@ -130,12 +153,6 @@ def read_text(path: Path) -> str:
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise BadInput([Problem(reason, "give a file that exists and can be read", path)]) from error
-
-
-def _syntax_problem(path: Path, error: Exception) -> Problem:
-    mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or "unreadable"
-    return Problem(f"not YAML: {what}", "mend the syntax on or just before this line", path, mark.line + 1 if mark else 1)
 
 
 def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Iterator[Problem]:
@@ -151,8 +168,9 @@ def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Itera
             if here in lines:
                 dotted = ".".join(map(str, here))
                 yield Problem(f"key '{key.value}' is given twice", f"keep one (the first is on line {lines[here]})", path, line, dotted)
-            lines.setdefault(here, line)
-            yield from _walk(value, here, lines, path)
+            else:
+                lines[here] = line
+                yield from _walk(value, here, lines, path)
 
 
 def _known_keys(model: type[BaseModel], loc: Loc) -> list[str]:
@@ -177,8 +195,9 @@ def _schema_nodes(model: type[BaseModel], loc: Loc) -> list[dict[str, Any]]:
 def _children(node: dict[str, Any], part: Any) -> list[dict[str, Any]]:
     if isinstance(part, int):
         return [node["items"]] if isinstance(node.get("items"), dict) else []
-    found = node.get("properties", {}).get(part, node.get("additionalProperties"))
-    return [found] if isinstance(found, dict) else []
+    named, patterned = node.get("properties", {}), node.get("patternProperties", {})
+    found = [named[part]] if part in named else [*patterned.values(), node.get("additionalProperties")]
+    return [child for child in found if isinstance(child, dict)]
 
 
 def _alternatives(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
     """Raised for anything a user can mend; carries all `problems` found, not just the first."""
 
     def __init__(self, problems: Iterable[Problem]):
-        self.problems = tuple(dict.fromkeys(problems))
+        self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda p: (str(p.file or ""), p.line or 0)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     @classmethod
@@ -73,11 +73,11 @@ def _placed(problem: Problem, place: Problem | None) -> Problem:
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """`did you mean ...?` where something known is close, else the list of what is known."""
+    """`did you mean ...?` where something known begins alike or is close, else the list of what is known."""
     options = sorted(known)
-    close = difflib.get_close_matches(str(word), options, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean '{close[0]}'?"
+    longer = [option for option in options if option.startswith(str(word))][:4]
+    if close := longer or difflib.get_close_matches(str(word), options, n=1, cutoff=0.5):
+        return f"did you mean {' or '.join(repr(option) for option in close)}?"
     if not options:
         return "nothing can stand here"
     shown = ", ".join(f"'{option}'" for option in options[:20])

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from dse.document import Document, read
 from dse.dtype import Dtype
@@ -81,6 +81,13 @@ class Range(_Part):
     scale: Literal["linear", "log"] = "linear"
 
 
+def _form(written: Any) -> str:
+    return "range" if isinstance(written, dict | Range) else "list"
+
+
+Written = Annotated[Annotated[Range, Tag("range")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)]
+
+
 class ModelOptions(_Part):
     """The choice of factors in time = W / (P * E)."""
 
@@ -103,7 +110,7 @@ class Spec(_Part):
     batch: tuple[Batch, ...] = Field((1,), min_length=1, examples=["[1, 32]"])
     dtype: tuple[Dtype, ...] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
-    axes: dict[str, Range | tuple[Any, ...]] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
+    axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, gt=0, description="of the iso-accuracy line, in the metric's own points")
     plots: tuple[PlotName, ...] = ()
     store: Store = Field(default_factory=lambda: Store.model_validate({}))

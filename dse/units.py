@@ -24,6 +24,7 @@ _DEFINITIONS = (
 )  # fmt: skip
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*?)\s*", re.IGNORECASE)
+_UNIT = re.compile(r"|[A-Za-zµ]+(\^[1-9])?(\s*[*/]\s*[A-Za-zµ]+(\^[1-9])?)*")
 _VENDOR_RATE = re.compile(r"([kMGTP]?)(FLOP|OP)S", re.IGNORECASE)
 _VENDOR_BANDWIDTH = re.compile(r"([kMGTP]i?)([Bb])ps")
 
@@ -44,9 +45,9 @@ def parse(text: str, unit: str) -> float:
     if match is None:
         raise BadInput.one(f"'{text}' is not a quantity", f"write a number and a unit, as in '{_example(unit)}'")
     number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
-    if not written and unit:
+    if not written and unit and math.isfinite(number):
         raise BadInput.one(f"the number {match[1]} has no unit", f"write one of dimension {unit}, as in '{_example(unit)}'")
-    magnitude = number * _scale(written, unit)
+    magnitude = number * _scale(written, unit) if math.isfinite(number) else number
     if not math.isfinite(magnitude) or magnitude <= 0:
         raise BadInput.one(f"'{text}' is not positive and finite", f"write a number above 0, as in '{_example(unit)}'")
     return magnitude
@@ -54,10 +55,14 @@ def parse(text: str, unit: str) -> float:
 
 def _scale(written: str, unit: str) -> float:
     """How many `unit` one `written` unit is."""
+    from pint.errors import UndefinedUnitError
+
     registry = _registry()
     try:
+        if not _UNIT.fullmatch(written):
+            raise UndefinedUnitError(written)
         scale = registry.Quantity(1.0, written)
-    except Exception as error:  # pint raises its own, tokenizer's and Python's errors for bad unit text
+    except UndefinedUnitError as error:
         raise BadInput.one(f"unknown unit '{written}'", f"write {_spelling(written, unit)}") from error
     if scale.dimensionality != registry.Quantity(1.0, unit).dimensionality:
         raise BadInput.one(f"'{written}' is the wrong unit here", f"write one of dimension {unit or '1'}, as in '{_example(unit)}'")

@@ -90,6 +90,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
             with problems.at(document.path, document.line(("dtype", index)), "dtype"):
                 executions(accelerator, dtype, spec.model.fidelity)
     axes = _axes(spec, document, accelerators, problems)
+    _check_plots(spec, document, variants, problems)
     problems.raise_all()
     return Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), _with_roles(axes, spec, accelerators))
 
@@ -117,6 +118,15 @@ def _check_names(document: Document, accelerators: list[Accelerator], workloads:
             problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 
+def _check_plots(spec: Spec, document: Document, variants: list[Variant], problems: Collector) -> None:
+    """Figures are asked for before hours of work, so what they need is checked before it."""
+    for index, plot in enumerate(spec.plots):
+        if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
+            problems.add(document.problem(("plots", index), "no variant has an accuracy", "write 'speedup', which needs none"))
+        if plot != "roofline" and "speedup" not in spec.store.variables:
+            problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
+
+
 Place = tuple[Any, ...]
 
 
@@ -126,7 +136,8 @@ def _select(workload: Workload, selection: Selection, document: Document, at: Pl
     methods = workload.methods if selection.methods == "all" else selection.methods
     measured: list[Variant] = []
     for method in methods:
-        with problems.at(document.path, line((*at, "methods")), ".".join(map(str, (*at, "methods")))):
+        key = "methods" if method not in workload.methods else "sparsities"
+        with problems.at(document.path, line((*at, key)), ".".join(map(str, (*at, key)))):
             for sparsity in selection.sparsities or (None,):
                 measured += _one_method(workload, method, sparsity, selection)
     made: list[Variant] = []

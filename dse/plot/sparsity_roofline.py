@@ -22,7 +22,7 @@ from dse.sparsity.pattern import parse
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by batch; variants without an accuracy have no place here. Raises BadInput if none has one."""
     chosen, remark = style.one_design(dataset)
-    rows: Rows = style.table(chosen, "speedup", "latency", "dense_latency").dropna(subset="accuracy")
+    rows: Rows = style.speedups(chosen).dropna(subset="accuracy")
     if rows.empty:
         raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = plans.specification(dataset), json.loads(dataset.attrs["metrics"])

@@ -21,7 +21,7 @@ from dse.sparsity.pattern import parse
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, dtype and batch."""
     chosen, remark = style.one_design(dataset)
-    rows: Rows = style.table(chosen, "speedup", "latency", "dense_latency")
+    rows: Rows = style.speedups(chosen)
     accelerators = [str(name) for name in dataset.accelerator.values]
     columns = [(w, d, b) for w in rows.workload.unique() for d in dataset.dtype.values for b in dataset.batch.values]
     drawn, axes = style.panels(accelerators, [f"{w} {d}, batch {b}" for w, d, b in columns])

@@ -127,12 +127,12 @@ def _shown(coordinate: xr.DataArray) -> str:
     return f"{value:.4g} {unit}".removesuffix(" 1") if isinstance(value, float) else str(value)
 
 
-def table(dataset: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """One row for each accelerator, batch, dtype and variant, with the coordinates of the variant."""
-    missing = [name for name in variables if name not in dataset]
-    if missing:
-        raise BadInput.one(f"the dataset has no {', '.join(missing)}", "add it to 'store: {variables: [...]}' and sweep again")
-    kept = dataset[list(variables)].drop_vars(["resource", "execution"], errors="ignore")
+def speedups(dataset: xr.Dataset) -> pd.DataFrame:
+    """One row for each accelerator, batch, dtype and variant: speedup and latencies, beside what the variant is."""
+    if "speedup" not in dataset:
+        raise BadInput.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
+    wanted = [name for name in ("speedup", "latency", "dense_latency") if name in dataset]
+    kept = dataset[wanted].drop_vars(["resource", "execution"], errors="ignore")
     return kept.to_dataframe().reset_index()
 
 

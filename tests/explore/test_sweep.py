@@ -1,0 +1,298 @@
+"""Sweeps: labels, axes, chunks, precision, what runs where."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import dse
+from dse.errors import BadInput
+from dse.explore import plan, store, sweep
+from dse.explore.layers import evaluate
+from dse.model import roofline
+
+AXES = """
+axes:
+  memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s, steps: 4, scale: log}
+  units.tensor.runs.sparse_24.pattern: ["2:4", "1:2"]
+  units.tensor.peak.fp16: [100 TFLOP/s, 200 TFLOP/s, 400 TFLOP/s]
+"""
+
+
+@pytest.fixture
+def swept(folder):
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + AXES)
+    return path
+
+
+def problems(path) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        dse.sweep(path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_dims_coordinates_units_and_provenance(swept):
+    found = dse.sweep(swept)
+    assert found.speedup.dims == (
+        "accelerator", "memory.dram.bandwidth", "units.tensor.runs.sparse_24.pattern", "units.tensor.peak.fp16",
+        "batch", "dtype", "variant",
+    )  # fmt: skip
+    np.testing.assert_allclose(found["memory.dram.bandwidth"], [1e12, 2e12, 4e12, 8e12], rtol=1e-12)
+    assert found["memory.dram.bandwidth"].attrs["units"] == "B/s"
+    assert list(found["units.tensor.runs.sparse_24.pattern"].values) == ["2:4", "1:2"]
+    assert list(found.method.values) == ["pruned", "pruned", "semi", "blocky"]
+    assert list(found.accuracy.values[:3]) == [75, 70, 75.5]
+    assert np.isnan(found.accuracy.values[3])
+    assert {name: found[name].attrs.get("units") for name in ("latency", "dense_latency", "speedup", "bound_share")} == {
+        "latency": "s", "dense_latency": "s", "speedup": "1", "bound_share": "1",
+    }  # fmt: skip
+    assert found.attrs["spec"] == swept.read_text()
+    assert {"accelerator chip", "workload net layers.csv", "workload net variants/pruned.csv"} <= json.loads(
+        found.attrs["description_sha256"]
+    ).keys()
+    assert json.loads(found.attrs["versions"])["jax"]
+
+
+def test_every_design_equals_evaluating_it_alone(swept, net):
+    """Axes of every kind land where their labels say."""
+    found = dse.sweep(swept)
+    chip = dse.load_accelerator(swept.parent / "chip.yaml")
+    for point in np.ndindex(4, 2, 3, 2):
+        bandwidth, pattern, peak = (found[dim].values[n] for dim, n in zip(list(found.speedup.dims)[1:4], point[:3], strict=True))
+        design = chip.replace(
+            {
+                "memory.dram.bandwidth": f"{float(bandwidth)!r} B/s",
+                "units.tensor.runs.sparse_24.pattern": str(pattern),
+                "units.tensor.peak.fp16": f"{float(peak)!r} FLOP/s",
+            }
+        )
+        batch = int(found.batch.values[point[3]])
+        for number, variant in enumerate(net.variants):
+            layers, dense = (evaluate(design, v, batch) for v in (variant, net.dense))
+            here = found.isel(accelerator=0, dtype=0, variant=number)[dict(zip(list(found.speedup.dims)[1:5], point, strict=True))]
+            assert here.latency.item() == pytest.approx(layers.latency.sum().item(), rel=1e-12)
+            assert here.dense_latency.item() == pytest.approx(dense.latency.sum().item(), rel=1e-12)
+            for resource in found.resource.values:
+                expected = layers.latency.values[layers.bound.values == resource].sum() / layers.latency.values.sum()
+                assert here.bound_share.sel(resource=resource).item() == pytest.approx(expected, abs=1e-12)
+            for execution in found.execution.values:
+                expected = layers.latency.values[layers.execution.values == execution].sum() / layers.latency.values.sum()
+                assert here.execution_share.sel(execution=execution).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_speedup_is_a_ratio_of_sums_and_shares_add_up(swept):
+    found = dse.sweep(swept)
+    np.testing.assert_allclose(found.speedup, found.dense_latency / found.latency, rtol=1e-15)
+    np.testing.assert_allclose(found.bound_share.sum("resource"), 1, rtol=1e-12)
+    np.testing.assert_allclose(found.execution_share.sum("execution"), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 7, 12, 1000])
+def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
+    whole = dse.sweep(swept)
+    monkeypatch.setattr(sweep, "CHUNK", chunk)
+    assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
+
+
+def test_one_trace_a_sweep(swept):
+    """Over accelerators, structures, batches, dtypes, networks and chunks. A second run of the same shape needs none."""
+    path = swept.with_name("two.yaml")
+    path.write_text(swept.read_text().replace("dtype: fp16", "dtype: [fp16, fp32]").replace("steps: 4", "steps: 5"))
+    roofline.spent_time.clear_cache()
+    before = roofline.trace_count
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dse.ModelWarning)
+        dse.sweep(path)
+        assert roofline.trace_count == before + 1
+        dse.sweep(path)
+    assert roofline.trace_count == before + 1
+
+
+def test_float32_is_within_1e_5(swept):
+    exact = dse.sweep(swept)
+    swept.write_text(swept.read_text() + "store: {dtype: float32}\n")
+    rough = dse.sweep(swept)
+    assert rough.latency.dtype == np.float32
+    np.testing.assert_allclose(rough.latency, exact.latency, rtol=1e-5)
+
+
+def test_latency_alone_is_the_same_latency(swept):
+    everything = dse.sweep(swept)
+    swept.write_text(swept.read_text() + "store: {variables: [latency]}\n")
+    alone = dse.sweep(swept)
+    assert list(alone.data_vars) == ["latency"]
+    np.testing.assert_allclose(alone.latency, everything.latency, rtol=1e-14)
+
+
+def test_the_users_jax_is_left_alone(swept):
+    import jax
+
+    dse.sweep(swept)
+    assert not jax.config.jax_enable_x64
+
+
+def test_two_accelerators_share_their_labels_and_absent_ones_take_no_time(folder, edited):
+    (folder / "other.yaml").write_text((folder / "chip.yaml").read_text().replace("chip", "other").replace("vector", "scalar"))
+    edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, ./other.yaml]"))
+    found = dse.sweep(folder / "small.yaml")
+    assert list(found.accelerator.values) == ["chip", "other"]
+    assert set(found.resource.values) == {"tensor", "vector", "scalar", "dram"}
+    assert (found.bound_share.sel(accelerator="other", resource="vector") == 0).all()
+    np.testing.assert_allclose(found.latency[0], found.latency[1], rtol=1e-14)
+    np.testing.assert_allclose(found.bound_share.sum("resource"), 1, rtol=1e-12)
+
+
+def test_fits_compares_stored_weights_with_the_outermost_memory(folder):
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + "axes:\n  memory.dram.capacity: [30 MB, 60 MB, 100 MB]\n")
+    found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=0)
+    # dense fp16 weights of the unpruned layers, and 2 x 4096 x 4096 pruned ones
+    rest = 2 * (64 * 147 + 1000 * 512)
+    sizes = {
+        "semi": rest + 2 * 4096**2 * 2 * 0.5625,
+        "blocky": rest + 2 * (4096**2 * 2 / 4 + 4 * 4096**2 / 4 / 64 + 4 * (512 + 1)),
+    }
+    for method, size in sizes.items():
+        fits = found.fits.isel(variant=list(found.method.values).index(method))
+        assert list(fits.values) == [size <= limit for limit in (30e6, 60e6, 100e6)]
+
+
+def test_an_axis_without_effect_is_remarked(folder):
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + "axes:\n  memory.l2.capacity: [10 MB, 20 MB]\n")
+    with pytest.warns(dse.ModelWarning, match=r"small.yaml:8: axes.memory.l2.capacity: does not change the latency under fidelity 'sol'"):
+        found = dse.sweep(path)
+    assert (found.latency.isel({"memory.l2.capacity": 0}) == found.latency.isel({"memory.l2.capacity": 1})).all()
+
+
+def test_an_efficiency_axis_counts_under_r3(folder):
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + "model: {fidelity: r3}\naxes:\n  units.vector.runs.csr.efficiency: [0.25, 0.5]\n")
+    found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0)
+    assert found.latency[0] > found.latency[1]
+
+
+def test_a_gain_that_the_description_leaves_open_can_be_swept(folder):
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + "axes:\n  units.tensor.runs.blocks.gain: [1, 2, 100]\n")
+    blocky = dse.sweep(path).latency.isel(accelerator=0, dtype=0, batch=1, variant=3)
+    assert blocky[0] > blocky[1] > blocky[2]
+
+
+def test_a_device_without_a_run_for_the_pattern_runs_dense_and_says_so(folder, edited):
+    edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
+    with pytest.warns(dse.ModelWarning, match="'chip' has no enabled run for 'unstructured' in fp16: its layers run dense"):
+        found = dse.sweep(folder / "small.yaml")
+    unstructured = found.isel(accelerator=0, dtype=0, variant=0)
+    np.testing.assert_allclose(unstructured.speedup, 1, rtol=1e-14)
+    assert (unstructured.execution_share.sel(execution="tensor.dense") == 1).all()
+
+
+def test_netcdf_gives_the_dataset_back(swept, tmp_path):
+    found = dse.sweep(swept, tmp_path / "out" / "results.nc")
+    assert store.read(tmp_path / "out" / "results.nc").identical(found)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.nc"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "results.nc"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="no"):
+        store.replacing(path, lambda partial: (partial.write_text("half"), int("no")))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
+
+
+def test_reading_what_is_no_dataset(tmp_path):
+    (tmp_path / "x.nc").write_text("hello")
+    for name, expected in (("x.nc", "is not a dataset"), ("none.nc", "does not exist")):
+        with pytest.raises(BadInput, match=expected):
+            store.read(tmp_path / name)
+    with pytest.raises(BadInput, match="does not say what it was made from"):
+        plan.of(xr.Dataset())
+
+
+def test_a_dataset_knows_when_its_descriptions_changed(swept, edited):
+    found = dse.sweep(swept)
+    assert plan.of(found).spec.name == "small"
+    edited("chip.yaml", ("1 TB/s", "2 TB/s"))
+    with pytest.raises(BadInput, match="the descriptions have changed since the dataset was made; run 'dse sweep' again"):
+        plan.of(found)
+
+
+# --- hypothetical variants ---------------------------------------------------------------------------------
+
+
+def with_patterns(edited, patterns: str):
+    return edited("small.yaml", ("{methods: all}", f"{{methods: [pruned], patterns: {patterns}}}"))
+
+
+def test_hypothetical_variants_and_where_their_densities_are_from(edited):
+    path = with_patterns(
+        edited, '[{list: [1:8, 2:4]}, {list: ["block:4x4"], densities: from_method}, {list: ["block:8x8"], densities: [0.5]}]'
+    )
+    found = dse.sweep(path)
+    made = found.isel(variant=found.method.values == "hypothetical")
+    assert list(made.pattern.values) == ["1:8", "2:4", "block:4x4", "block:4x4", "block:8x8"]
+    assert list(made.densities_from.values) == ["own", "own", "pruned 0.5", "pruned 0.9", "uniform 0.5"]
+    assert np.isnan(made.accuracy).all()
+    assert set(made.accuracy_kind.values) == {"none"}
+    np.testing.assert_allclose(made.sparsity.values[2:4], found.sparsity.values[:2], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ("{list: [1:8], densities: from_method}", "'1:8' has density 0.125, but 'pruned 0.5' has others; write 'densities: own' for it"),
+        ("{list: [1:8], densities: [0.5]}", "'1:8' has density 0.125, but 'uniform 0.5' has others; write 'densities: own' for it"),
+        ("{list: [unstructured], densities: own}", "'unstructured' has no density of its own; write 'densities: from_method' or a list"),
+        ("{list: [unstructured], densities: [1.5]}", "density 1.5 is not above 0 and at most 1; write the share kept, as in '[0.5, 0.25]'"),
+        ('{list: ["block:4x4*"], densities: [0.5]}', "'block:4x4*' is a family, no pattern of a network; write one of its members"),
+        ("{list: [5:4]}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
+    ],
+)
+def test_densities_that_cannot_be(edited, patterns, expected):
+    path = with_patterns(edited, patterns)
+    (found,) = problems(path)
+    assert found.startswith(f"{path}:4: workloads../net.patterns")
+    assert expected in found
+
+
+# --- bad sweeps --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "expected"),
+    [
+        ("dtype: fp16", "dtype: fp64", 6, "dtype: 'chip' has no unit that computes in 'fp64'; take one of fp16, fp32, int8, or give a unit a peak for it"),
+        ("dtype: fp16", "dtype: float16", 6, "dtype: unknown dtype 'float16'; did you mean 'fp16'?"),
+        ("batch: [1, 16]", "batch: 0", 5, "batch: 0 is out of range; write a number of at least 1"),
+        ("./chip.yaml", "chp.yaml", 2, "accelerators.0: '{folder}/chp.yaml' does not exist; did you mean 'chip.yaml'?"),
+        ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: no 'a100-sxm4' among the shipped accel_models; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
+        ("methods: all", "methods: [prune]", 4, "workloads../net.methods: 'net' has no method 'prune'; did you mean 'pruned'?"),
+        ("methods: all", "sparsities: [0.77]", 4, "workloads../net: selects no variant of 'net'; widen methods or sparsities, or add patterns"),
+        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup' or 'roofline'"),
+        ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the plot 'speedup' needs 'speedup'; add it"),
+        ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),
+        ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.peak.fp8: [1 TFLOP/s]}", 7, "axes.units.tensor.peak.fp8: 'chip' has no 'units.tensor.peak.fp8'; did you mean 'units.tensor.peak.fp16'?"),
+        ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, -2 TB/s]}", 7, "axes.memory.dram.bandwidth: '-2 TB/s' is not positive and finite; write a number above 0, as in '2039 GB/s'"),
+        ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 1}}", 7, "axes.memory.dram.bandwidth.steps: 1 is out of range; write a number of at least 2"),
+        ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, 1000 GB/s]}", 7, "axes.memory.dram.bandwidth: 'memory.dram.bandwidth' takes a value twice; give different values"),
+        ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.runs.sparse_24.pattern: {from: 2:4, to: 1:4, steps: 2}}", 7, "axes.units.tensor.runs.sparse_24.pattern: 'units.tensor.runs.sparse_24.pattern' is no number; write a list of values, as in '[true, false]'"),
+        ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: slow}", 7, "model.fidelity: 'slow' is not known here; write one of 'sol' or 'r3'"),
+    ],
+)  # fmt: skip
+def test_one_mistake_in_a_sweep(edited, folder, old, new, line, expected):
+    path = edited("small.yaml", (old, new))
+    assert problems(path) == [f"{path}:{line}: " + expected.replace("{folder}", str(folder))]
+
+
+def test_mistakes_in_every_file_of_a_sweep_are_told_at_once(edited, folder):
+    edited("chip.yaml", ("1 TB/s", "1"))
+    edited("net/layers.csv", ("wide,gemm,4096", "wide,gem,4096"))
+    path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, nothing]"))
+    told = problems(path)
+    assert [text.split(":")[0].removeprefix(f"{folder}/") for text in told] == ["chip.yaml", "net/layers.csv", "small.yaml"]

@@ -1,0 +1,175 @@
+"""Laws that hold for every device, network and pattern (Hypothesis), and the model against a slow one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dse.accelerator import Accelerator
+from dse.document import parse as parse_document
+from dse.explore.layers import evaluate
+from dse.sparsity.pattern import parse
+from dse.workload import LayerRow, Layers, Variant
+from tests import oracle
+
+PATTERNS = ("unstructured", "1:2", "2:4", "1:4", "1:8", "3:6", "block:4x4", "block:8x4", "block:6x4")
+RUNS = (*PATTERNS[:6], "block:4x4*", "block:4x4", "block:2x2")
+
+
+def described(chip: dict) -> Accelerator:
+    """The accelerator of a dictionary in plain numbers, through the schema, as a user's file would go."""
+    lines = ["name: made", "source: a test", "units:"]
+    for name, unit in chip["units"].items():
+        peaks = ", ".join(f"{dtype}: {peak!r} FLOP/s" for dtype, peak in unit["peak"].items())
+        lines += [f"  {name}:", f"    peak: {{{peaks}}}", "    runs:" if unit["runs"] else "    runs: {}"]
+        for number, run in enumerate(unit["runs"]):
+            options = [f"{key}: {value!r}" for key, value in run.items() if key != "pattern"]
+            lines.append(f"      run_{number}: {{pattern: '{run['pattern']}'" + "".join(f", {option}" for option in options) + "}")
+    lines += ["memory:", f"  dram: {{capacity: 1 GB, bandwidth: {chip['bandwidth']!r} B/s}}"]
+    from pathlib import Path
+
+    document = parse_document(Path("made.yaml"), "\n".join(lines))
+    accelerator = document.validate(Accelerator)
+    accelerator._document = document
+    return accelerator
+
+
+sizes = st.integers(1, 3000)
+rates = st.floats(1e9, 1e15)
+runs = st.fixed_dictionaries(
+    {"pattern": st.sampled_from(RUNS)},
+    optional={"gain": st.floats(1, 16), "efficiency": st.floats(0.01, 1)},
+)
+units = st.fixed_dictionaries({"peak": st.fixed_dictionaries({"fp16": rates}), "runs": st.lists(runs, max_size=3)})
+chips = st.fixed_dictionaries({"units": st.dictionaries(st.sampled_from(["one", "two"]), units, min_size=1), "bandwidth": rates})
+weighted = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["gemm", "conv"]), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 4), "inputs": sizes}
+)
+others = st.one_of(
+    st.fixed_dictionaries({"kind": st.just("matmul"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 4)}),
+    st.fixed_dictionaries({"kind": st.just("elementwise"), "count": st.integers(1, 4), "inputs": sizes, "outputs": sizes}),
+)
+networks = st.lists(st.one_of(weighted, others), min_size=1, max_size=6)
+shares = st.floats(0.01, 0.99)
+
+
+def network(rows: list[dict], pattern: str, share: float) -> tuple[Variant, list[dict], list[float]]:
+    """A variant of the network at one density, and the same for the oracle."""
+    for row in rows:
+        row.setdefault("m", 1), row.setdefault("k", 1), row.setdefault("n", 1)
+    named = [
+        LayerRow.model_validate(
+            {"name": f"layer{number}", "input_elements": row.get("inputs"), "output_elements": row.get("outputs")}
+            | {key: row[key] for key in ("kind", "m", "k", "n", "count")}
+        )
+        for number, row in enumerate(rows)
+    ]
+    layers = Layers.of(named)
+    fixed = parse(pattern).density
+    density = np.where(layers.has_weights, share if fixed is None else fixed, 1.0)
+    return Variant("made", layers, "made", parse(pattern), 1 - share, density), rows, list(density)
+
+
+def total(chip: dict, variant: Variant, batch: int = 1, **options) -> float:
+    return float(evaluate(described(chip), variant, batch, "fp16", **options).latency.sum())
+
+
+@given(chips, networks, st.sampled_from(PATTERNS), shares, st.integers(1, 64), st.booleans(), st.booleans())
+def test_vectorised_equals_a_plain_loop_to_1e_12(chip, rows, pattern, share, batch, fallback, r3):
+    variant, rows, densities = network(rows, pattern, share)
+    expected = oracle.latency(chip, rows, pattern, densities, batch, "fp16", dense_fallback=fallback, r3=r3)
+    found = total(chip, variant, batch, dense_fallback=fallback, fidelity="r3" if r3 else "sol")
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@given(chips, networks, st.sampled_from(PATTERNS), shares, st.floats(1, 100), st.data())
+def test_more_of_anything_is_never_slower(chip, rows, pattern, share, factor, data):
+    variant, *_ = network(rows, pattern, share)
+    accelerator = described(chip)
+    path = data.draw(st.sampled_from([p for p in accelerator.quantities() if "capacity" not in p]))
+    more = accelerator.value(path) * factor
+    if path.endswith("efficiency"):
+        more = min(more, 1.0)
+    unit = type(accelerator.quantities()[path]).unit
+    better = accelerator.replace({path: f"{more!r} {unit}".strip()})
+    before, after = (float(evaluate(a, variant, fidelity="r3").latency.sum()) for a in (accelerator, better))
+    assert after <= before * (1 + 1e-12)
+
+
+@given(chips, networks, st.sampled_from(PATTERNS), shares, st.floats(0.01, 100))
+def test_scaling_all_rates_scales_the_time(chip, rows, pattern, share, factor):
+    variant, *_ = network(rows, pattern, share)
+    faster = {
+        "bandwidth": chip["bandwidth"] * factor,
+        "units": {n: u | {"peak": {d: p * factor for d, p in u["peak"].items()}} for n, u in chip["units"].items()},
+    }
+    assert total(faster, variant) * factor == pytest.approx(total(chip, variant), rel=1e-9)
+
+
+@given(chips, networks, st.sampled_from(PATTERNS), shares, st.randoms())
+def test_the_order_of_layers_means_nothing(chip, rows, pattern, share, random):
+    before = total(chip, network(rows, pattern, share)[0])
+    random.shuffle(rows)
+    assert total(chip, network(rows, pattern, share)[0]) == pytest.approx(before, rel=1e-12)
+
+
+@given(chips, networks, st.sampled_from(PATTERNS), shares)
+def test_a_fallback_to_dense_is_never_slower_than_dense_or_than_none(chip, rows, pattern, share):
+    variant, *_ = network(rows, pattern, share)
+    dense = dataclasses.replace(variant, density=np.ones(len(variant.layers)))
+    free = total(chip, variant, dense_fallback=True)
+    assert free <= total(chip, variant) * (1 + 1e-12)
+    assert free <= total(chip, dense) * (1 + 1e-12)
+
+
+@given(chips, networks, shares)
+def test_resources_that_do_not_overlap_take_at_least_as_long_and_at_most_twice(chip, rows, share):
+    variant, *_ = network(rows, "unstructured", share)
+    together, apart = total(chip, variant), total(chip, variant, overlap="none")
+    assert together * (1 - 1e-12) <= apart <= 2 * together * (1 + 1e-12)
+
+
+@given(st.lists(weighted, min_size=1, max_size=4), rates, rates)
+def test_executing_as_a_looser_pattern_never_takes_less_compute_time(rows, peak, bandwidth):
+    """At the same rate; bytes may differ."""
+    chain = ("1:8", "2:8", "2:4", "unstructured")
+    times = []
+    for run in chain:
+        chip = {"units": {"one": {"peak": {"fp16": peak}, "runs": [{"pattern": run}]}}, "bandwidth": bandwidth}
+        variant, *_ = network(rows, "1:8", 1 / 8)
+        layers = evaluate(described(chip), variant)
+        times.append(float((layers.flops / peak).sum()))
+    exact, wider, widest, free = times
+    assert exact <= wider * (1 + 1e-12) <= widest * (1 + 1e-12)
+    assert free <= exact * (1 + 1e-12)  # no padding at all: the same nonzeros, one by one
+
+
+@given(chips, networks)
+def test_density_1_is_dense(chip, rows):
+    """N:N is dense by name; a network of density 1 runs dense whatever the device lists."""
+    variant, rows, _ = network(rows, "unstructured", 0.5)
+    full = dataclasses.replace(variant, density=np.ones(len(variant.layers)), pattern=parse("4:4"))
+    expected = oracle.latency(chip, rows, "unstructured", [1.0] * len(rows), 1, "fp16")
+    assert total(chip, full) == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.sampled_from(["csr", "bsr", "bitmask", "combinatorial"]), sizes, sizes, sizes)
+def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
+    from dse.dtype import Dtype
+    from dse.model import traffic, work
+    from dse.model.peak import Execution
+    from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, DenseFormat
+
+    kinds = {"csr": CSR(), "bsr": BSR(), "bitmask": Bitmask(), "combinatorial": Combinatorial()}
+    pattern = parse("block:4x4" if form == "bsr" else "unstructured")
+    almost = 1 - 1e-12  # pruned in name only
+    variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": n, "count": 1}], str(pattern), almost)
+    dtype = Dtype.model_validate("fp16")
+    sparse, dense = (Execution("u", "r", p, f, ("p",), None, ("b",)) for p, f in ((pattern, kinds[form]), (parse("dense"), DenseFormat())))
+    stored = [work.stored_weights(variant.layers, variant, execution) for execution in (sparse, dense)]
+    flops = [work.stored_flops(variant.layers, s)[0] for s in stored]
+    moved = [traffic.compulsory(variant.layers, s, dtype, "implicit")[0] for s in stored]
+    assert flops[0] >= flops[1] * (1 - 1e-9)
+    assert moved[0] >= moved[1] * (1 - 1e-9)

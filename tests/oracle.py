@@ -1,0 +1,78 @@
+"""The model once more, slowly: plain Python floats, one layer and one execution at a time, formulas written out.
+
+It shares no code with `dse.model`; tests hold the two against each other.
+"""
+
+import math
+
+BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+
+
+def storage(run_pattern: str, own: str, m: float, k: float, density: float, index: float, pointer: float):
+    """Stored elements and metadata bits of an m x k matrix of pattern `own` in hardware format of `run_pattern`; None if illegal."""
+    nonzero = density * m * k
+    if run_pattern == "unstructured":
+        return nonzero, index * nonzero + pointer * (m + 1)
+    if run_pattern.startswith("block"):
+        if not own.startswith("block"):
+            return None
+        (rows, columns), (r, c) = (map(int, text.removesuffix("*")[6:].split("x")) for text in (run_pattern, own))
+        if r % rows or c % columns:
+            return None
+        if not run_pattern.endswith("*"):
+            r, c = rows, columns
+        blocks = density * math.ceil(m / r) * math.ceil(k / c)
+        return blocks * r * c, index * blocks + pointer * (math.ceil(m / r) + 1)
+    n, group = map(int, run_pattern.split(":"))
+    if not own[0].isdigit() or not _contained(*map(int, own.split(":")), n, group):
+        return None
+    stored = m * math.ceil(k / group) * n
+    return stored, stored * math.ceil(math.log2(group))
+
+
+def _contained(n: int, m: int, wide_n: int, wide_m: int) -> bool:
+    """By brute force: fill each aligned group of `wide_m` as full as groups of `m` allow."""
+    width = math.lcm(m, wide_m)
+    for start in range(0, width, wide_m):
+        left = {}
+        for position in range(start, start + wide_m):
+            left[position // m] = min(n, left.get(position // m, 0) + 1)
+        if sum(left.values()) > wide_n:
+            return False
+    return True
+
+
+def latency(chip: dict, layers: list[dict], own: str, densities: list[float], batch: int, dtype: str, *, dense_fallback=False, r3=False):
+    """Network latency [s]; `chip` as in YAML with numbers for quantities: units, bandwidth."""
+    return sum(
+        layer["count"] * (batch if layer["kind"] == "matmul" else 1) * _layer(chip, layer, own, d, batch, dtype, dense_fallback, r3)
+        for layer, d in zip(layers, densities, strict=True)
+    )
+
+
+def _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3):
+    wide = 1 if layer["kind"] == "matmul" else batch
+    m, k, n = layer["m"], layer["k"], layer["n"] * wide
+    flops = 0 if layer["kind"] == "elementwise" else 2 * m * k * n
+    inputs = layer["inputs"] * wide if layer.get("inputs") else k * n + (m * k if layer["kind"] == "matmul" else 0)
+    outputs = layer["outputs"] * wide if layer.get("outputs") else m * n
+    has_weights = layer["kind"] in ("gemm", "conv")
+    size = BYTES[dtype]
+    moved = (inputs + outputs) * size
+    sparse, dense = [], []
+    for unit in chip["units"].values():
+        if dtype not in unit["peak"]:
+            continue
+        peak = unit["peak"][dtype]
+        dense.append(max(flops / peak, (moved + (m * k * size if has_weights else 0)) / chip["bandwidth"]))
+        for run in unit["runs"]:
+            found = storage(run["pattern"], own, m, k, density, 32, 32) if has_weights and density < 1 else None
+            if found is None:
+                continue
+            stored, bits = found
+            gain = max(1.0, min(run.get("gain", math.inf), flops / (2 * stored * n)))
+            efficiency = run.get("efficiency", 1.0) if r3 else 1.0
+            sparse.append(max(flops / (peak * gain * efficiency), (moved + stored * size + bits / 8) / chip["bandwidth"]))
+    if sparse and not dense_fallback:
+        return min(sparse)
+    return min(dense + sparse)

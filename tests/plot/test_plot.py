@@ -1,0 +1,125 @@
+"""Figures show what their tables say, and the tables what the dataset says."""
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import dse
+from dse import plot
+from dse.errors import BadInput
+from dse.explore import plan
+from dse.plot import roofline, style
+
+PATTERNS = "{methods: all, patterns: [{list: [1:8, 2:4]}, {list: ['block:8x8'], densities: from_method}]}"
+
+
+@pytest.fixture
+def results(edited, folder):
+    (folder / "other.yaml").write_text((folder / "chip.yaml").read_text().replace("name: chip", "name: other").replace("2:4", "1:8"))
+    return dse.sweep(edited("small.yaml", ("{methods: all}", PATTERNS), ("[./chip.yaml]", "[./chip.yaml, ./other.yaml]")))
+
+
+def lines(figure: Figure, label: str) -> list:
+    return [line for ax in figure.axes for line in ax.lines if line.get_label() == label]
+
+
+def test_the_sparsity_roofline_has_a_curve_for_each_method_and_no_hypothetical_point(results):
+    figure, table = plot.FIGURES["sparsity_roofline"](results)
+    assert len(figure.axes) == 4  # two accelerators x two batches
+    assert set(table.method) == {"pruned", "semi"}
+    (first, *_) = lines(figure, "pruned, unstructured")
+    expected = results.isel(accelerator=0, batch=0, dtype=0, variant=results.method.values == "pruned").sortby("sparsity")
+    np.testing.assert_allclose(first.get_xdata(), expected.speedup)
+    np.testing.assert_allclose(first.get_ydata(), expected.accuracy)
+
+
+def test_the_dense_baseline_and_the_iso_accuracy_line(results):
+    figure, _ = plot.FIGURES["sparsity_roofline"](results)
+    (star, *_) = lines(figure, "dense")
+    assert (star.get_xdata()[0], star.get_ydata()[0]) == (1, 76)
+    (line, *_) = lines(figure, "iso-accuracy: dense -1")
+    assert line.get_ydata()[0] == 75
+
+
+def test_a_metric_that_goes_down_is_drawn_better_up(edited, folder):
+    edited("net/workload.yaml", ("direction: higher", "direction: lower"))
+    edited("net/accuracy.csv", ("75,76", "77,76"), ("70,76", "80,76"), ("75.5,76", "76.5,76"))
+    figure, _ = plot.FIGURES["sparsity_roofline"](dse.sweep(folder / "small.yaml"))
+    assert lines(figure, "iso-accuracy: dense +1")
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom > 80 > 76 > top
+
+
+def test_fixed_patterns_are_points_in_both_figures(results):
+    figure, _ = plot.FIGURES["sparsity_roofline"](results)
+    assert {line.get_linestyle() for line in lines(figure, "semi, 2:4")} == {"None"}
+    figure, table = plot.FIGURES["speedup"](results)
+    assert {line.get_linestyle() for line in lines(figure, "N:M, each a point")} == {"None"}
+    assert len(lines(figure, "block:8x8")) == 4
+    assert len(table) == 2 * 2 * results.sizes["variant"]
+
+
+def test_the_roofline_puts_every_layer_on_or_below_its_roof(results):
+    _, table = plot.FIGURES["roofline"](results)
+    assert set(table.accelerator) == {"chip", "other"}
+    np.testing.assert_allclose(table.groupby(["accelerator", "state"]).share.sum(), 1)
+    bound = table[table.bound == "dram"]
+    counted = bound[bound.dense_flops > 0]
+    np.testing.assert_allclose(counted.performance, counted.intensity * 1e12)
+    assert (table.performance <= table.intensity * 1e12 * (1 + 1e-9)).all()
+    tensor = table[table.bound == "tensor"]
+    np.testing.assert_allclose(tensor.performance, 100e12 * tensor.dense_flops / tensor.flops)
+
+
+def test_the_roofline_shows_the_variant_on_which_the_hardware_differs(results):
+    chosen = plan.of(results)
+    variant = chosen.variants[roofline.choose(results, chosen)]
+    assert str(variant.pattern) in ("1:8", "2:4")
+    _, table = roofline.figure(results, batch=16, variant=0)
+    assert {"dense dense 0", str(chosen.variants[0])} == set(table.state)
+
+
+def test_roofs_cover_units_precisions_and_sparsity_modes(results):
+    figure, _ = plot.FIGURES["roofline"](results)
+    text = " | ".join(label.get_text() for label in figure.axes[0].texts)
+    for roof in ("tensor fp16: 100 TFLOP/s, ridge 100", "tensor int8, fp16 2:4: 200 TFLOP/s, ridge 200", "vector fp32: 5 TFLOP/s, ridge 5"):
+        assert roof in text
+
+
+def test_every_figure_is_saved_with_its_table(results, tmp_path):
+    written = plot.save_all(results, plot.FIGURES, tmp_path / "figures", prefix="x.")
+    assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in plot.FIGURES for ending in ("png", "csv")]
+    assert all(path.stat().st_size > 500 for path in written)
+
+
+def test_a_figure_that_cannot_be_drawn_says_why(edited):
+    alone = dse.sweep(edited("small.yaml", ("{methods: all}", "{methods: [blocky]}")))
+    with pytest.raises(BadInput, match="no variant of the dataset has an accuracy; draw 'speedup' instead"):
+        plot.FIGURES["sparsity_roofline"](alone)
+    with pytest.raises(BadInput, match="the dataset has no speedup; add it to"):
+        style.speedups(alone.drop_vars("speedup"))
+
+
+def test_swept_axes_stand_at_their_first_value_and_the_figure_says_so(edited):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [2 TB/s, 4 TB/s]}"))
+    found = dse.sweep(path)
+    figure, table = plot.FIGURES["speedup"](found)
+    assert "memory.dram.bandwidth at 2e+12 B/s" in figure.legends[0].get_title().get_text()
+    np.testing.assert_allclose(np.unique(table.latency), np.unique(found.latency.isel({"memory.dram.bandwidth": 0})))
+    _, layers = plot.FIGURES["roofline"](found)
+    memory_bound = layers[(layers.bound == "dram") & (layers.dense_flops > 0)]
+    np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 2e12)
+
+
+def test_labels_do_not_cover_each_other():
+    figure, axes = style.panels(["a"], ["b"])
+    (ax,) = axes.flat
+    ax.plot([0, 1], [0, 1])
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    labels = [style.Label(0.5 + 0.001 * n, 0.5, "90%", "black") for n in range(5)]
+    placed = style.place_labels(ax, labels)
+    boxes = [text.get_window_extent(renderer) for text in placed]
+    assert len(placed) >= 3
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])

@@ -1,0 +1,129 @@
+"""The command as a user meets it: a process of its own, exit codes, what goes to stdout and what to stderr."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DSE = (sys.executable, "-m", "dse.cli")
+
+
+def dse(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*DSE, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_help_names_every_verb_and_imports_nothing_heavy():
+    """What makes `--help` answer at once."""
+    script = "import sys, contextlib, dse.cli\nwith contextlib.suppress(SystemExit): dse.cli.main(['--help'])\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert all(verb in done.stdout for verb in ("sweep", "plot", "check", "list", "schema"))
+    assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "pint"} & set(done.stdout.split())
+
+
+def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
+    script = "import sys, dse\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"jax", "matplotlib", "optuna"} & set(done.stdout.split())
+
+
+def test_the_main_job_writes_a_dataset_and_its_figures(tmp_path):
+    done = dse("sweep", "sparsity_roofline", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = sorted(path.name for path in (tmp_path / "sparsity_roofline").iterdir())
+    assert written == ["results.nc", "roofline.csv", "roofline.png", "sparsity_roofline.csv", "sparsity_roofline.png"]
+    assert sorted(Path(line).name for line in done.stdout.splitlines()) == written
+    assert "Traceback" not in done.stderr
+
+
+def test_files_by_path_from_another_folder_with_paths_relative_to_the_file(folder, tmp_path):
+    elsewhere = tmp_path / "else" / "where"
+    elsewhere.mkdir(parents=True)
+    done = dse("sweep", folder / "small.yaml", "-o", "mine.nc", cwd=elsewhere)
+    assert (done.returncode, done.stdout) == (0, "mine.nc\n"), done.stderr
+    again = dse("plot", "mine.nc", "--kind", "speedup", cwd=elsewhere)
+    assert again.stdout.split() == ["mine.speedup.png", "mine.speedup.csv"]
+    assert (elsewhere / "mine.speedup.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bad_sweep_exits_2_with_every_problem_and_writes_nothing(folder, edited):
+    edited("chip.yaml", ("1 TB/s", "1"))
+    edited("net/variants/pruned.csv", ("stem,4704", "stem,9999999"))
+    done = dse("sweep", "small.yaml", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line.split(":")[:2] for line in done.stderr.splitlines()] == [["chip.yaml", "14"], ["net/variants/pruned.csv", "2"]]
+    assert "Traceback" not in done.stderr
+    assert not (folder / "small").exists()
+
+
+def test_dry_run_says_what_would_run_and_writes_nothing(folder):
+    done = dse("sweep", "small.yaml", "--dry-run", cwd=folder)
+    assert done.returncode == 0
+    assert "evaluates    1 designs x 8 network states" in done.stdout
+    assert not (folder / "small").exists()
+
+
+def test_check_goes_on_after_a_bad_file(folder, edited):
+    edited("chip.yaml", ("2:4", "5:4"))
+    done = dse("check", "chip.yaml", "net", "net/workload.yaml", "small.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout.splitlines() == ["net: ok, workload 'net'", "net/workload.yaml: ok, workload 'net'"]
+    told = [line for line in done.stderr.splitlines() if "'5:4' keeps 5 of 4" in line]
+    assert len(told) == 2  # once for the file, once for the sweep that names it
+
+
+def test_check_accepts_good_files(folder):
+    done = dse("check", "chip.yaml", "net", "small.yaml", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("what", ["accelerators", "workloads", "sweeps"])
+def test_list_as_a_table_and_as_json(what):
+    names = [row["name"] for row in json.loads(dse("list", what, "--json").stdout)]
+    table = dse("list", what).stdout
+    assert names
+    assert all(name in table for name in names)
+
+
+def test_list_marks_unverified_numbers():
+    table = dse("list", "accelerators").stdout
+    assert "71 TFLOP/s*" in table
+    assert "* not read at its source: verify before you rely on it" in table
+
+
+def test_list_variants():
+    rows = json.loads(dse("list", "variants", "resnet50", "--json").stdout)
+    assert len(rows) == 21
+    assert all("DLMC" in row["accuracy source"] for row in rows)
+    assert dse("list", "variants").returncode == 2
+    assert "did you mean 'resnet50'?" in dse("list", "variants", "resnet").stderr
+
+
+@pytest.mark.parametrize("kind", ["accelerator", "workload", "sweep"])
+def test_schema_is_json_schema(kind):
+    schema = json.loads(dse("schema", kind).stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("arguments", [[], ["swep"], ["sweep"], ["plot", "none.nc"], ["sweep", "none"], ["schema", "x"]])
+def test_wrong_use_exits_2_without_a_traceback(arguments, tmp_path):
+    done = dse(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
+    (folder / "taken").write_text("")
+    done = dse("sweep", "small.yaml", "-o", "taken", cwd=folder)
+    assert done.returncode == 2
+    assert "'taken' cannot be made a folder (File exists); give another with -o" in done.stderr
+
+
+def test_remarks_go_to_stderr(folder, edited):
+    edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
+    done = dse("sweep", "small.yaml", "-o", "out.nc", cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr == "note: 'chip' has no enabled run for 'unstructured' in fp16: its layers run dense\n"

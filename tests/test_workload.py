@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+
+from dse import workload
+from dse.errors import BadInput
+from dse.sparsity.pattern import parse
+
+
+def problems(path) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        workload.load(path)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_layers_are_float64_and_the_batch_goes_where_it_belongs(net):
+    layers = net.layers.at_batch(16)
+    assert layers.m.dtype == layers.count.dtype == np.float64
+    index = {name: n for n, name in enumerate(layers.name)}
+    assert layers.n[index["wide"]] == 512 * 16
+    assert layers.count[index["wide"]] == 2
+    assert layers.n[index["scores"]] == 128  # both operands are activations: more of them, not wider ones
+    assert layers.count[index["scores"]] == 8 * 16
+    assert layers.input_elements[index["norm"]] == 65536 * 16
+    assert layers.input_elements[index["stem"]] == 3 * 224 * 224 * 16
+
+
+def test_what_a_layer_reads_and_writes_where_the_table_is_silent(net):
+    index = {name: n for n, name in enumerate(net.layers.name)}
+    assert net.layers.input_elements[index["wide"]] == 4096 * 512
+    assert net.layers.input_elements[index["scores"]] == 128 * 64 + 64 * 128
+    assert net.layers.output_elements[index["stem"]] == 64 * 12544
+    assert not net.layers.prunable[index["scores"]]
+
+
+def test_realised_sparsity_counts_repeats_and_prunable_weights(net):
+    prunable, kept = 64 * 147 + 2 * 4096 * 4096, 941 + 2 * 1677722
+    assert net.variant("pruned", 0.9).sparsity == pytest.approx(1 - kept / prunable)
+
+
+def test_a_variant_is_found_by_nominal_then_realised_sparsity(net):
+    variant = net.variant("pruned", sparsity=0.9)
+    assert net.variant("pruned", sparsity=round(variant.sparsity, 3)) is variant
+    assert variant.accuracy == 70
+    assert net.variant("dense").sparsity == 0
+    assert net.variant("dense").accuracy == 76
+
+
+def test_an_ambiguous_or_unknown_variant_lists_the_candidates(net):
+    with pytest.raises(
+        BadInput, match=r"2 variants of 'net' match; give sparsity or pattern: pruned unstructured 0.5; pruned unstructured"
+    ):
+        net.variant("pruned")
+    with pytest.raises(BadInput, match=r"no variant of 'net' matches; take one of: pruned unstructured 0.5"):
+        net.variant("pruned", sparsity=0.7)
+    with pytest.raises(BadInput, match=r"'net' has no method 'prune'; did you mean 'pruned'\?"):
+        net.variant("prune")
+
+
+def test_a_variant_without_an_accuracy_says_so(net):
+    blocky = net.variant("blocky")
+    assert np.isnan(blocky.accuracy)
+    assert blocky.accuracy_kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "expected"),
+    [
+        ("variants/pruned.csv", "stem,4704", "stem,9409", ":2: nnz: density 1 is above 1 (9409 nonzeros in 9408 weights); write at most m x k nonzeros"),
+        ("variants/pruned.csv", "stem,4704", "stam,4704", ":2: layer: unknown layer 'stam'; did you mean 'stem'?"),
+        ("variants/pruned.csv", "0.9,stem,941", "0.9,wide,941", ":5: layer: layer 'wide' is given twice in one variant; keep one row"),
+        ("variants/pruned.csv", "wide,8388608\nblocky", "wide,8388609\nblocky", ":6: nnz: 8.38861e+06 nonzeros are more than 2:4 keeps; write at most 8.38861e+06"),
+        ("variants/pruned.csv", "pattern,sparsity", "pattern,sparsty", ":1: unknown column 'sparsty'; did you mean 'sparsity'?"),
+        ("variants/pruned.csv", "unstructured,0.5,stem", "5:4,0.5,stem", ":2: pattern: '5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
+        ("layers.csv", "head,gemm,1000", "wide,gemm,1000", ":6: layer 'wide' is given twice; rename one (the first is on line 3)"),
+        ("layers.csv", "12544,1,1,150528", "12544,1,1,", ":2: a convolution reads its own input; fill input_elements (C_in x H x W)"),
+        ("layers.csv", "norm,elementwise,,,,1,1,65536", "norm,elementwise,,,,1,1,", ":5: an elementwise layer moves elements; fill input_elements and output_elements"),
+        ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); see the README's section on workloads"),
+    ],
+)  # fmt: skip
+def test_one_mistake_in_a_workload(edited, folder, file, old, new, expected):
+    path = edited(f"net/{file}", (old, new))
+    assert f"{path}{expected}" in problems(folder / "net")
+
+
+def test_mistakes_in_several_files_are_told_at_once(edited, folder):
+    edited("net/workload.yaml", ("direction: higher", "direction: up"))
+    edited("net/layers.csv", ("wide,gemm,4096", "wide,gemm,-4096"))
+    told = problems(folder / "net")
+    assert len(told) == 2
+    assert "layers.csv:3: m:" in told[0]
+    assert "workload.yaml:3: metric.direction: 'up' is not known here; write one of 'higher' or 'lower'" in told[1]
+
+
+def test_an_empty_table_and_a_missing_one(folder):
+    (folder / "net/layers.csv").write_text("")
+    assert any("layers.csv:1: column 'name' is missing" in problem for problem in problems(folder / "net"))
+    (folder / "net/layers.csv").unlink()
+    assert any("layers.csv: no such file or directory" in problem for problem in problems(folder / "net"))
+
+
+def test_hypothetical_variants_leave_unprunable_layers_dense(net):
+    made = net.from_densities(parse("1:4"), np.full(len(net.layers), 0.25), 0.75, "own")
+    assert made.density[list(net.layers.name).index("scores")] == 1
+    assert made.density[list(net.layers.name).index("wide")] == 0.25
+    assert (made.method, made.accuracy_kind) == ("hypothetical", "none")
