@@ -52,6 +52,10 @@ class Plan:
         """The dense baseline of each workload, by name."""
         return {workload.name: workload.dense for workload in self.workloads}
 
+    @property
+    def needs_dense(self) -> bool:
+        return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
+
     def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
         """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
         first = {axis.path: axis.raw[0] for axis in self.axes}

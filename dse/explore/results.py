@@ -41,8 +41,9 @@ class Arrays:
         self.breakdown = "bound_share" in wanted or "execution_share" in wanted
         shape = tuple(self.dims.values())
         precision = plan.spec.store.dtype
-        needs = {"latency": wanted, "dense_latency": {"dense_latency", "speedup"} & set(wanted)}
-        self.arrays = {name: np.zeros(shape, precision) for name, needed in needs.items() if needed}
+        self.arrays = {"latency": np.zeros(shape, precision)}
+        if plan.needs_dense:
+            self.arrays["dense_latency"] = np.zeros(shape, precision)
         if "bound_share" in wanted:
             self.arrays["bound_share"] = np.zeros((*shape, len(resources)), precision)
         if "execution_share" in wanted:
@@ -55,14 +56,10 @@ class Arrays:
         latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
-            if job.baseline:
-                if "dense_latency" in self.arrays:
-                    self.arrays["dense_latency"][at] = self._expanded(latency)
-                continue
-            self.arrays["latency"][at] = self._expanded(latency)
-            self._put_shares(at, job.case, spent, latency)
-            if "fits" in self.arrays:
-                self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.weight_bytes
+            self.arrays["dense_latency" if job.baseline else "latency"][at] = self._expanded(latency)
+            if not job.baseline:
+                self._put_shares(at, job.case, spent, latency)
+                self._put_fits(at, job)
 
     def _index(self, dim: str, job: "Job", variant: int) -> Any:
         return variant if dim == "variant" else job.place.get(dim, slice(None))
@@ -78,6 +75,10 @@ class Arrays:
             for name in parts.keys() & self.arrays.keys():
                 for labels, label, share in parts[name]:
                     self.arrays[name][(*at, labels.index(label))] += self._expanded(share)
+
+    def _put_fits(self, at: tuple[Any, ...], job: "Job") -> None:
+        if "fits" in self.arrays:
+            self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.weight_bytes
 
     def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
         """Rate axes in place, an axis of length 1 for each idle one."""

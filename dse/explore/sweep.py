@@ -18,7 +18,7 @@ from dse.explore.plan import Plan
 from dse.model import roofline
 from dse.model.equation import TERMS, Case, case, inverse_rates
 
-CHUNK = 32768  # designs evaluated at once: their rates and sums stay in the cache
+CHUNK = 65536  # designs evaluated at once: enough to hide the call, few enough for their sums to stay in the cache
 
 
 class ModelWarning(UserWarning):
@@ -51,58 +51,74 @@ def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
 
 
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
-    jobs = list(_jobs(plan))
+    jobs = list(jobs_of(plan))
     for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan)]:
         warnings.warn(remark, ModelWarning, stacklevel=3)
     arrays = results.Arrays(plan, _resources(jobs), _executions(jobs))
-    layers = max(len(job.case.layers) for job in jobs)
-    width = max(len(job.case.executions) for job in jobs)
+    common = Common.of(jobs)
     with jax.enable_x64(True), tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar:
         for job in jobs:
-            arrays.put(job, _evaluate(job, plan, layers, width, arrays.breakdown, bar))
+            arrays.put(job, _evaluate(job, plan, common, arrays.breakdown, bar))
     return results.dataset(plan, arrays)
 
 
-def _jobs(plan: Plan) -> Iterator[Job]:
+def jobs_of(plan: Plan) -> Iterator[Job]:
     """The dense baselines of each setting first, then the variants."""
     for design, accelerator in plan.designs():
         for setting, batch, dtype in plan.settings():
             place = {**design, **setting}
-            for name, dense in plan.dense.items():
+            for name, dense in plan.dense.items() if plan.needs_dense else ():
                 of_workload = tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name)
                 yield Job(place, accelerator, case(accelerator, dense, batch, dtype, plan.spec.model), of_workload, True)
             for number, variant in enumerate(plan.variants):
                 yield Job(place, accelerator, case(accelerator, variant, batch, dtype, plan.spec.model), (number,), False)
 
 
-def _evaluate(job: Job, plan: Plan, layers: int, width: int, breakdown: bool, bar: Any) -> np.ndarray:
+@dataclass(frozen=True)
+class Common:
+    """One shape for the arrays of every job of a sweep, so that one compilation serves them all."""
+
+    layers: int
+    executions: int
+    first_term: int  # 1 where no run has a gain cap: the term that caps would never set the time
+
+    @classmethod
+    def of(cls, jobs: list[Job]) -> "Common":
+        layers = max(len(job.case.layers) for job in jobs)
+        executions = max(len(job.case.executions) for job in jobs)
+        capped = any(execution.dense_rate for job in jobs for execution in job.case.executions)
+        return cls(layers, executions, 0 if capped else 1)
+
+    def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
+        """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
+        layers, executions, _ = case.work.shape
+        work = np.zeros((self.layers, self.executions, TERMS))
+        work[:layers, :executions] = case.work
+        work[:layers, executions:, 1] = np.inf
+        return work[..., self.first_term :], np.pad(case.count, (0, self.layers - layers))
+
+    def rates(self, rates: np.ndarray) -> np.ndarray:
+        """Inverse rates [execution, term, ...]; those of absent executions are 1."""
+        padding = [(0, self.executions - len(rates))] + [(0, 0)] * (rates.ndim - 1)
+        return np.pad(rates, padding, constant_values=1.0)[:, self.first_term :]
+
+
+def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> np.ndarray:
     """Spent time of one job over the rate axes: [*rates], or [execution, 2, *rates] with `breakdown`."""
     precision = np.dtype(plan.spec.store.dtype)
-    work, count = _padded(job.case, layers, width)
     constant, factors = inverse_rates(job.case.executions, job.accelerator, plan.rate_axes)
-    padding = ((0, width - len(constant)), (0, 0))
-    constant = np.pad(constant, padding, constant_values=1.0)
-    factors = tuple(np.pad(factor, (*padding, (0, 0)), constant_values=1.0).astype(precision) for factor in factors)
-    shape = tuple(len(values) for values in plan.rate_axes.values())
-    size = _grid_size(plan)
+    arrays = (*common.work(job.case), common.rates(constant), tuple(map(common.rates, factors)))
+    arguments = jax.tree.map(lambda array: array.astype(precision), arrays)
+    shape, size = tuple(len(values) for values in plan.rate_axes.values()), _grid_size(plan)
     chunk = min(CHUNK, size)
-    spent = np.empty((width, 2, size) if breakdown else (size,), precision)
-    arguments = (work.astype(precision), count.astype(precision), constant.astype(precision), factors)
+    spent = np.empty((common.executions, 2, size) if breakdown else (size,), precision)
     for start in range(0, size, chunk):
-        part = roofline.spent_time(start, *arguments, shape=shape, chunk=chunk, overlap=plan.spec.model.overlap, breakdown=breakdown)
+        part = roofline.spent_time(
+            start, *arguments, shape=shape, chunk=chunk, overlap=plan.spec.model.overlap, breakdown=breakdown
+        )  # fmt: skip
         spent[..., start : start + chunk] = np.asarray(part)[..., : size - start]
         bar.update(min(chunk, size - start))
     return spent.reshape(*spent.shape[:-1], *shape)
-
-
-def _padded(case: Case, layers: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Work and counts of a size common to all jobs, so that one compilation serves them: absent layers take no
-    time, absent executions are never chosen."""
-    work = np.zeros((layers, width, TERMS))
-    own_layers, own_width, _ = case.work.shape
-    work[:own_layers, :own_width] = case.work
-    work[:own_layers, own_width:, 1] = np.inf
-    return work, np.pad(case.count, (0, layers - own_layers))
 
 
 def _grid_size(plan: Plan) -> int:

@@ -6,7 +6,7 @@ Designs are the vectorised axis; layers are scanned, carrying the sum, so that n
 is ever stored (Shinn et al. 2023, arXiv 2310.00496, extended by the choice of execution).
 """
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -21,8 +21,9 @@ trace_count = 0  # of `spent_time`: a sweep compiles once
 
 
 def seconds(work: Array, inverse: Array) -> tuple[Array, Array]:
-    """Compute and memory time [s] of work [term, ...] at inverse rates [term, ...]."""
-    return _larger(work[0] * inverse[0], work[1] * inverse[1]), work[2] * inverse[2]
+    """Compute and memory time [s] of work [term, ...] at inverse rates [term, ...]: bytes are the last term."""
+    *compute, memory = (work[term] * inverse[term] for term in range(len(work)))
+    return reduce(_larger, compute), memory
 
 
 def layer_time(compute: Array, memory: Array, overlap: str) -> Array:

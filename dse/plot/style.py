@@ -100,9 +100,9 @@ def _side(dx: float) -> str:
 
 
 def _box(x: float, y: float, dx: float, text: str, height: float) -> Bbox:
-    width = 0.58 * height * len(text)
+    width = 0.72 * height * len(text)  # a generous guess: measuring each text would need a renderer
     left = {"left": x, "right": x - width, "center": x - width / 2}[_side(dx)]
-    return Bbox.from_bounds(left, y, width, height)
+    return Bbox.from_bounds(left, y - 0.2 * height, width, 1.2 * height)
 
 
 def _sampled(ax: Axes, line: Any) -> np.ndarray:

@@ -1,0 +1,106 @@
+"""Throughput of one sweep of a million designs against chunked float64 NumPy, in one run.
+
+    python tests/benchmarks/throughput.py
+
+Both do the same work: the latency of ResNet-50's 54 layers, dense and 90% magnitude-pruned, on every design of a
+100 x 100 x 100 grid of bandwidth and two peaks. `dse` includes everything between specification and dataset.
+Ratios hold on a noisy machine, absolute times do not.
+"""
+
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dse.explore import plan as plans
+from dse.explore import sweep
+from dse.model import roofline
+from dse.model.equation import inverse_rates
+
+SPEC = """
+name: million
+accelerators: [a100-sxm4-80gb]
+workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9]}}
+batch: 32
+dtype: fp16
+axes:
+  memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s, steps: 100, scale: log}
+  units.tensor_core.peak.fp16: {from: 100 TFLOP/s, to: 2000 TFLOP/s, steps: 100, scale: log}
+  units.cuda_core.peak.fp16: {from: 20 TFLOP/s, to: 500 TFLOP/s, steps: 100, scale: log}
+"""
+RUNS = 5
+NUMPY_CHUNK = 10_000  # the fastest of 1e3, 1e4 and 1e5 on the machines tried
+
+
+def main() -> None:
+    work = 2 * 54 * 1e6  # two network states, layers, designs
+    print(f"{'':46}{'seconds':>9}{'designs x layers / s':>22}{'ratio':>8}{'traces':>8}")
+    for what, variables in (
+        ("latency", "latency, dense_latency"),
+        ("latency and shares", "latency, dense_latency, bound_share, execution_share"),
+    ):
+        reference, seconds = _timed(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), breakdown=what != "latency"))
+        print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
+        for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
+            before = roofline.trace_count
+            found, own = _timed(partial(sweep.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
+            traces = roofline.trace_count - before
+            print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
+            worst = np.abs(found.latency.values.ravel() / reference - 1).max()
+            assert worst < tolerance, worst
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, NumPy's included")
+
+
+def _plan(extra: str) -> plans.Plan:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "million.yaml"
+        path.write_text(SPEC + extra)
+        return plans.load(path)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """The result, and the median time of the runs after the first, which compiles."""
+    result, times = work(), []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return result, statistics.median(times)
+
+
+def _numpy(plan: plans.Plan, breakdown: bool) -> np.ndarray:
+    """Latencies of the pruned network, after those of the dense one."""
+    dense, pruned = [_numpy_case(job, plan, breakdown) for job in sweep.jobs_of(plan)]
+    assert (dense > 0).all()
+    return pruned
+
+
+def _numpy_case(job: sweep.Job, plan: plans.Plan, breakdown: bool) -> np.ndarray:
+    case, shape = job.case, [len(values) for values in plan.rate_axes.values()]
+    constant, factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
+    designs, executions = int(np.prod(shape)), range(len(case.executions))
+    latency, spent = np.empty(designs), np.empty((len(executions), 2, designs))
+    for start in range(0, designs, NUMPY_CHUNK):
+        here = slice(start, start + NUMPY_CHUNK)
+        inverse = constant[:, :, None]
+        for factor, index in zip(factors, np.unravel_index(np.arange(start, start + NUMPY_CHUNK), shape), strict=True):
+            inverse = inverse * factor[:, :, index]
+        # No run here has a gain cap, so stored FLOPs and bytes are all there is: [layer, design] for each execution.
+        parts = [[case.work[:, e, term, None] * inverse[e, term] for term in (1, 2)] for e in executions]
+        times = [np.maximum(*part) for part in parts]
+        fastest = np.minimum.reduce(times)
+        latency[here] = case.count @ fastest
+        for e in executions if breakdown else ():
+            mine, by_memory = case.count[:, None] * np.where(times[e] == fastest, times[e], 0), parts[e][1] > parts[e][0]
+            spent[e, 0, here], spent[e, 1, here] = np.where(by_memory, 0, mine).sum(0), np.where(by_memory, mine, 0).sum(0)
+    return latency
+
+
+if __name__ == "__main__":
+    main()
