@@ -32,9 +32,10 @@ def load_accelerator(reference: str | Path) -> "Accelerator":
 
 def load_workload(reference: str | Path) -> "Workload":
     """A workload by its name in the catalogue or by path of its folder; raises BadInput."""
-    from dse import catalog, workload
+    from dse import catalog
+    from dse.readers import tables
 
-    return workload.load(catalog.find("workloads", reference))
+    return tables.load(catalog.find("workloads", reference))
 
 
 def __getattr__(name: str) -> Any:

@@ -59,7 +59,11 @@ class Document:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def problem(self, loc: Loc, what: str, fix: str) -> Problem:
-        return Problem(what, fix, self.path, self.line(loc), self.dotted(loc))
+        return Problem(what, fix, *self.place(loc))
+
+    def place(self, loc: Loc) -> tuple[Path, int, str]:
+        """File, line and dotted path of `loc`."""
+        return self.path, self.line(loc), self.dotted(loc)
 
     def line(self, loc: Loc) -> int:
         """The line of `loc`, or of the nearest thing around it that the file has."""

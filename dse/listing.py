@@ -8,6 +8,7 @@ from typing import Any
 from dse import accelerator, catalog, spec, workload
 from dse.document import read
 from dse.errors import BadInput
+from dse.readers import tables
 from dse.units import Quantity
 
 Rows = list[dict[str, Any]]
@@ -63,7 +64,7 @@ def _shown(quantity: Quantity | None) -> str:
 
 
 def workloads() -> Rows:
-    found = [workload.load(catalog.find("workloads", name)) for name in catalog.names("workloads")]
+    found = [tables.load(catalog.find("workloads", name)) for name in catalog.names("workloads")]
     return [
         {
             "name": w.name,
@@ -91,7 +92,7 @@ def variants(reference: str) -> Rows:
             "kind": v.accuracy_kind,
             "accuracy source": v.accuracy_source,
         }
-        for v in workload.load(catalog.find("workloads", reference)).variants
+        for v in tables.load(catalog.find("workloads", reference)).variants
     ]
 
 
@@ -114,7 +115,7 @@ def _table(rows: Rows) -> str:
 def check(path: Path) -> str:
     """What kind of description `path` holds and what it is called; raises BadInput with all its problems."""
     if path.is_dir() or path.name == "workload.yaml":
-        return f"workload '{workload.load(path).name}'"
+        return f"workload '{tables.load(path).name}'"
     document = read(path)
     models = {"accelerator": accelerator.Accelerator, "sweep": spec.Spec, "workload": workload.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import dse
-from dse import catalog, workload
+from dse import catalog
 from dse.accelerator import Accelerator
 from dse.document import read
 from dse.explore import plan
+from dse.readers.rows import read_rows
 from dse.spec import Spec
-from dse.workload import Description
+from dse.workload import Description, VariantRow
 
 
 @pytest.mark.parametrize("name", catalog.names("accel_models"))
@@ -114,7 +115,7 @@ def test_row_statistics_agree_with_the_counts():
         layers = dse.load_workload(name).layers
         place = {layer: n for n, layer in enumerate(layers.name)}
         for file in sorted((catalog.root() / "workloads" / name / "variants").glob("*.csv")):
-            for line, row in workload.read_rows(file, workload.VariantRow):
+            for line, row in read_rows(file, VariantRow):
                 rows, columns = layers.m[place[row.layer]], layers.k[place[row.layer]]
                 assert row.row_mean * rows == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * rows), (file, line)
                 assert row.column_mean * columns == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * columns), (file, line)

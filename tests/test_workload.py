@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from dse import workload
 from dse.errors import BadInput
+from dse.readers import tables
 from dse.sparsity.pattern import parse
 
 
 def problems(path) -> list[str]:
     with pytest.raises(BadInput) as caught:
-        workload.load(path)
+        tables.load(path)
     return [str(problem) for problem in caught.value.problems]
 
 

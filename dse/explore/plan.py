@@ -1,29 +1,27 @@
 """A sweep before it runs: every file read, every name resolved, every problem told at once."""
 
 import itertools
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
-from dse import workload as workloads_
 from dse.accelerator import Accelerator
-from dse.document import Document, parse
+from dse.document import Document
 from dse.dtype import Dtype
-from dse.errors import BadInput, Collector, Problem
+from dse.errors import Collector, Problem
 from dse.explore import axis as axes_
 from dse.explore.axis import Axis
+from dse.explore.variants import select
 from dse.model.equation import rate_paths
 from dse.model.peak import executions
-from dse.spec import Patterns, Selection, Spec
+from dse.readers import tables
+from dse.spec import Spec
 from dse.workload import Variant, Workload
 
 
@@ -88,10 +86,10 @@ def resolve(spec: Spec, document: Document) -> Plan:
     _check_names(document, accelerators, workloads, problems)
     variants: list[Variant] = []
     for key, workload in workloads.items():
-        variants += _select(workload, spec.workloads[key], document, ("workloads", key), problems)
+        variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
     for index, dtype in enumerate(spec.dtype):
         for accelerator in accelerators:
-            with problems.at(document.path, document.line(("dtype", index)), "dtype"):
+            with problems.at(*document.place(("dtype", index))):
                 executions(accelerator, dtype, spec.model.fidelity)
     axes = _axes(spec, document, accelerators, problems)
     _check_plots(spec, document, variants, problems)
@@ -102,7 +100,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
 def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accelerator]:
     found: list[Accelerator] = []
     for index, reference in enumerate(spec.accelerators):
-        with problems.at(document.path, document.line(("accelerators", index)), f"accelerators.{index}"):
+        with problems.at(*document.place(("accelerators", index))):
             found.append(accelerators_.load(catalog.find("accel_models", reference, document.path.parent)))
     return found
 
@@ -110,8 +108,8 @@ def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accel
 def _load_workloads(spec: Spec, document: Document, problems: Collector) -> dict[str, Workload]:
     found: dict[str, Workload] = {}
     for reference in spec.workloads:
-        with problems.at(document.path, document.line(("workloads", reference)), f"workloads.{reference}"):
-            found[reference] = workloads_.load(catalog.find("workloads", reference, document.path.parent))
+        with problems.at(*document.place(("workloads", reference))):
+            found[reference] = tables.load(catalog.find("workloads", reference, document.path.parent))
     return found
 
 
@@ -131,70 +129,10 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 
 
-Place = tuple[Any, ...]
-
-
-def _select(workload: Workload, selection: Selection, document: Document, at: Place, problems: Collector) -> list[Variant]:
-    """The measured variants chosen, then the hypothetical ones made from `patterns`."""
-    line: Callable[[Place], int] = document.line
-    methods = workload.methods if selection.methods == "all" else selection.methods
-    measured: list[Variant] = []
-    for method in methods:
-        key = "methods" if method not in workload.methods else "sparsities"
-        with problems.at(document.path, line((*at, key)), ".".join(map(str, (*at, key)))):
-            for sparsity in selection.sparsities or (None,):
-                measured += _one_method(workload, method, sparsity, selection)
-    made: list[Variant] = []
-    for index, patterns in enumerate(selection.patterns):
-        with problems.at(document.path, line((*at, "patterns", index)), ".".join(map(str, (*at, "patterns")))):
-            made += hypothetical(workload, patterns, measured)
-    if not measured and not made and not problems.problems:
-        problems.add(document.problem(at, f"selects no variant of '{workload.name}'", "widen methods or sparsities, or add patterns"))
-    return measured + made
-
-
-def _one_method(workload: Workload, method: str, sparsity: float | None, selection: Selection) -> list[Variant]:
-    """Under `methods: all`, methods that lack one of the sparsities are passed over."""
-    try:
-        return workload.select(method, sparsity)
-    except BadInput:
-        if selection.methods == "all" and sparsity is not None:
-            return []
-        raise
-
-
-def hypothetical(workload: Workload, patterns: Patterns, measured: list[Variant]) -> list[Variant]:
-    """Variants of patterns that nobody has pruned the network to; raises BadInput where densities cannot be had."""
-    return [variant for pattern in patterns.list for variant in _densities(workload, patterns, pattern, measured)]
-
-
-def _densities(workload: Workload, patterns: Patterns, pattern: Any, measured: list[Variant]) -> list[Variant]:
-    layers = workload.layers
-    if patterns.densities == "own":
-        density = pattern.kept(layers.m, layers.k) / (layers.m * layers.k)
-        return [workload.from_densities(pattern, density, 1 - pattern.density, "own")]
-    if patterns.densities == "from_method":
-        if not measured:
-            raise BadInput.one("there is no method to take densities from", "list one under 'methods'")
-        sources = [(source.density, source.nominal_sparsity, f"{source.method} {source.nominal_sparsity:g}") for source in measured]
-    else:
-        sources = [(np.full(len(layers), share), 1 - share, f"uniform {share:g}") for share in patterns.densities]
-    for density, _, origin in sources:
-        _check_fixed(pattern, density[layers.prunable], origin)
-    return [workload.from_densities(pattern, density, nominal, origin) for density, nominal, origin in sources]
-
-
-def _check_fixed(pattern: Any, density: np.ndarray, origin: str) -> None:
-    """An N:M has density N/M and no other."""
-    if pattern.density is not None and not np.allclose(density, pattern.density, rtol=0, atol=1e-9):
-        what = f"'{pattern}' has density {pattern.density:g}, but '{origin}' has others"
-        raise BadInput.one(what, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")
-
-
 def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[Axis]:
     found: list[Axis] = []
     for path, written in spec.axes.items():
-        with problems.at(document.path, document.line(("axes", path)), f"axes.{path}"):
+        with problems.at(*document.place(("axes", path))):
             found.append(axes_.parse(path, written, accelerators))
     return found
 
@@ -206,32 +144,6 @@ def _with_roles(axes: list[Axis], spec: Spec, accelerators: list[Accelerator]) -
         for dtype in spec.dtype:
             paths |= rate_paths(tuple(executions(accelerator.replace(first), dtype, spec.model.fidelity)))
     return tuple(axes_.with_role(axis, paths) for axis in axes)
-
-
-def specification(dataset: xr.Dataset) -> Spec:
-    """The specification that a dataset was made from; raises BadInput if it holds none."""
-    return _document(dataset).validate(Spec)
-
-
-def of(dataset: xr.Dataset) -> Plan:
-    """The plan that a dataset was made from, its descriptions read again; raises BadInput if they changed since."""
-    document = _document(dataset)
-    plan = resolve(document.validate(Spec), document)
-    if hashes(plan) != json.loads(dataset.attrs["description_sha256"]):
-        raise BadInput.one("the descriptions have changed since the dataset was made", "run 'dse sweep' again")
-    return plan
-
-
-def _document(dataset: xr.Dataset) -> Document:
-    if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
-        raise BadInput.one("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
-    return parse(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
-
-
-def hashes(plan: Plan) -> dict[str, str]:
-    """SHA-256 of every description read."""
-    found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
-    return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}
 
 
 def describe(plan: Plan) -> str:

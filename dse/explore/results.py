@@ -1,20 +1,14 @@
 """Results as a labelled dataset: dims, coordinates, units and where everything came from."""
 
-import datetime
-import importlib.metadata
-import json
-import platform
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from dse.explore.plan import Plan, hashes
-from dse.model.equation import Case, rate_paths
-
-if TYPE_CHECKING:
-    from dse.explore.sweep import Job
+from dse.explore import provenance
+from dse.explore.job import Job
+from dse.explore.plan import Plan
+from dse.model.equation import Case
 
 ATTRS = {
     "latency": {"units": "s", "long_name": "network latency"},
@@ -51,7 +45,7 @@ class Arrays:
         if "fits" in wanted:
             self.arrays["fits"] = np.ones(shape, bool)
 
-    def put(self, job: "Job", spent: np.ndarray) -> None:
+    def put(self, job: Job, spent: np.ndarray) -> None:
         """Take in the spent time of one job: [*rates], or [execution, 2, *rates]."""
         latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
         for variant in job.variants:
@@ -61,7 +55,7 @@ class Arrays:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
 
-    def _index(self, dim: str, job: "Job", variant: int) -> Any:
+    def _index(self, dim: str, job: Job, variant: int) -> Any:
         return variant if dim == "variant" else job.place.get(dim, slice(None))
 
     def _put_shares(self, at: tuple[Any, ...], case: Case, spent: np.ndarray, latency: np.ndarray) -> None:
@@ -76,7 +70,7 @@ class Arrays:
                 for labels, label, share in parts[name]:
                     self.arrays[name][(*at, labels.index(label))] += self._expanded(share)
 
-    def _put_fits(self, at: tuple[Any, ...], job: "Job") -> None:
+    def _put_fits(self, at: tuple[Any, ...], job: Job) -> None:
         if "fits" in self.arrays:
             self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.weight_bytes
 
@@ -85,7 +79,7 @@ class Arrays:
         axes = [axis for axis in self.plan.axes if axis.role != "structure"]
         return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
 
-    def _expanded_capacity(self, job: "Job") -> np.ndarray:
+    def _expanded_capacity(self, job: Job) -> np.ndarray:
         path = f"memory.{job.accelerator.outermost}.capacity"
         axes = [axis for axis in self.plan.axes if axis.role != "structure"]
         for position, axis in enumerate(axes):
@@ -106,7 +100,7 @@ def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     for name, attrs in ATTRS.items():
         if name in found.variables:
             found[name].attrs = dict(attrs)
-    found.attrs = _provenance(plan)
+    found.attrs = provenance.attributes(plan)
     return found
 
 
@@ -134,35 +128,3 @@ def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
 
 def _text(values: Any) -> np.ndarray:
     return np.array([str(value) for value in values], object)
-
-
-def _provenance(plan: Plan) -> dict[str, str]:
-    """Where the numbers come from; netCDF takes text, so the rest is JSON."""
-    import jax
-
-    packages = ("sparse-dse", "jax", "numpy", "xarray")
-    return {
-        "title": plan.spec.name,
-        "spec": plan.document.text,
-        "spec_path": str(plan.document.path.resolve()),
-        "spec_sha256": plan.document.sha256,
-        "description_sha256": json.dumps(hashes(plan)),
-        "metrics": json.dumps({w.name: w.description.metric.model_dump() for w in plan.workloads}),
-        "unverified": json.dumps(unverified(plan)),
-        "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
-        "seed": "none (deterministic)",
-        "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
-        "command": " ".join(sys.argv),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
-def unverified(plan: Plan) -> dict[str, list[str]]:
-    """Numbers used by the model that were not read at their source, by accelerator."""
-    from dse.model.peak import executions
-
-    found = {}
-    for accelerator in plan.accelerators:
-        used = {p for dtype in plan.spec.dtype for p in rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))}
-        found[accelerator.name] = [path for path, number in accelerator.quantities().items() if number.unverified and path in used]
-    return {name: paths for name, paths in found.items() if paths}

@@ -1,8 +1,6 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +9,18 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dse.accelerator import Accelerator
 from dse.explore import plan as plans
 from dse.explore import results
+from dse.explore.job import Common, Job, jobs_of
 from dse.explore.plan import Plan
 from dse.model import roofline
-from dse.model.equation import TERMS, Case, case, inverse_rates
+from dse.model.equation import inverse_rates
 
 CHUNK = 65536  # designs evaluated at once: enough to hide the call, few enough for their sums to stay in the cache
 
 
 class ModelWarning(UserWarning):
     """Something about the results that a reader would not expect."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One network state on one structure of one accelerator: a grid over the rate axes."""
-
-    place: dict[str, int]
-    accelerator: Accelerator
-    case: Case
-    variants: tuple[int, ...]  # where its latency goes
-    baseline: bool
 
 
 def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
@@ -60,47 +47,6 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
         for job in jobs:
             arrays.put(job, _evaluate(job, plan, common, arrays.breakdown, bar))
     return results.dataset(plan, arrays)
-
-
-def jobs_of(plan: Plan) -> Iterator[Job]:
-    """The dense baselines of each setting first, then the variants."""
-    for design, accelerator in plan.designs():
-        for setting, batch, dtype in plan.settings():
-            place = {**design, **setting}
-            for name, dense in plan.dense.items() if plan.needs_dense else ():
-                of_workload = tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name)
-                yield Job(place, accelerator, case(accelerator, dense, batch, dtype, plan.spec.model), of_workload, True)
-            for number, variant in enumerate(plan.variants):
-                yield Job(place, accelerator, case(accelerator, variant, batch, dtype, plan.spec.model), (number,), False)
-
-
-@dataclass(frozen=True)
-class Common:
-    """One shape for the arrays of every job of a sweep, so that one compilation serves them all."""
-
-    layers: int
-    executions: int
-    first_term: int  # 1 where no run has a gain cap: the term that caps would never set the time
-
-    @classmethod
-    def of(cls, jobs: list[Job]) -> "Common":
-        layers = max(len(job.case.layers) for job in jobs)
-        executions = max(len(job.case.executions) for job in jobs)
-        capped = any(execution.dense_rate for job in jobs for execution in job.case.executions)
-        return cls(layers, executions, 0 if capped else 1)
-
-    def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
-        """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
-        layers, executions, _ = case.work.shape
-        work = np.zeros((self.layers, self.executions, TERMS))
-        work[:layers, :executions] = case.work
-        work[:layers, executions:, 1] = np.inf
-        return work[..., self.first_term :], np.pad(case.count, (0, self.layers - layers))
-
-    def rates(self, rates: np.ndarray) -> np.ndarray:
-        """Inverse rates [execution, term, ...]; those of absent executions are 1."""
-        padding = [(0, self.executions - len(rates))] + [(0, 0)] * (rates.ndim - 1)
-        return np.pad(rates, padding, constant_values=1.0)[:, self.first_term :]
 
 
 def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> np.ndarray:

@@ -12,8 +12,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dse.explore import plan as plans
-from dse.explore import store
+from dse.explore import provenance, store
 from dse.plot import roofline, sparsity_roofline, speedup
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
@@ -25,7 +24,7 @@ FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
 
 def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     """The figures that the dataset's specification asks for, else all."""
-    return plans.specification(dataset).plots or tuple(FIGURES)
+    return provenance.specification(dataset).plots or tuple(FIGURES)
 
 
 def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
@@ -34,7 +33,7 @@ def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: st
     for kind in kinds:
         figure, table = FIGURES[kind](dataset, **options)
         png, csv = folder / f"{prefix}{kind}.png", folder / f"{prefix}{kind}.csv"
-        store.replacing(png, lambda path, figure=figure: figure.savefig(path, dpi=200, format="png"))
+        store.replacing(png, lambda path, figure=figure: figure.savefig(path, dpi=150, format="png"))
         store.replacing(csv, lambda path, table=table: table.to_csv(path, index=False))
         written += [png, csv]
     return written

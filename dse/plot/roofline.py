@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.accelerator import Accelerator
-from dse.explore import plan as plans
+from dse.explore import provenance
 from dse.explore.layers import evaluate
 from dse.explore.plan import Plan
 from dse.model.peak import executions
@@ -37,7 +37,7 @@ class Roof:
 
 def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = None) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by network state: dense, and one variant (by number; default: `choose`) at one batch size."""
-    plan = plans.of(dataset)
+    plan = provenance.plan_of(dataset)
     batch = batch or plan.spec.batch[len(plan.spec.batch) // 2]
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]

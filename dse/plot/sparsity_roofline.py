@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.errors import BadInput
-from dse.explore import plan as plans
+from dse.explore import provenance
 from dse.plot import style
 from dse.plot.style import Rows
 from dse.sparsity.pattern import parse
@@ -25,7 +25,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     rows: Rows = style.speedups(chosen).dropna(subset="accuracy")
     if rows.empty:
         raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
-    spec, metrics = plans.specification(dataset), json.loads(dataset.attrs["metrics"])
+    spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
     workloads, dtypes = rows.workload.unique(), rows.dtype.unique()
     accelerators = [str(name) for name in dataset.accelerator.values]
     columns = [(w, d, b) for w in workloads for d in dtypes for b in dataset.batch.values]

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.explore import plan as plans
+from dse.explore import provenance
 from dse.plot import style
 from dse.plot.style import Rows
 from dse.sparsity.pattern import parse
@@ -33,7 +33,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     axes[0, 0].set_ylim(0, 1.15 * max(rows.speedup.max(), 1.0))
     axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
     style.label_edges(axes, "sparsity", "speedup over dense")
-    spec = plans.specification(dataset)
+    spec = provenance.specification(dataset)
     style.finish(drawn, axes, dataset, f"fidelity {spec.model.fidelity}, activations {spec.model.activations}", remark)
     for ax, points in labels:
         style.place_labels(ax, points, size=6.5)

@@ -20,6 +20,7 @@ import numpy as np
 
 from dse.explore import plan as plans
 from dse.explore import sweep
+from dse.explore.job import Job, jobs_of
 from dse.model import roofline
 from dse.model.equation import inverse_rates
 
@@ -76,12 +77,12 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 def _numpy(plan: plans.Plan, breakdown: bool) -> np.ndarray:
     """Latencies of the pruned network, after those of the dense one."""
-    dense, pruned = [_numpy_case(job, plan, breakdown) for job in sweep.jobs_of(plan)]
+    dense, pruned = [_numpy_case(job, plan, breakdown) for job in jobs_of(plan)]
     assert (dense > 0).all()
     return pruned
 
 
-def _numpy_case(job: sweep.Job, plan: plans.Plan, breakdown: bool) -> np.ndarray:
+def _numpy_case(job: Job, plan: plans.Plan, breakdown: bool) -> np.ndarray:
     case, shape = job.case, [len(values) for values in plan.rate_axes.values()]
     constant, factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
     designs, executions = int(np.prod(shape)), range(len(case.executions))

@@ -9,7 +9,7 @@ import xarray as xr
 
 import dse
 from dse.errors import BadInput
-from dse.explore import plan, store, sweep
+from dse.explore import provenance, store, sweep
 from dse.explore.layers import evaluate
 from dse.model import roofline
 
@@ -212,15 +212,15 @@ def test_reading_what_is_no_dataset(tmp_path):
         with pytest.raises(BadInput, match=expected):
             store.read(tmp_path / name)
     with pytest.raises(BadInput, match="does not say what it was made from"):
-        plan.of(xr.Dataset())
+        provenance.plan_of(xr.Dataset())
 
 
 def test_a_dataset_knows_when_its_descriptions_changed(swept, edited):
     found = dse.sweep(swept)
-    assert plan.of(found).spec.name == "small"
+    assert provenance.plan_of(found).spec.name == "small"
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
     with pytest.raises(BadInput, match="the descriptions have changed since the dataset was made; run 'dse sweep' again"):
-        plan.of(found)
+        provenance.plan_of(found)
 
 
 # --- hypothetical variants ---------------------------------------------------------------------------------

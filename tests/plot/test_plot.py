@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 import dse
 from dse import plot
 from dse.errors import BadInput
-from dse.explore import plan
+from dse.explore import provenance
 from dse.plot import roofline, style
 
 PATTERNS = "{methods: all, patterns: [{list: [1:8, 2:4]}, {list: ['block:8x8'], densities: from_method}]}"
@@ -73,7 +73,7 @@ def test_the_roofline_puts_every_layer_on_or_below_its_roof(results):
 
 
 def test_the_roofline_shows_the_variant_on_which_the_hardware_differs(results):
-    chosen = plan.of(results)
+    chosen = provenance.plan_of(results)
     variant = chosen.variants[roofline.choose(results, chosen)]
     assert str(variant.pattern) in ("1:8", "2:4")
     _, table = roofline.figure(results, batch=16, variant=0)

@@ -1,0 +1,73 @@
+"""Where the numbers of a dataset come from, and the way back from a dataset to what it was made from."""
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import sys
+from pathlib import Path
+
+import jax
+import xarray as xr
+
+from dse.document import Document, parse
+from dse.errors import BadInput
+from dse.explore import plan as plans
+from dse.explore.plan import Plan
+from dse.model.equation import rate_paths
+from dse.model.peak import executions
+from dse.spec import Spec
+
+
+def attributes(plan: Plan) -> dict[str, str]:
+    """Where the numbers come from; netCDF takes text, so the rest is JSON."""
+    packages = ("sparse-dse", "jax", "numpy", "xarray")
+    return {
+        "title": plan.spec.name,
+        "spec": plan.document.text,
+        "spec_path": str(plan.document.path.resolve()),
+        "spec_sha256": plan.document.sha256,
+        "description_sha256": json.dumps(hashes(plan)),
+        "metrics": json.dumps({w.name: w.description.metric.model_dump() for w in plan.workloads}),
+        "unverified": json.dumps(unverified(plan)),
+        "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
+        "seed": "none (deterministic)",
+        "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
+        "command": " ".join(sys.argv),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def unverified(plan: Plan) -> dict[str, list[str]]:
+    """Numbers used by the model that were not read at their source, by accelerator."""
+    found = {}
+    for accelerator in plan.accelerators:
+        used = {p for dtype in plan.spec.dtype for p in rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))}
+        found[accelerator.name] = [path for path, number in accelerator.quantities().items() if number.unverified and path in used]
+    return {name: paths for name, paths in found.items() if paths}
+
+
+def specification(dataset: xr.Dataset) -> Spec:
+    """The specification that a dataset was made from; raises BadInput if it holds none."""
+    return _document(dataset).validate(Spec)
+
+
+def plan_of(dataset: xr.Dataset) -> Plan:
+    """The plan that a dataset was made from, its descriptions read again; raises BadInput if they changed since."""
+    document = _document(dataset)
+    plan = plans.resolve(document.validate(Spec), document)
+    if hashes(plan) != json.loads(dataset.attrs["description_sha256"]):
+        raise BadInput.one("the descriptions have changed since the dataset was made", "run 'dse sweep' again")
+    return plan
+
+
+def _document(dataset: xr.Dataset) -> Document:
+    if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
+        raise BadInput.one("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
+    return parse(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
+
+
+def hashes(plan: Plan) -> dict[str, str]:
+    """SHA-256 of every description read."""
+    found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
+    return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}

@@ -1,0 +1,1 @@
+"""From files to workloads: each reader turns one format into layers, variants and accuracies."""
