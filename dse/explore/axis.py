@@ -44,13 +44,14 @@ def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Acce
     if not all(isinstance(value, Quantity) for value in found):
         if isinstance(written, Range):
             raise BadInput.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
-        return Axis(path, ends, np.array([value if isinstance(value, bool) else _label(value) for value in found]), "")
+        return Axis(path, ends, np.array([value if isinstance(value, bool) else _label(value) for value in found]), "", "structure")
     unit, numbers = type(found[0]).unit, [value.value for value in found]
     if isinstance(written, Range):
         numbers = _spaced(written, *numbers)
     if len(set(numbers)) < len(numbers):
         raise BadInput.one(f"'{path}' takes a value twice", "give different values")
-    return Axis(path, tuple(f"{number!r} {unit}".strip() for number in numbers), np.array(numbers), unit)
+    role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
+    return Axis(path, tuple(f"{number!r} {unit}".strip() for number in numbers), np.array(numbers), unit, role)
 
 
 def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
@@ -70,10 +71,9 @@ def _spaced(written: Range, start: float, stop: float) -> list[float]:
     return [float(value) for value in space(start, stop, written.steps)]
 
 
-def with_role(axis: Axis, rate_paths: set[str]) -> Axis:
-    if axis.path in rate_paths:
-        return replace(axis, role="rate")
-    return replace(axis, role="structure" if _STRUCTURE.fullmatch(axis.path) else "idle")
+def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
+    """The axes, those that some rate depends on marked as such."""
+    return tuple(replace(axis, role="rate") if axis.path in rate_paths else axis for axis in axes)
 
 
 def structures(axes: Sequence[Axis]) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -94,7 +94,8 @@ def resolve(spec: Spec, document: Document) -> Plan:
     axes = _axes(spec, document, accelerators, problems)
     _check_plots(spec, document, variants, problems)
     problems.raise_all()
-    return Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), _with_roles(axes, spec, accelerators))
+    plan = Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), tuple(axes))
+    return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
 
 
 def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accelerator]:
@@ -137,13 +138,13 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
     return found
 
 
-def _with_roles(axes: list[Axis], spec: Spec, accelerators: list[Accelerator]) -> tuple[Axis, ...]:
-    first = {axis.path: axis.raw[0] for axis in axes}
-    paths: set[str] = set()
-    for accelerator in accelerators:
-        for dtype in spec.dtype:
-            paths |= rate_paths(tuple(executions(accelerator.replace(first), dtype, spec.model.fidelity)))
-    return tuple(axes_.with_role(axis, paths) for axis in axes)
+def _rate_paths(plan: Plan) -> set[str]:
+    """What the rates of any design depend on: under every structure, since a run may be there in one and not in another."""
+    found: set[str] = set()
+    for _, accelerator in plan.designs():
+        for _, _, dtype in plan.settings():
+            found |= rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))
+    return found
 
 
 def describe(plan: Plan) -> str:

@@ -175,6 +175,18 @@ def test_an_efficiency_axis_counts_under_r3(folder):
     assert found.latency[0] > found.latency[1]
 
 
+@pytest.mark.parametrize("order", ["[true, false]", "[false, true]"])
+def test_a_rate_of_a_run_that_some_designs_switch_off_still_counts(folder, order):
+    path = folder / "small.yaml"
+    run = "units.vector.runs.csr"
+    path.write_text(path.read_text() + f"model: {{fidelity: r3}}\naxes:\n  {run}.enabled: {order}\n  {run}.efficiency: [0.25, 0.5]\n")
+    with pytest.warns(dse.ModelWarning, match="has no enabled run for 'unstructured'"):
+        found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0).latency
+    on, off = found.sel({f"{run}.enabled": True}), found.sel({f"{run}.enabled": False})
+    assert on[0] > on[1]
+    assert off[0] == off[1]
+
+
 def test_a_gain_that_the_description_leaves_open_can_be_swept(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "axes:\n  units.tensor.runs.blocks.gain: [1, 2, 100]\n")
