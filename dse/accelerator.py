@@ -4,32 +4,30 @@ Every number has a dotted path (`units.tensor_core.peak.fp16`, `memory.dram.band
 reaches it.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
+from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from dse import dtype
 from dse.document import Document, read
 from dse.errors import BadInput, suggestion
+from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
-from dse.sparsity.pattern import Pattern, parse
-from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time, refusal
+from dse.sparsity.pattern import DENSE, Pattern
+from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Run(_Part):
+class Run(Part):
     """A pattern that a unit executes faster than dense, and how it wants the pattern stored."""
 
     pattern: Pattern = Field(examples=["2:4"])
-    format: Format
-    dtypes: tuple[str, ...] | None = Field(None, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
+    format: Format = Field(default_factory=lambda given: default_format(given["pattern"]), description="default: the pattern's usual one")
+    dtypes: tuple[str, ...] | None = Field(None, min_length=1, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
     gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")
     efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
     enabled: bool = True
@@ -37,70 +35,60 @@ class Run(_Part):
     kind: Kind = "datasheet"
     unverified: bool = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_format(cls, data: Any) -> Any:
-        """A run that names no format gets the usual one of its pattern."""
-        if not isinstance(data, dict) or "format" in data:
-            return data
-        try:
-            return {**data, "format": default_format(parse(data["pattern"])).model_dump(include={"kind"})}
-        except (BadInput, KeyError, AttributeError, StopIteration):
-            return {**data, "format": {"kind": "dense"}}  # the pattern's own error is reported
-
     @model_validator(mode="after")
-    def _check_format(self) -> Self:
+    def _check(self) -> Self:
         if not self.format.accepts(self.pattern):
             raise refusal(
                 f"format '{self.format.kind}' cannot store pattern '{self.pattern}'",
                 f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.carries})",
             )
+        if self.pattern == DENSE and not self.enabled:
+            raise refusal("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
         return self
 
 
-class Unit(_Part):
+class Unit(Part):
     """A compute unit: dense peaks by dtype, and the patterns it runs beyond dense."""
 
     peak: dict[Name, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
-    runs: dict[Name, Run] = {}
+    runs: dict[Name, Run] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _check_dtypes(self) -> Self:
-        errors = [
-            InitErrorDetails(type=_unknown_dtype(name, dtype.BITS), loc=("peak", name), input=name)
+    def _check_names(self) -> Self:
+        errors: list[tuple[Loc, PydanticCustomError]] = [
+            (("peak", name), refusal(f"unknown dtype '{name}'", suggestion(name, dtype.BITS)))
             for name in self.peak
             if dtype.storage(name) not in dtype.BITS
         ]
         for run_name, run in self.runs.items():
+            if run_name == "dense" and run.pattern != DENSE:
+                error = refusal(f"a run named 'dense' runs the pattern dense, not '{run.pattern}'", "give it another name")
+                errors.append((("runs", run_name), error))
             for index, name in enumerate(run.dtypes or ()):
                 if name not in self.peak:
-                    loc = ("runs", run_name, "dtypes", index)
-                    errors.append(InitErrorDetails(type=_unknown_dtype(name, self.peak), loc=loc, input=name))
+                    error = refusal(f"the unit has no peak for '{name}'", f"add one, or write another dtype; {suggestion(name, self.peak)}")
+                    errors.append((("runs", run_name, "dtypes", index), error))
         if errors:
-            raise ValidationError.from_exception_data("Unit", errors)
+            raise refused("Unit", errors)
         return self
 
 
-def _unknown_dtype(name: str, known: Any) -> Any:
-    return refusal(f"unknown dtype '{name}'", f"give the unit a peak for it or write another; {suggestion(name, known)}")
-
-
-class Memory(_Part):
+class Memory(Part):
     capacity: Capacity | None = None
     bandwidth: Bandwidth | None = None
 
 
-class Overhead(_Part):
+class Overhead(Part):
     launch: Time | None = Field(None, description="per kernel; used by the fidelity 'calibrated'")
 
 
-class Cost(_Part):
+class Cost(Part):
     area: Area | None = None
     power: Power | None = None
     process: Length | None = None
 
 
-class Accelerator(_Part):
+class Accelerator(Part):
     """A hardware description; `memory` is listed outermost first."""
 
     name: str = Field(min_length=1, examples=["my-accelerator"])
@@ -114,13 +102,15 @@ class Accelerator(_Part):
     _document: Document | None = PrivateAttr(None)
 
     @model_validator(mode="after")
-    def _check_outermost(self) -> Self:
+    def _check_resources(self) -> Self:
+        errors: list[tuple[Loc, PydanticCustomError]] = []
         if self.memory[self.outermost].bandwidth is None:
-            level = f"the outermost memory level '{self.outermost}'"
-            error = refusal(f"{level} has no bandwidth", f"add 'bandwidth: {Bandwidth.example}'")
-            raise ValidationError.from_exception_data(
-                "Accelerator", [InitErrorDetails(type=error, loc=("memory", self.outermost), input=None)]
-            )
+            what = f"the outermost memory level '{self.outermost}' has no bandwidth"
+            errors.append((("memory", self.outermost), refusal(what, f"add 'bandwidth: {Bandwidth.example}'")))
+        for name in sorted(self.memory.keys() & self.units.keys()):
+            errors.append((("memory", name), refusal(f"a unit is named '{name}' too", "rename one: results are labelled by these names")))
+        if errors:
+            raise refused("Accelerator", errors)
         return self
 
     @property
@@ -149,20 +139,31 @@ class Accelerator(_Part):
 
     def paths(self) -> list[str]:
         """Every dotted path that a sweep may vary."""
-        return [path for part in ("units", "memory", "overhead", "cost") for path in _leaves(getattr(self, part), part)]
+        leaves = [path for part in ("units", "memory", "overhead", "cost") for path in _leaves(getattr(self, part), part)]
+        return [path for path in leaves if path.rpartition(".")[2] not in ("source", "kind", "unverified") or path.endswith(".format.kind")]
 
     def quantities(self) -> dict[str, Quantity]:
         """Each quantity that the description gives, by its dotted path."""
         return {path: found for path in self.paths() if isinstance(found := self.at(path), Quantity) and found.text}
 
+    def unverified(self) -> list[str]:
+        """Dotted paths of the numbers, and of the runs, that were not read at their source."""
+        numbers = [path for path, quantity in self.quantities().items() if quantity.unverified]
+        runs = [(f"units.{unit}.runs.{name}", run) for unit, u in self.units.items() for name, run in u.runs.items()]
+        return numbers + [path for path, run in runs if run.unverified]
+
     def replace(self, values: Mapping[str, Any]) -> "Accelerator":
         """A copy with other values at some dotted paths, validated anew; raises BadInput."""
         data: Any = self.document.data
         for path, value in values.items():
-            self.value(path)
+            if path not in self.paths():
+                raise BadInput.one(f"'{self.name}' has no '{path}'", suggestion(path, self.paths()))
+            around, _, key = path.rpartition(".")
+            if around.endswith(".format") and key != "kind":  # the file may have left the format to its default
+                data = _put(data, f"{around}.kind".split("."), self.value(f"{around}.kind"))
             data = _put(data, path.split("."), value)
         changed = self.document.validate(Accelerator, data)
-        changed._document = self._document
+        changed._document = dataclasses.replace(self.document, data=data)
         return changed
 
 

@@ -4,6 +4,7 @@ Anything with a slash, a backslash or a file ending is a path, relative to the f
 (or to the working directory); anything else is a name.
 """
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -30,7 +31,7 @@ def names(shelf: Shelf) -> list[str]:
 def find(shelf: Shelf, reference: str | Path, beside: Path | None = None) -> Path:
     """The file (a folder for a workload) that `reference` means; raises BadInput with a suggestion."""
     if isinstance(reference, Path) or is_path(reference):
-        return _existing((beside or Path()) / Path(reference).expanduser())
+        return _existing((beside or Path()) / reference)
     if reference not in names(shelf):
         hint = suggestion(reference, names(shelf))
         raise BadInput.one(f"no '{reference}' among the shipped {shelf}", f"{hint} (a path needs a '/' or an ending)")
@@ -42,7 +43,8 @@ def is_path(reference: str) -> bool:
 
 
 def _existing(path: Path) -> Path:
-    if not path.exists():
-        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise BadInput.one(f"'{path}' does not exist", suggestion(path.name, beside) if beside else "its folder does not exist either")
+    if not os.path.exists(path):  # False, too, for what can't be a path
+        beside = [file.name for file in path.parent.iterdir()] if os.path.isdir(path.parent) else []
+        fix = suggestion(path.name, beside) if beside else "give the path of a file; its folder does not exist either"
+        raise BadInput.one(f"'{path}' does not exist", fix)
     return path

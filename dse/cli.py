@@ -94,15 +94,17 @@ def _sweep(options: argparse.Namespace) -> int:
 
     plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
     if options.dry_run:
-        print(plans.describe(plan))
+        from dse import listing
+
+        print(listing.describe(plan))
         return 0
     from dse import plot
     from dse.explore import store, sweep
 
     folder, prefix = _destination(options.out, plan.spec.name)
-    store.check_writable(folder)
-    dataset = sweep.run(plan, progress=True)
     written = folder / f"{prefix or 'results.'}nc"
+    store.check_writable(written)
+    dataset = sweep.run(plan, progress=True)
     store.write(dataset, written)
     print(written)
     return _print_all(plot.save_all(dataset, plan.spec.plots, folder, prefix))
@@ -129,7 +131,7 @@ def _plot(options: argparse.Namespace) -> int:
     kinds = options.kind or plot.kinds_of(dataset)
     prefix = "" if options.dataset.name == "results.nc" else f"{options.dataset.stem}."
     folder = options.out or options.dataset.parent
-    store.check_writable(folder)
+    store.check_writable(folder / options.dataset.name)
     return _print_all(plot.save_all(dataset, kinds, folder, prefix))
 
 

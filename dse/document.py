@@ -14,35 +14,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from yamlcore import CCoreLoader
 
-from dse.errors import BadInput, Problem, suggestion
+from dse.errors import BadInput, Problem
+from dse.schema import Loc, explained
 
-Loc = tuple[Any, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
-# What pydantic calls a mistake -> what to write instead.
-_FIXES = {
-    "missing": "add it",
-    "string_type": "write text",
-    "dict_type": "write a mapping, 'key: value' on lines of its own",
-    "model_type": "write a mapping, 'key: value' on lines of its own",
-    "model_attributes_type": "write a mapping, 'key: value' on lines of its own",
-    "list_type": "write a list, as in '[a, b]'",
-    "tuple_type": "write a list, as in '[a, b]'",
-    "bool_type": "write true or false",
-    "bool_parsing": "write true or false",
-    "int_type": "write a whole number",
-    "int_parsing": "write a whole number",
-    "int_from_float": "write a whole number",
-    "float_type": "write a number",
-    "float_parsing": "write a number",
-    "finite_number": "write a finite number",
-    "too_short": "write at least one",
-    "union_tag_not_found": "say of which kind, as in '{kind: csr}'",
-    "string_pattern_mismatch": "write letters, digits and '_' (lower case in a key)",
-}
 
-
-_BOUNDS = {"greater_than": "above", "greater_than_equal": "of at least", "less_than": "below", "less_than_equal": "of at most"}
+MOST_KEYS = 200_000
 
 
 @dataclass(frozen=True)
@@ -89,33 +67,7 @@ class Document:
         try:
             return model.model_validate(self.data if data is None else data)
         except ValidationError as error:
-            # A list whose items are all wrong is reported by its items, not as too short as well.
-            told = [item for item in error.errors() if item["type"] != "too_short" or not item["input"]]
-            raise BadInput(self._explain(model, item) for item in told) from error
-
-    def _explain(self, model: type[BaseModel], error: Any) -> Problem:
-        loc, kind = error["loc"], error["type"]
-        if kind == "dse":
-            return self.problem(loc, error["ctx"]["what"], error["ctx"]["fix"])
-        if kind == "extra_forbidden":
-            return self.problem(loc, f"unknown key '{loc[-1]}'", suggestion(loc[-1], _known_keys(model, loc[:-1])))
-        if kind == "missing":
-            return self.problem(loc, f"'{loc[-1]}' is missing", f"add '{loc[-1]}: {_example(model, loc)}'")
-        if kind in ("literal_error", "union_tag_invalid", "enum"):
-            context = error["ctx"]
-            what = f"'{_short(context.get('tag', error['input']))}' is not known here"
-            return self.problem(loc, what, f"write one of {context.get('expected') or context['expected_tags']}")
-        if kind in _BOUNDS:
-            return self.problem(
-                loc, f"{_short(error['input'])} is out of range", f"write a number {_BOUNDS[kind]} {next(iter(error['ctx'].values())):g}"
-            )
-        what = f"'{_short(error['input'])}' cannot stand here ({error['msg']})"
-        return self.problem(loc, what, _FIXES.get(kind, "see 'dse schema'"))
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+            raise BadInput(self.problem(*mistake) for mistake in explained(model, error)) from error
 
 
 def read(path: Path) -> Document:
@@ -161,6 +113,8 @@ def read_text(path: Path) -> str:
 
 def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Iterator[Problem]:
     """Note the line of every key and item below `node`; yield a problem for each key given twice."""
+    if len(lines) > MOST_KEYS:
+        raise BadInput([Problem("the file is too large, or its aliases multiply", f"write at most {MOST_KEYS} keys and items", path, 1)])
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             here = (*loc, index)
@@ -175,39 +129,3 @@ def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Itera
             else:
                 lines[here] = line
                 yield from _walk(value, here, lines, path)
-
-
-def _known_keys(model: type[BaseModel], loc: Loc) -> list[str]:
-    return sorted({key for node in _schema_nodes(model, loc) for key in node.get("properties", {})})
-
-
-def _example(model: type[BaseModel], loc: Loc) -> str:
-    examples = [str(node["examples"][0]) for node in _schema_nodes(model, loc) if node.get("examples")]
-    return examples[0] if examples else "..."
-
-
-def _schema_nodes(model: type[BaseModel], loc: Loc) -> list[dict[str, Any]]:
-    """The JSON Schema nodes that may describe `loc`."""
-    root = model.model_json_schema()
-    nodes = _alternatives(root, root)
-    for part in loc:
-        below = [child for node in nodes for child in _children(node, part)]
-        nodes = [alternative for child in below for alternative in _alternatives(root, child)] or nodes
-    return nodes
-
-
-def _children(node: dict[str, Any], part: Any) -> list[dict[str, Any]]:
-    if isinstance(part, int):
-        return [node["items"]] if isinstance(node.get("items"), dict) else []
-    named, patterned = node.get("properties", {}), node.get("patternProperties", {})
-    found = [named[part]] if part in named else [*patterned.values(), node.get("additionalProperties")]
-    return [child for child in found if isinstance(child, dict)]
-
-
-def _alternatives(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
-    """`node` with references followed and unions opened."""
-    if "$ref" in node:
-        name = node["$ref"].rsplit("/", 1)[-1]
-        return _alternatives(root, root["$defs"][name])
-    options = [option for key in ("anyOf", "oneOf", "allOf") for option in node.get(key, ())]
-    return [node] + [found for option in options for found in _alternatives(root, option)]

@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic import GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from dse.errors import suggestion
-from dse.units import refusal
+from dse.schema import Part, refusal
 
 BITS = {
     "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "fp6": 6, "fp4": 4,
@@ -26,10 +26,9 @@ def check(name: str) -> str:
     return name
 
 
-class Dtype(BaseModel):
+class Dtype(Part):
     """The dtypes of one evaluation; a single name sets all four."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     weights: str
     activations: str
     outputs: str
@@ -53,6 +52,9 @@ class Dtype(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [{"type": "string", "examples": ["fp16"]}, handler.resolve_ref_schema(handler(schema))]}
+
+    def __str__(self) -> str:
+        return self.label
 
     @property
     def label(self) -> str:

@@ -1,7 +1,8 @@
 """What a user is told when an input is wrong: every problem at once, each with its place and its fix."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,27 +37,21 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
 class Collector:
     """Gathers the problems of several steps, so that they can be reported together.
 
-    `with collector: step()` keeps the BadInput of a step and goes on after it;
-    `with collector.at(file, line, path): ...` also gives a place to problems that have none.
+    `with problems.at(file, line, path): step()` keeps the BadInput of a step and goes on after it, giving a place to
+    the problems that have none.
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._place: Problem | None = None
 
-    def at(self, file: Path | None, line: int | None, path: str) -> "Collector":
-        self._place = Problem("", "", file, line, path)
-        return self
-
-    def __enter__(self) -> "Collector":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        place, self._place = self._place, None
-        if not isinstance(error, BadInput):
-            return False
-        self.problems += [_placed(problem, place) for problem in error.problems]
-        return True
+    @contextmanager
+    def at(self, file: Path | None = None, line: int | None = None, path: str = "") -> Iterator[None]:
+        try:
+            yield
+        except BadInput as error:
+            for problem in error.problems:
+                placed = replace(problem, file=file, line=line, path=problem.path or path)
+                self.problems.append(problem if problem.file else placed)
 
     def add(self, problem: Problem) -> None:
         self.problems.append(problem)
@@ -64,12 +59,6 @@ class Collector:
     def raise_all(self) -> None:
         if self.problems:
             raise BadInput(self.problems)
-
-
-def _placed(problem: Problem, place: Problem | None) -> Problem:
-    if place is None or problem.file is not None:
-        return problem
-    return replace(problem, file=place.file, line=place.line, path=problem.path or place.path)
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dse import accelerator, catalog, spec, workload
 from dse.document import read
@@ -11,9 +11,12 @@ from dse.errors import BadInput
 from dse.readers import tables
 from dse.units import Quantity
 
+if TYPE_CHECKING:
+    from dse.explore.plan import Plan
+
 Rows = list[dict[str, Any]]
 
-UNVERIFIED = "*"
+UNVERIFIED = " (?)"
 
 
 def render(what: str | None, name: str | None, as_json: bool) -> str:
@@ -21,15 +24,18 @@ def render(what: str | None, name: str | None, as_json: bool) -> str:
     if what == "variants":
         if name is None:
             raise BadInput.one("variants of which workload?", "write 'dse list variants NAME'")
-        tables = {f"variants of {name}": variants(name)}
+        found = {f"variants of {name}": variants(name)}
     else:
-        tables = {key: make() for key, make in _TABLES.items() if what in (None, key)}
+        found = {key: make() for key, make in _TABLES.items() if what in (None, key)}
     if as_json:
-        return json.dumps(tables if what is None else next(iter(tables.values())), indent=2, default=str)
-    parts = [f"{title}\n\n{_table(rows)}" if len(tables) > 1 else _table(rows) for title, rows in tables.items()]
-    if any(UNVERIFIED in part for part in parts):
-        parts.append(f"{UNVERIFIED} not read at its source: verify before you rely on it")
-    return "\n\n".join(parts)
+        return json.dumps(found if what is None else next(iter(found.values())), indent=2, default=_plain)
+    parts = [f"{title}\n\n{_table(rows)}" if len(found) > 1 else _table(rows) for title, rows in found.items()]
+    doubtful = any(isinstance(cell, Quantity) and cell.unverified for rows in found.values() for row in rows for cell in row.values())
+    return "\n\n".join([*parts, f"{UNVERIFIED.strip()} not read at its source: verify before you rely on it"] if doubtful else parts)
+
+
+def _plain(quantity: Quantity) -> dict[str, Any]:
+    return {"value": quantity.value, "unit": quantity.unit, "text": quantity.text, "unverified": quantity.unverified}
 
 
 def accelerators() -> Rows:
@@ -44,23 +50,27 @@ def _accelerator(found: accelerator.Accelerator) -> dict[str, Any]:
         "name": found.name,
         "fp16/bf16": _best(units, ("fp16", "bf16")),
         "int8": _best(units, ("int8",)),
-        "bandwidth": _shown(outer.bandwidth),
-        "capacity": _shown(outer.capacity),
-        "area": _shown(found.cost.area),
-        "power": _shown(found.cost.power),
+        "bandwidth": outer.bandwidth,
+        "capacity": outer.capacity,
+        "area": found.cost.area,
+        "power": found.cost.power,
         "sparse patterns": " ".join(patterns),
-        "": "hypothetical" if found.hypothetical else "",
+        "hypothetical": found.hypothetical,
         "source": found.source,
     }
 
 
-def _best(units: list[accelerator.Unit], dtypes: tuple[str, ...]) -> str:
+def _best(units: list[accelerator.Unit], dtypes: tuple[str, ...]) -> Quantity | None:
     peaks = [unit.peak[dtype] for unit in units for dtype in dtypes if dtype in unit.peak]
-    return _shown(max(peaks, key=lambda peak: peak.value, default=None))
+    return max(peaks, key=lambda peak: peak.value, default=None)
 
 
-def _shown(quantity: Quantity | None) -> str:
-    return "" if quantity is None else quantity.text + (UNVERIFIED if quantity.unverified else "")
+def _shown(cell: Any) -> str:
+    if isinstance(cell, Quantity):
+        return cell.text + (UNVERIFIED if cell.unverified else "")
+    if isinstance(cell, bool) or cell is None:
+        return "yes" if cell else ""
+    return str(cell)
 
 
 def workloads() -> Rows:
@@ -106,10 +116,11 @@ _TABLES: dict[str, Callable[[], Rows]] = {"accelerators": accelerators, "workloa
 
 def _table(rows: Rows) -> str:
     """Columns aligned; those without any content left out."""
-    columns = [key for key in rows[0] if any(str(row[key]) for row in rows)] if rows else []
-    widths = {key: max(len(key), *(len(str(row[key])) for row in rows)) for key in columns}
-    lines = [columns, *([str(row[key]) for key in columns] for row in rows)]
-    return "\n".join("  ".join(cell.ljust(widths[key]) for key, cell in zip(columns, line, strict=True)).rstrip() for line in lines)
+    shown = [{key: _shown(cell) for key, cell in row.items()} for row in rows]
+    columns = [key for key in (shown[0] if shown else ()) if any(row[key] for row in shown)]
+    widths = {key: max(len(key), *(len(row[key]) for row in shown)) for key in columns}
+    lines = [{key: key for key in columns}, *shown]
+    return "\n".join("  ".join(line[key].ljust(widths[key]) for key in columns).rstrip() for line in lines)
 
 
 def check(path: Path) -> str:
@@ -124,3 +135,29 @@ def check(path: Path) -> str:
 
         return f"sweep '{plan.load(path).spec.name}'"
     return f"{kind} '{document.validate(models[kind]).name}'"
+
+
+ROLES = {"rate": "scales a rate", "structure": "changes what runs", "idle": "changes no latency"}
+
+
+def describe(plan: "Plan") -> str:
+    """What a sweep would evaluate, and how large its results would be."""
+    import numpy as np
+
+    states = len(plan.variants) * len(plan.spec.batch) * len(plan.spec.dtype)
+    units = sum(len(accelerator.units) for accelerator in plan.accelerators)
+    runs = sum(1 + len(unit.runs) for accelerator in plan.accelerators for unit in accelerator.units.values())
+    widths = {"bound_share": units + len(plan.accelerators), "execution_share": runs}  # at most
+    width = sum(widths.get(name, 1) for name in plan.spec.store.variables)
+    size = plan.designs_count * states * width * np.dtype(plan.spec.store.dtype).itemsize
+    layers = ", ".join(f"{len(workload.layers)} of {workload.name}" for workload in plan.workloads)
+    lines = [
+        f"sweep        {plan.spec.name} ({plan.document.path})",
+        f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
+        f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
+        *(f"axis         {axis.path}: {len(axis)} values ({ROLES[axis.role]})" for axis in plan.axes),
+        f"evaluates    {plan.designs_count} designs x {states} network states, layers: {layers}",
+        f"results      at most {size / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
+        *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
+    ]
+    return "\n".join(lines)

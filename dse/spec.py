@@ -1,31 +1,40 @@
 """The sweep schema: which accelerators run which networks, over which axes, by which model."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from dse.document import Document, read
 from dse.dtype import Dtype
-from dse.sparsity.pattern import BlockFamily, Pattern
-from dse.units import refusal
+from dse.model.options import ModelOptions
+from dse.schema import Part, refusal
+from dse.workload import NetworkPattern
 
 Share = Annotated[float, Field(gt=0, le=1)]
-Batch = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Batch = Annotated[int, Field(ge=1, le=10**9)]
 PlotName = Literal["sparsity_roofline", "speedup", "roofline"]
-Fidelity = Literal["sol", "r3"]
 
+T = TypeVar("T")
+
+
+def _different(values: tuple[T, ...]) -> tuple[T, ...]:
+    """Results are labelled by what is listed, so nothing may be listed twice."""
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            raise refusal(f"'{value}' is listed twice", "list it once")
+    return values
+
+
+Distinct = AfterValidator(_different)
 Variable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Patterns(_Part):
+class Patterns(Part):
     """Hypothetical variants: patterns that nobody has pruned the network to, at densities that are known."""
 
-    list: tuple[Pattern, ...] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    list: Annotated[tuple[NetworkPattern, ...], Distinct] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
     densities: Literal["own", "from_method"] | tuple[Share, ...] = Field(
         "own",
         description="own: the pattern's N/M; from_method: each measured variant's, layer by layer; or a list of uniform ones",
@@ -35,7 +44,7 @@ class Patterns(_Part):
     @field_validator("densities", mode="before")
     @classmethod
     def _check_densities(cls, value: Any) -> Any:
-        if isinstance(value, str) and value not in ("own", "from_method"):
+        if not isinstance(value, list) and value not in ("own", "from_method"):
             raise refusal(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
         for density in value if isinstance(value, list) else ():
             if isinstance(density, bool) or not isinstance(density, int | float) or not 0 < density <= 1:
@@ -45,18 +54,18 @@ class Patterns(_Part):
     @model_validator(mode="after")
     def _check_patterns(self) -> Self:
         for pattern in self.list:
-            if isinstance(pattern, BlockFamily):
-                raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{pattern.base}'")
             if self.densities == "own" and pattern.density is None:
                 raise refusal(f"'{pattern}' has no density of its own", "write 'densities: from_method' or a list, as in '[0.5, 0.25]'")
         return self
 
 
-class Selection(_Part):
+class Selection(Part):
     """What of a network is evaluated."""
 
-    methods: Literal["all"] | tuple[str, ...] = Field("all", examples=["[magnitude_pruning]"])
-    sparsities: tuple[float, ...] | None = Field(None, description="nominal or realised ones; default: all", examples=["[0.9]"])
+    methods: Literal["all"] | Annotated[tuple[str, ...], Distinct] = Field("all", examples=["[magnitude_pruning]"])
+    sparsities: Annotated[tuple[Fraction, ...], Distinct] | None = Field(
+        None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
+    )
     patterns: tuple[Patterns, ...] = ()
 
     @field_validator("methods", mode="before")
@@ -72,12 +81,12 @@ class Selection(_Part):
         return [value] if isinstance(value, dict) else value
 
 
-class Range(_Part):
+class Range(Part):
     """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm)."""
 
     start: Any = Field(alias="from", examples=["1 TB/s"])
     stop: Any = Field(alias="to", examples=["8 TB/s"])
-    steps: Annotated[int, Field(ge=2, examples=[64])]
+    steps: Annotated[int, Field(ge=2, le=10**7, examples=[64])]
     scale: Literal["linear", "log"] = "linear"
 
 
@@ -88,31 +97,22 @@ def _form(written: Any) -> str:
 Written = Annotated[Annotated[Range, Tag("range")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)]
 
 
-class ModelOptions(_Part):
-    """The choice of factors in time = W / (P * E)."""
-
-    fidelity: Fidelity = Field("sol", description="sol: E = 1; r3: the efficiency of each run")
-    activations: Literal["implicit", "im2col"] = Field("implicit", description="how often a convolution reads its input")
-    dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
-    overlap: Literal["full", "none"] = Field("full", description="full: the slowest resource sets the time; none: they add up")
-
-
-class Store(_Part):
-    variables: tuple[Variable, ...] = Field(get_args(Variable), min_length=1)
+class Store(Part):
+    variables: Annotated[tuple[Variable, ...], Distinct] = Field(get_args(Variable), min_length=1)
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
 
-class Spec(_Part):
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$", examples=["my_sweep"])
+class Spec(Part):
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=["my_sweep"])
     description: str = ""
-    accelerators: tuple[str, ...] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
+    accelerators: Annotated[tuple[str, ...], Distinct] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
     workloads: dict[str, Selection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
-    batch: tuple[Batch, ...] = Field((1,), min_length=1, examples=["[1, 32]"])
-    dtype: tuple[Dtype, ...] = Field(min_length=1, examples=["fp16"])
+    batch: Annotated[tuple[Batch, ...], Distinct] = Field((1,), min_length=1, examples=["[1, 32]"])
+    dtype: Annotated[tuple[Dtype, ...], Distinct] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
     axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
-    accuracy_drop: float = Field(1.0, gt=0, description="of the iso-accuracy line, in the metric's own points")
-    plots: tuple[PlotName, ...] = ()
+    accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
+    plots: Annotated[tuple[PlotName, ...], Distinct] = ()
     store: Store = Field(default_factory=lambda: Store.model_validate({}))
 
     @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, Selection | None])

@@ -9,10 +9,11 @@ import re
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, field_validator, model_validator
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import GetJsonSchemaHandler, field_validator, model_validator
+from pydantic_core import CoreSchema
 
 from dse.errors import BadInput
+from dse.schema import Part, refusal
 
 _DEFINITIONS = (
     "kilo- = 1e3 = k-", "mega- = 1e6 = M-", "giga- = 1e9 = G-", "tera- = 1e12 = T-", "peta- = 1e15 = P-",
@@ -39,22 +40,22 @@ def _registry() -> Any:
     return registry
 
 
-def parse(text: str, unit: str) -> float:
-    """The magnitude of `text` in `unit`; raises BadInput for what is not a positive, finite quantity of that dimension."""
+def parse(text: str, kind: "type[Quantity]") -> float:
+    """The magnitude of `text` in the unit of `kind`; raises BadInput for what is not a positive, finite one of its dimension."""
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise BadInput.one(f"'{text}' is not a quantity", f"write a number and a unit, as in '{_example(unit)}'")
+        raise BadInput.one(f"'{text}' is not a quantity", kind.advice())
     number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
-    if not written and unit and math.isfinite(number):
-        raise BadInput.one(f"the number {match[1]} has no unit", f"write one of dimension {unit}, as in '{_example(unit)}'")
-    magnitude = number * _scale(written, unit) if math.isfinite(number) else number
+    if not written and kind.unit and math.isfinite(number):
+        raise BadInput.one(f"the number {match[1]} has no unit", kind.advice())
+    magnitude = number * _scale(written, kind) if math.isfinite(number) else number
     if not math.isfinite(magnitude) or magnitude <= 0:
-        raise BadInput.one(f"'{text}' is not positive and finite", f"write a number above 0, as in '{_example(unit)}'")
+        raise BadInput.one(f"'{text}' is not positive and finite", f"write a number above 0, as in '{kind.example}'")
     return magnitude
 
 
-def _scale(written: str, unit: str) -> float:
-    """How many `unit` one `written` unit is."""
+def _scale(written: str, kind: "type[Quantity]") -> float:
+    """How many of the unit of `kind` one `written` unit is."""
     from pint.errors import UndefinedUnitError
 
     registry = _registry()
@@ -63,33 +64,34 @@ def _scale(written: str, unit: str) -> float:
             raise UndefinedUnitError(written)
         scale = registry.Quantity(1.0, written)
     except UndefinedUnitError as error:
-        raise BadInput.one(f"unknown unit '{written}'", f"write {_spelling(written, unit)}") from error
-    if scale.dimensionality != registry.Quantity(1.0, unit).dimensionality:
-        raise BadInput.one(f"'{written}' is the wrong unit here", f"write one of dimension {unit or '1'}, as in '{_example(unit)}'")
-    return float(scale.to(unit).magnitude)
+        raise BadInput.one(f"unknown unit '{written}'", _spelling(written) or kind.advice()) from error
+    if scale.dimensionality != registry.Quantity(1.0, kind.unit).dimensionality:
+        raise BadInput.one(f"'{written}' is the wrong unit here", kind.advice())
+    return float(scale.to(kind.unit).magnitude)
 
 
-def _spelling(written: str, unit: str) -> str:
+def _spelling(written: str) -> str:
+    """The accepted form of what vendors write."""
     if rate := _VENDOR_RATE.fullmatch(written):
-        return f"'{rate[1]}{rate[2].upper()}/s'"
+        return f"write '{rate[1]}{rate[2].upper()}/s'"
     if bandwidth := _VENDOR_BANDWIDTH.fullmatch(written):
-        return f"'{bandwidth[1]}{'B' if bandwidth[2] == 'B' else 'bit'}/s'"
-    return f"one of dimension {unit or '1'}, as in '{_example(unit)}'"
-
-
-def _example(unit: str) -> str:
-    return next((kind.example for kind in QUANTITIES if kind.unit == unit), f"1 {unit}")
+        return f"write '{bandwidth[1]}{'B' if bandwidth[2] == 'B' else 'bit'}/s'"
+    return ""
 
 
 Kind = Literal["datasheet", "measured", "assumed", "derived"]
 
 
-class Quantity(BaseModel):
+class Quantity(Part):
     """A sourced number: `value` is in the SI `unit` of the class, `text` is as written."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     unit: ClassVar[str] = ""
     example: ClassVar[str] = "2"
+
+    @classmethod
+    def advice(cls) -> str:
+        dimension = f"one of dimension {cls.unit}" if cls.unit else "a plain number"
+        return f"write {dimension}, as in '{cls.example}'"
 
     value: float
     source: str | None = None
@@ -108,7 +110,7 @@ class Quantity(BaseModel):
     def _convert(cls, value: Any) -> float:
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         try:
-            return parse(str(value) if plain else repr(value), cls.unit)
+            return parse(str(value) if plain else repr(value), cls)
         except BadInput as error:
             problem = error.problems[0]
             raise refusal(problem.what, problem.fix) from error
@@ -120,11 +122,6 @@ class Quantity(BaseModel):
         plain = {"type": "string", "examples": [cls.example]} if cls.unit else {"type": "number"}
         stated["properties"]["value"] = plain
         return {"anyOf": [plain, stated], "examples": [cls.example]}
-
-
-def refusal(what: str, fix: str) -> PydanticCustomError:
-    """An error for a pydantic validator to raise, in two halves: what is wrong, what to write instead."""
-    return PydanticCustomError("dse", "{what}; {fix}", {"what": what, "fix": fix})
 
 
 class Rate(Quantity):
@@ -181,6 +178,3 @@ class Efficiency(Quantity):
         if value > 1:
             raise refusal(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
         return value
-
-
-QUANTITIES = (Rate, Bandwidth, Capacity, Width, Time, Area, Length, Power, Gain)

@@ -17,28 +17,25 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dse.errors import BadInput, suggestion
-from dse.sparsity.pattern import DENSE, Pattern
-from dse.units import refusal
+from dse.schema import Part, refusal
+from dse.sparsity.pattern import DENSE, BlockFamily, Pattern, parse
 
-Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
 Share = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
+WITH_WEIGHTS = ("gemm", "conv")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Metric(_Part):
+class Metric(Part):
     name: str = Field(examples=["top-1 accuracy"])
     unit: str = ""
     direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
 
 
-class Description(_Part):
+class Description(Part):
     """workload.yaml"""
 
     name: str = Field(min_length=1, examples=["my-network"])
@@ -49,14 +46,14 @@ class Description(_Part):
     notes: tuple[str, ...] = ()
 
 
-class LayerRow(_Part):
+class LayerRow(Part):
     """One row of layers.csv; sizes are per sample."""
 
     name: str
     kind: LayerKind
-    m: Size = 1
-    k: Size = 1
-    n: Size = 1
+    m: Size | None = None
+    k: Size | None = None
+    n: Size | None = None
     count: Size = 1
     groups: Size = 1
     input_elements: Size | None = None
@@ -64,7 +61,11 @@ class LayerRow(_Part):
     prunable: bool = True
 
     @model_validator(mode="after")
-    def _check_elements(self) -> Self:
+    def _check_sizes(self) -> Self:
+        if self.kind != "elementwise" and None in (self.m, self.k, self.n):
+            raise refusal(f"a {self.kind} needs m, k and n", "fill the empty cells")
+        if self.m is not None and self.m % self.groups:
+            raise refusal(f"{self.groups:g} groups do not divide m = {self.m:g}", "m counts the output channels of all groups")
         if self.kind == "elementwise" and (self.input_elements is None or self.output_elements is None):
             raise refusal("an elementwise layer moves elements", "fill input_elements and output_elements")
         if self.kind == "conv" and self.input_elements is None:
@@ -72,9 +73,19 @@ class LayerRow(_Part):
         return self
 
 
-class VariantRow(_Part):
+def _no_family(pattern: Pattern) -> Pattern:
+    if isinstance(pattern, BlockFamily):
+        raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{pattern.base}'")
+    return pattern
+
+
+NetworkPattern = Annotated[Pattern, AfterValidator(_no_family)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class VariantRow(Part):
     method: str
-    pattern: Pattern
+    pattern: NetworkPattern
     sparsity: Share
     layer: str
     nnz: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -84,17 +95,17 @@ class VariantRow(_Part):
     column_std: float | None = None
 
 
-class AccuracyRow(_Part):
+class AccuracyRow(Part):
     method: str
-    pattern: Pattern
+    pattern: NetworkPattern
     sparsity: Share
-    value: float
-    dense_value: float | None = None
+    value: Finite
+    dense_value: Finite | None = None
     source: str
     kind: Literal["published", "measured", "estimated"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layers:
     """The layers of a network as columns; numbers are float64, since products pass 2**31."""
 
@@ -118,19 +129,19 @@ class Layers:
             return np.array([np.nan if (value := getattr(row, key)) is None else value for row in rows], float)
 
         kind = np.array([row.kind for row in rows])
-        m, k, n, groups = (column(key) for key in ("m", "k", "n", "groups"))
-        has_weights = (kind == "gemm") | (kind == "conv")
+        m, k, n = (np.nan_to_num(column(key), nan=1.0) for key in ("m", "k", "n"))
+        groups = column("groups")
         read_once = k * n * groups + np.where(kind == "matmul", m * k, 0)
         return cls(
             tuple(row.name for row in rows), kind, m, k, n, column("count"), groups,
             np.where(np.isnan(given := column("input_elements")), read_once, given),
             np.where(np.isnan(given := column("output_elements")), m * n, given),
-            np.array([row.prunable for row in rows]) & has_weights,
+            np.array([row.prunable for row in rows]) & np.isin(kind, WITH_WEIGHTS),
         )  # fmt: skip
 
     @property
     def has_weights(self) -> np.ndarray:
-        return (self.kind == "gemm") | (self.kind == "conv")
+        return np.isin(self.kind, WITH_WEIGHTS)
 
     @property
     def has_flops(self) -> np.ndarray:
@@ -151,7 +162,7 @@ class Layers:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
     """One pruned state of a network: the density of each layer and, where known, its accuracy."""
 
@@ -173,16 +184,12 @@ class Variant:
         size = self.layers.weights * self.layers.count * self.layers.prunable
         return float(1 - (size * self.density).sum() / max(size.sum(), 1.0))
 
-    def pattern_of(self, layer: int) -> Pattern:
-        """The pattern of one layer: `dense` where nothing is pruned."""
-        return self.pattern if self.density[layer] < 1 else DENSE
-
     def __str__(self) -> str:
         origin = f" from {self.densities_from}" if self.densities_from else ""
         return f"{self.method} {self.pattern} {self.nominal_sparsity:g}{origin}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workload:
     description: Description
     layers: Layers
@@ -200,11 +207,14 @@ class Workload:
 
     @cached_property
     def dense(self) -> Variant:
-        """The unpruned network."""
-        known = [variant.dense_accuracy for variant in self.variants if np.isfinite(variant.dense_accuracy)]
-        value = known[0] if len(set(known)) == 1 else np.nan
-        kind = "published" if np.isfinite(value) else "none"
-        return Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), value, value, kind)
+        """The unpruned network; its accuracy is the dense one of the variants, where they agree."""
+        bare = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)))
+        known = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy)]
+        if len(values := {variant.dense_accuracy for variant in known}) != 1:
+            return bare
+        (value,), kinds, sources = values, {v.accuracy_kind for v in known}, {v.accuracy_source for v in known}
+        described = {"accuracy_kind": ", ".join(sorted(kinds)), "accuracy_source": "; ".join(sorted(sources))}
+        return replace(bare, accuracy=value, dense_accuracy=value, **described)
 
     def variant(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> Variant:
         """The one variant that matches; `sparsity` matches the nominal, then the realised one to 1e-3. Raises BadInput."""
@@ -220,16 +230,24 @@ class Workload:
         """All variants that match, at least one; raises BadInput."""
         if method not in self.methods:
             raise BadInput.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
-        of_method = [v for v in self.variants if v.method == method and pattern in (None, str(v.pattern))]
-        if sparsity is None:
-            found = of_method
-        else:
-            nominal = [v for v in of_method if abs(v.nominal_sparsity - sparsity) < 1e-9]
-            found = nominal or [v for v in of_method if abs(v.sparsity - sparsity) <= 1e-3]
+        found = self.matching(method, sparsity, pattern)
         if not found:
-            listed = "; ".join(map(str, (v for v in self.variants if v.method == method)))
+            listed = "; ".join(str(variant) for variant in self.variants if variant.method == method)
             raise BadInput.one(f"no variant of '{self.name}' matches", f"take one of: {listed}")
         return found
+
+    def matching(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
+        """All variants that match, maybe none; `sparsity` matches the nominal, then the realised one to 1e-3."""
+        wanted = None if pattern is None else parse(pattern)
+        found = [v for v in self.variants if v.method == method and wanted in (None, v.pattern)]
+        if sparsity is None:
+            return found
+        nominal = [v for v in found if abs(v.nominal_sparsity - sparsity) < 1e-9]
+        return nominal or [v for v in found if abs(v.sparsity - sparsity) <= 1e-3]
+
+    def own_density(self, pattern: Pattern) -> np.ndarray:
+        """The density of each layer that a pattern fixes, where it keeps all it may [layer]."""
+        return pattern.kept(self.layers.m, self.layers.k) / (self.layers.m * self.layers.k)
 
     def from_densities(self, pattern: Pattern, density: np.ndarray, nominal: float, origin: str) -> Variant:
         """A hypothetical variant: a pattern at given layer densities, without an accuracy."""

@@ -88,8 +88,13 @@ def test_list_as_a_table_and_as_json(what):
 
 def test_list_marks_unverified_numbers():
     table = dse("list", "accelerators").stdout
-    assert "71 TFLOP/s*" in table
-    assert "* not read at its source: verify before you rely on it" in table
+    assert "71 TFLOP/s (?)" in table
+    assert "312 TFLOP/s (?)" not in table
+    assert table.endswith("(?) not read at its source: verify before you rely on it\n")
+    assert "not read at its source" not in dse("list", "sweeps").stdout
+    rows = {row["name"]: row for row in json.loads(dse("list", "accelerators", "--json").stdout)}
+    assert rows["rtx3090"]["fp16/bf16"] == {"value": 71e12, "unit": "FLOP/s", "text": "71 TFLOP/s", "unverified": True}
+    assert rows["a100-native-1m"]["hypothetical"] is True
 
 
 def test_list_variants():
@@ -119,7 +124,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
     (folder / "taken").write_text("")
     done = dse("sweep", "small.yaml", "-o", "taken", cwd=folder)
     assert done.returncode == 2
-    assert "'taken' cannot be made a folder (File exists); give another with -o" in done.stderr
+    assert "'taken' cannot be made a folder (File exists); give another place" in done.stderr
 
 
 def test_remarks_go_to_stderr(folder, edited):

@@ -31,7 +31,7 @@ def lines_of(path) -> list[str]:
         ("efficiency: 0.5", "efficiency: 2", "units.vector.runs.csr.efficiency: an efficiency of 2 is above the peak; write a share of the peak, 0 < efficiency <= 1"),
         ("gain: 2", "format: {kind: bsr}", "units.tensor.runs.sparse_24: format 'bsr' cannot store pattern '2:4'; write '{kind: nm_index}' ('bsr' stores blocks)"),
         ("gain: 2", "format: {kind: nm}", "units.tensor.runs.sparse_24.format: 'nm' is not known here; write one of 'dense', 'csr', 'bsr', 'nm_index', 'bitmask', 'combinatorial'"),
-        ("gain: 2", "dtypes: [fp61]", "units.tensor.runs.sparse_24.dtypes.0: unknown dtype 'fp61'; give the unit a peak for it or write another; did you mean 'fp16'?"),
+        ("gain: 2", "dtypes: [fp61]", "units.tensor.runs.sparse_24.dtypes.0: the unit has no peak for 'fp61'; add one, or write another dtype; did you mean 'fp16'?"),
     ],
 )  # fmt: skip
 def test_one_mistake_in_an_accelerator(edited, old, new, expected):

@@ -74,7 +74,7 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("layers.csv", "head,gemm,1000", "wide,gemm,1000", ":6: layer 'wide' is given twice; rename one (the first is on line 3)"),
         ("layers.csv", "12544,1,1,150528", "12544,1,1,", ":2: a convolution reads its own input; fill input_elements (C_in x H x W)"),
         ("layers.csv", "norm,elementwise,,,,1,1,65536", "norm,elementwise,,,,1,1,", ":5: an elementwise layer moves elements; fill input_elements and output_elements"),
-        ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); see the README's section on workloads"),
+        ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); write a number"),
     ],
 )  # fmt: skip
 def test_one_mistake_in_a_workload(edited, folder, file, old, new, expected):

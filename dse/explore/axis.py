@@ -14,16 +14,16 @@ from typing import Any, Literal
 import numpy as np
 
 from dse.accelerator import Accelerator
-from dse.errors import BadInput
+from dse.errors import BadInput, suggestion
+from dse.sparsity import pattern
 from dse.spec import Range
-from dse.units import Quantity
 
 Role = Literal["rate", "structure", "idle"]
 
-_STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format(\.\w+)?)")
+_STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Axis:
     """`raw` as it stands in a description; `values` in SI `unit` (floats), or as labels (text, bools)."""
 
@@ -38,20 +38,46 @@ class Axis:
 
 
 def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
-    """The axis at `path`, checked on every accelerator; raises BadInput (with a suggestion for an unknown path)."""
+    """The axis at `path`; raises BadInput (with a suggestion for an unknown path).
+
+    Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
+    known when all axes are put together (`plan`).
+    """
+    for accelerator in accelerators:
+        if path not in accelerator.paths():
+            raise BadInput.one(f"'{accelerator.name}' has no '{path}'", suggestion(path, accelerator.paths()))
+    role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
+    if role == "structure" and not path.endswith((".index", ".pointer")):
+        return _labelled(path, written)
     ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
     found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
-    if not all(isinstance(value, Quantity) for value in found):
-        if isinstance(written, Range):
-            raise BadInput.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
-        return Axis(path, ends, np.array([value if isinstance(value, bool) else _label(value) for value in found]), "", "structure")
     unit, numbers = type(found[0]).unit, [value.value for value in found]
     if isinstance(written, Range):
         numbers = _spaced(written, *numbers)
-    if len(set(numbers)) < len(numbers):
-        raise BadInput.one(f"'{path}' takes a value twice", "give different values")
-    role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
+    _check_different(path, numbers)
     return Axis(path, tuple(f"{number!r} {unit}".strip() for number in numbers), np.array(numbers), unit, role)
+
+
+def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
+    """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
+    if isinstance(written, Range):
+        raise BadInput.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
+    if any(isinstance(raw, dict) or raw is None for raw in written):
+        raise BadInput.one(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
+    labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
+    _check_different(path, labels)
+    return Axis(path, tuple(written), np.array(labels), "", "structure")
+
+
+def _label(path: str, raw: Any) -> str:
+    if path.endswith(".pattern") and isinstance(raw, str):
+        return str(pattern.parse(raw))
+    return ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
+
+
+def _check_different(path: str, values: Sequence[Any]) -> None:
+    if len(set(values)) < len(values):
+        raise BadInput.one(f"'{path}' takes a value twice", "give different values")
 
 
 def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
@@ -60,10 +86,6 @@ def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
         return accelerator.replace({path: raw}).at(path)
     except BadInput as error:
         raise BadInput(replace(problem, file=None, line=None, path="") for problem in error.problems) from error
-
-
-def _label(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _spaced(written: Range, start: float, stop: float) -> list[float]:

@@ -5,13 +5,17 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
+from pydantic import ValidationError
 
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
+from dse.errors import BadInput, Problem
 from dse.model import roofline
 from dse.model.equation import Case, case, inverse_rates
+from dse.model.options import ModelOptions
 from dse.model.work import dense_flops
-from dse.spec import ModelOptions
+from dse.schema import Part, explained
+from dse.spec import Batch
 from dse.workload import Variant
 
 ATTRS = {
@@ -27,21 +31,36 @@ ATTRS = {
 }
 
 
-def evaluate(
-    accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: str | dict[str, str] = "fp16", **options: Any
-) -> xr.Dataset:
+class _Question(Part):
+    batch: Batch
+    dtype: Dtype
+    options: ModelOptions
+
+
+def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: Any = "fp16", **options: Any) -> xr.Dataset:
     """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
 
     Sums over `layer` are the network's: every variable counts all repeats of its layer.
     """
-    chosen = ModelOptions(**options)
-    found = case(accelerator, variant, batch, Dtype.model_validate(dtype), chosen)
+    asked = _asked({"batch": batch, "dtype": dtype, "options": options})
+    found = case(accelerator, variant, asked.batch, asked.dtype, asked.options)
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     with jax.enable_x64(True):
         compute, memory = map(np.asarray, roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T))
-        time = np.asarray(roofline.layer_time(compute, memory, chosen.overlap))
+        time = np.asarray(roofline.layer_time(compute, memory, asked.options.overlap))
     choice = time.argmin(axis=1)
-    return _labelled(found, variant, choice, inverse, *(_pick(values, choice) for values in (time, compute, memory)))
+    labelled = _labelled(found, variant, choice, inverse, *(_pick(values, choice) for values in (time, compute, memory)))
+    names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
+    chosen = {name: str(value) for name, value in asked.options}
+    return labelled.assign_attrs(names | {"batch": asked.batch} | chosen)
+
+
+def _asked(data: dict[str, Any]) -> _Question:
+    try:
+        return _Question.model_validate(data)
+    except ValidationError as error:
+        mistakes = explained(_Question, error)
+        raise BadInput(Problem(what, fix, path=".".join(map(str, loc))) for loc, what, fix in mistakes) from error
 
 
 def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
@@ -66,4 +85,4 @@ def _labelled(
         "execution": np.array([execution.name for execution in executions], object),
     }
     data = {name: ("layer", column, ATTRS[name]) for name, column in columns.items()}
-    return xr.Dataset(data, coords={"layer": np.array(found.layers.name, object)}, attrs={"variant": str(variant)})
+    return xr.Dataset(data, coords={"layer": np.array(found.layers.name, object)})

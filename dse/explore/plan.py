@@ -1,10 +1,12 @@
 """A sweep before it runs: every file read, every name resolved, every problem told at once."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from dse import spec as specs
 from dse.accelerator import Accelerator
 from dse.document import Document
 from dse.dtype import Dtype
-from dse.errors import Collector, Problem
+from dse.errors import BadInput, Collector, Problem
 from dse.explore import axis as axes_
 from dse.explore.axis import Axis
 from dse.explore.variants import select
@@ -54,17 +56,24 @@ class Plan:
     def needs_dense(self) -> bool:
         return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
 
+    @property
+    def designs_count(self) -> int:
+        return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """Each axis at its first value, as it stands in a description."""
+        return {axis.path: axis.raw[0] for axis in self.axes}
+
     def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
         """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
-        first = {axis.path: axis.raw[0] for axis in self.axes}
         for number, accelerator in enumerate(self.accelerators):
             for place, values in axes_.structures(self.axes):
-                yield {"accelerator": number, **place}, accelerator.replace({**first, **values})
+                yield {"accelerator": number, **place}, accelerator.replace({**self.first, **values})
 
     def first_designs(self) -> list[Accelerator]:
         """Each accelerator with every axis at its first value."""
-        first = {axis.path: axis.raw[0] for axis in self.axes}
-        return [accelerator.replace(first) for accelerator in self.accelerators]
+        return [accelerator.replace(self.first) for accelerator in self.accelerators]
 
     def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
@@ -95,7 +104,27 @@ def resolve(spec: Spec, document: Document) -> Plan:
     _check_plots(spec, document, variants, problems)
     problems.raise_all()
     plan = Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), tuple(axes))
+    _check_designs(plan, problems)
+    problems.raise_all()
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
+
+
+MOST_DESIGNS = 10**9
+
+
+def _check_designs(plan: Plan, problems: Collector) -> None:
+    """Values that are right one by one may not go together: a pattern with another axis's format."""
+    if plan.designs_count > MOST_DESIGNS:
+        what = f"{plan.designs_count:.3g} designs are more than are kept in memory at once"
+        problems.add(plan.document.problem(("axes",), what, f"write axes of at most {MOST_DESIGNS:.0e} combinations"))
+        return
+    try:
+        list(plan.designs())
+    except BadInput as error:
+        for problem in error.problems:
+            axis = next((axis.path for axis in plan.axes if problem.path.startswith(axis.path)), None)
+            place = plan.document.place(("axes", axis) if axis else ("axes",))
+            problems.add(Problem(f"{problem.path}: {problem.what}" if not axis else problem.what, problem.fix, *place))
 
 
 def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accelerator]:
@@ -143,26 +172,8 @@ def _rate_paths(plan: Plan) -> set[str]:
     found: set[str] = set()
     for _, accelerator in plan.designs():
         for _, _, dtype in plan.settings():
-            found |= rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))
+            found |= rate_paths(executions(accelerator, dtype, plan.spec.model.fidelity))
     return found
-
-
-def describe(plan: Plan) -> str:
-    """What the sweep would evaluate, and how large its results would be."""
-    designs = int(np.prod([size for dim, size in plan.dims.items() if dim not in ("batch", "dtype", "variant")], dtype=np.int64))
-    states = len(plan.variants) * len(plan.spec.batch) * len(plan.spec.dtype)
-    layers = sum(len(variant.layers) for variant in plan.variants) // len(plan.variants)
-    size = designs * states * len(plan.spec.store.variables) * np.dtype(plan.spec.store.dtype).itemsize
-    lines = [
-        f"sweep        {plan.spec.name} ({plan.document.path})",
-        f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
-        f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
-        *(f"axis         {axis.path}: {len(axis)} values ({axis.role})" for axis in plan.axes),
-        f"evaluates    {designs} designs x {states} network states x {layers} layers",
-        f"results      about {size / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
-        *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
-    ]
-    return "\n".join(lines)
 
 
 def idle_axes(plan: Plan) -> list[Problem]:

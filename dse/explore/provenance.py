@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import json
 import platform
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,17 +34,18 @@ def attributes(plan: Plan) -> dict[str, str]:
         "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
         "seed": "none (deterministic)",
         "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
-        "command": " ".join(sys.argv),
+        "command": shlex.join(sys.argv),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
 
 def unverified(plan: Plan) -> dict[str, list[str]]:
-    """Numbers used by the model that were not read at their source, by accelerator."""
+    """Numbers and runs that the model uses, but that were not read at their source, by accelerator."""
     found = {}
     for accelerator in plan.accelerators:
-        used = {p for dtype in plan.spec.dtype for p in rate_paths(tuple(executions(accelerator, dtype, plan.spec.model.fidelity)))}
-        found[accelerator.name] = [path for path, number in accelerator.quantities().items() if number.unverified and path in used]
+        listed = [e for dtype in plan.spec.dtype for e in executions(accelerator, dtype, plan.spec.model.fidelity)]
+        used = rate_paths(listed) | {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
+        found[accelerator.name] = [path for path in accelerator.unverified() if path in used]
     return {name: paths for name, paths in found.items() if paths}
 
 
@@ -56,8 +58,9 @@ def plan_of(dataset: xr.Dataset) -> Plan:
     """The plan that a dataset was made from, its descriptions read again; raises BadInput if they changed since."""
     document = _document(dataset)
     plan = plans.resolve(document.validate(Spec), document)
-    if hashes(plan) != json.loads(dataset.attrs["description_sha256"]):
-        raise BadInput.one("the descriptions have changed since the dataset was made", "run 'dse sweep' again")
+    before, now = json.loads(dataset.attrs["description_sha256"]), hashes(plan)
+    if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
+        raise BadInput.one(f"changed since the dataset was made: {', '.join(changed)}", "run 'dse sweep' again")
     return plan
 
 

@@ -25,6 +25,9 @@ ATTRS = {
 }
 
 
+EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
+
+
 class Arrays:
     """The result arrays of a sweep, filled job by job."""
 
@@ -61,14 +64,14 @@ class Arrays:
     def _put_shares(self, at: tuple[Any, ...], case: Case, spent: np.ndarray, latency: np.ndarray) -> None:
         if not self.breakdown:
             return
-        memory = case.resources[-1]
-        for number, execution in enumerate(case.executions):
-            compute_share, memory_share = spent[number] / latency
-            parts = {"bound_share": [(self.resources, execution.unit, compute_share), (self.resources, memory, memory_share)],
-                     "execution_share": [(self.executions, execution.name, compute_share + memory_share)]}  # fmt: skip
-            for name in parts.keys() & self.arrays.keys():
-                for labels, label, share in parts[name]:
-                    self.arrays[name][(*at, labels.index(label))] += self._expanded(share)
+        for execution, (compute, memory) in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
+            self._add("bound_share", (*at, self.resources.index(execution.unit)), compute)
+            self._add("bound_share", (*at, self.resources.index(execution.memory)), memory)
+            self._add("execution_share", (*at, self.executions.index(execution.name)), compute + memory)
+
+    def _add(self, name: str, at: tuple[Any, ...], share: np.ndarray) -> None:
+        if name in self.arrays:
+            self.arrays[name][at] += self._expanded(share)
 
     def _put_fits(self, at: tuple[Any, ...], job: Job) -> None:
         if "fits" in self.arrays:
@@ -91,8 +94,7 @@ class Arrays:
 
 def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     dims = tuple(plan.dims)
-    extra = {"bound_share": ("resource",), "execution_share": ("execution",)}
-    variables = {name: ((*dims, *extra.get(name, ())), array) for name, array in arrays.arrays.items()}
+    variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in arrays.arrays.items()}
     found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
     if "speedup" in plan.spec.store.variables:
         found["speedup"] = found.dense_latency / found.latency
@@ -108,7 +110,7 @@ def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
     coords: dict[str, Any] = {"accelerator": _text(accelerator.name for accelerator in plan.accelerators)}
     for axis in plan.axes:
         values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
-        coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"})
+        coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"} if axis.values.dtype.kind == "f" else {})
     coords["batch"], coords["variant"] = np.array(plan.spec.batch), np.arange(len(plan.variants))
     coords["dtype"] = _text(dtype.label for dtype in plan.spec.dtype)
     coords["resource"], coords["execution"] = _text(arrays.resources), _text(arrays.executions)

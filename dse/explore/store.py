@@ -25,14 +25,16 @@ def replacing(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def check_writable(folder: Path) -> None:
-    """Make `folder` before work is done for it; raises BadInput where it can't be written to."""
+def check_writable(path: Path) -> None:
+    """Make the folder of a dataset to be written at `path`, before work is done for it; raises BadInput where it can't be."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput.one(f"'{folder}' cannot be made a folder ({error.strerror})", "give another with -o") from error
-    if not os.access(folder, os.W_OK):
-        raise BadInput.one(f"'{folder}' cannot be written to", "give another with -o")
+        raise BadInput.one(f"'{path.parent}' cannot be made a folder ({error.strerror})", "give another place") from error
+    if path.is_dir():
+        raise BadInput.one(f"'{path}' is a folder", "give a file, or another place")
+    if not os.access(path.parent, os.W_OK):
+        raise BadInput.one(f"'{path.parent}' cannot be written to", "give another place")
 
 
 def read(path: str | Path) -> xr.Dataset:

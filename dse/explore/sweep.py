@@ -10,7 +10,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dse.explore import plan as plans
-from dse.explore import results
+from dse.explore import results, store
 from dse.explore.job import Common, Job, jobs_of
 from dse.explore.plan import Plan
 from dse.model import roofline
@@ -29,10 +29,11 @@ def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
     Returns a dataset with dims accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI
     units. Raises BadInput with every problem of every file.
     """
-    dataset = run(plans.load(spec))
+    plan = plans.load(spec)
     if out is not None:
-        from dse.explore import store
-
+        store.check_writable(Path(out))
+    dataset = run(plan)
+    if out is not None:
         store.write(dataset, Path(out))
     return dataset
 
@@ -83,7 +84,7 @@ def _unsupported(jobs: list[Job], plan: Plan) -> list[str]:
     """Pruned layers that run dense because the device lists no run for their pattern."""
     remarks = {}
     for job in jobs:
-        if not job.baseline and job.case.unsupported.any():
+        if not job.baseline and job.case.unsupported:
             dtype = plan.spec.dtype[job.place["dtype"]].label
             pattern = plan.variants[job.variants[0]].pattern
             remark = f"'{job.accelerator.name}' has no enabled run for '{pattern}' in {dtype}: its layers run dense"

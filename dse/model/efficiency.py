@@ -4,9 +4,11 @@
 "Sparsity in Deep Neural Networks": R = W / (P * E)), read from the run's `efficiency`.
 """
 
-PATHS: dict[str, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",)}
+from dse.model.options import Fidelity
+
+PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",)}
 
 
-def efficiency_paths(run: str, fidelity: str) -> tuple[str, ...]:
+def efficiency_paths(run: str, fidelity: Fidelity) -> tuple[str, ...]:
     """The dotted paths whose product is E of the run at `run`."""
     return tuple(f"{run}.{key}" for key in PATHS[fidelity])

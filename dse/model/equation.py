@@ -10,7 +10,7 @@ sweep share it. Three terms make up a layer's time under one execution:
 The compute time max(term 0, term 1) is dense / (peak * g * E) with g = min(gain, dense / stored).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,26 +20,26 @@ from jaxtyping import Bool, Float
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.model import traffic, work
+from dse.model.options import ModelOptions
 from dse.model.peak import Execution, executions
-from dse.spec import ModelOptions
 from dse.workload import Layers, Variant
 
 TERMS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """The work of one variant at one batch under the executions that some layer of it may take.
 
     `work` is [layer, execution, term] in FLOP, FLOP and B; an illegal execution costs infinite FLOPs.
-    `dense_possible` tells layers that are pruned but that no listed run of the device takes.
+    `unsupported`: some layer is pruned, but no listed run of the device takes it, so it runs dense.
     """
 
     layers: Layers
     executions: tuple[Execution, ...]
     work: Float[np.ndarray, "layer execution term"]
     weight_bytes: float
-    unsupported: Bool[np.ndarray, "layer"]
+    unsupported: bool
 
     @property
     def count(self) -> Float[np.ndarray, "layer"]:
@@ -49,7 +49,7 @@ class Case:
     def resources(self) -> list[str]:
         """What can bound a layer: the units, then the outermost memory."""
         units = dict.fromkeys(execution.unit for execution in self.executions)
-        return [*units, self.executions[0].byte_rate[0].split(".")[1]]
+        return [*units, self.executions[0].memory]
 
 
 def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
@@ -73,8 +73,10 @@ def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dty
     return np.stack([capped, work.stored_flops(layers, stored), moved], axis=1)
 
 
-def _legal(candidates: list[Execution], stored: list[work.Stored], variant: Variant, dense_fallback: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Which execution may run which layer [layer, execution], and the pruned layers that no sparse run takes [layer].
+def _legal(
+    candidates: list[Execution], stored: list[work.Stored], variant: Variant, dense_fallback: bool
+) -> tuple[Bool[np.ndarray, "layer execution"], bool]:
+    """Which execution may run which layer, and whether a pruned layer is left that no sparse run takes.
 
     Without `dense_fallback` a pruned layer that some listed run takes may not run dense.
     """
@@ -84,7 +86,7 @@ def _legal(candidates: list[Execution], stored: list[work.Stored], variant: Vari
     if not dense_fallback:
         legal &= sparse | ~taken[:, None]
     pruned = variant.layers.has_weights & (variant.density < 1)
-    return legal, pruned & ~taken
+    return legal, bool(np.any(pruned & ~taken))
 
 
 def inverse_rates(
@@ -107,6 +109,6 @@ def inverse_rates(
     return constant, factors
 
 
-def rate_paths(executions: tuple[Execution, ...]) -> set[str]:
+def rate_paths(executions: Iterable[Execution]) -> set[str]:
     """Every dotted path that some rate depends on."""
     return {path for execution in executions for paths in execution.rates for path in paths or ()}

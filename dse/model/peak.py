@@ -15,6 +15,7 @@ from dse.accelerator import Accelerator, Run, Unit
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.model.efficiency import efficiency_paths
+from dse.model.options import Fidelity
 from dse.sparsity.format import DenseFormat, Format
 from dse.sparsity.pattern import DENSE, Dense, Pattern
 
@@ -31,7 +32,7 @@ class Execution:
     format: Format
     stored_rate: Paths
     dense_rate: Paths | None
-    byte_rate: Paths
+    memory: str
 
     @property
     def sparse(self) -> bool:
@@ -44,10 +45,10 @@ class Execution:
     @property
     def rates(self) -> tuple[Paths | None, Paths | None, Paths]:
         """In the order of the work terms: dense FLOPs, stored FLOPs, bytes."""
-        return (self.dense_rate, self.stored_rate, self.byte_rate)
+        return (self.dense_rate, self.stored_rate, (f"memory.{self.memory}.bandwidth",))
 
 
-def executions(accelerator: Accelerator, dtype: Dtype, fidelity: str) -> list[Execution]:
+def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> list[Execution]:
     """Every execution that can compute in `dtype`, dense ones first; raises BadInput if there is none."""
     units = {name: unit for name, unit in accelerator.units.items() if dtype.compute in unit.peak}
     if not units:
@@ -69,9 +70,9 @@ def _runs(unit: Unit, dtype: Dtype) -> Mapping[str, Run | None]:
     return listed if has_dense else {"dense": None, **listed}
 
 
-def _execution(accelerator: Accelerator, unit: str, name: str, run: Run | None, dtype: Dtype, fidelity: str) -> Execution:
+def _execution(accelerator: Accelerator, unit: str, name: str, run: Run | None, dtype: Dtype, fidelity: Fidelity) -> Execution:
     peak, at = f"units.{unit}.peak.{dtype.compute}", f"units.{unit}.runs.{name}"
-    memory = (f"memory.{accelerator.outermost}.bandwidth",)
+    memory = accelerator.outermost
     if run is None:
         return Execution(unit, name, DENSE, DenseFormat(), (peak,), None, memory)
     rate = (peak, *efficiency_paths(at, fidelity))

@@ -6,15 +6,12 @@ output crosses the outermost memory once.
     bytes = s_w z + metadata + s_a inputs + s_o outputs
 """
 
-from typing import Literal
-
 import numpy as np
 
 from dse.dtype import Dtype
+from dse.model.options import Counting
 from dse.model.work import PerLayer, Stored
 from dse.workload import Layers
-
-Counting = Literal["implicit", "im2col"]
 
 
 def compulsory(layers: Layers, stored: Stored, dtype: Dtype, activations: Counting) -> PerLayer:

@@ -23,15 +23,16 @@ FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
 
 
 def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
-    """The figures that the dataset's specification asks for, else all."""
-    return provenance.specification(dataset).plots or tuple(FIGURES)
+    """The figures that the dataset's specification asks for, else all that can be drawn of it."""
+    asked = provenance.specification(dataset).plots
+    possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
+    return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
 
 
 def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
-    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths."""
+    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Writes all or none."""
     written = []
-    for kind in kinds:
-        figure, table = FIGURES[kind](dataset, **options)
+    for kind, (figure, table) in {kind: FIGURES[kind](dataset, **options) for kind in kinds}.items():
         png, csv = folder / f"{prefix}{kind}.png", folder / f"{prefix}{kind}.csv"
         store.replacing(png, lambda path, figure=figure: figure.savefig(path, dpi=150, format="png"))
         store.replacing(csv, lambda path, table=table: table.to_csv(path, index=False))

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.accelerator import Accelerator
+from dse.errors import BadInput
 from dse.explore import provenance
 from dse.explore.layers import evaluate
 from dse.explore.plan import Plan
@@ -41,6 +42,8 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     batch = batch or plan.spec.batch[len(plan.spec.batch) // 2]
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]
+    if not chosen.layers.has_flops.any():
+        raise BadInput.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
     designs = plan.first_designs()
     rows: Rows = pd.concat([_layers(design, state, batch, plan) for design in designs for state in states], ignore_index=True)
     columns, bounds = ["dense", _state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
@@ -52,7 +55,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
             roofs, bandwidth = _roofs(design, here, plan), _bandwidth(design)
             draw(ax, here, roofs, bandwidth, bounds)
             ridges += [roof.height / bandwidth for roof in roofs]
-    _frame(axes[0, 0], rows, max(ridges))
+    _frame(axes[0, 0], rows[rows.dense_flops > 0], max(ridges))
     style.label_edges(axes, "operational intensity [FLOP/B]", "performance, as the dense network counts [FLOP/s]")
     model = f"{chosen.workload}, batch {batch}, {plan.spec.dtype[0].label}, fidelity {plan.spec.model.fidelity}"
     style.finish(drawn, axes, dataset, model, "marker area: share of the network's time", style.one_design(dataset)[1])
@@ -62,17 +65,18 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
 
 
 def choose(dataset: xr.Dataset, plan: Plan) -> int:
-    """The variant worth a look: the hypothetical one on which the accelerators differ most (the fastest, on a single
-    accelerator), else the sparsest within the accuracy drop, else the first."""
-    made = [n for n, v in enumerate(plan.variants) if v.method == "hypothetical"]
+    """The number of the variant worth a look: the hypothetical one on which the accelerators differ most (the fastest,
+    on a single accelerator), else the sparsest within the accuracy drop, else the first."""
+    numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
+    made = [number for number in numbers if plan.variants[number].method == "hypothetical"]
     if made and "speedup" in dataset:
         speed = style.one_design(dataset)[0].speedup.mean(["batch", "dtype"])
         merit = speed.max("accelerator") - speed.min("accelerator") if speed.sizes["accelerator"] > 1 else speed[0]
-        return max(made, key=lambda number: float(merit[number]))
+        return max(made, key=lambda number: float(merit.sel(variant=number)))
     worse = {w.name: -1 if w.description.metric.direction == "higher" else 1 for w in plan.workloads}
-    loss = [worse[v.workload] * (v.accuracy - v.dense_accuracy) for v in plan.variants]
-    within = [number for number, lost in enumerate(loss) if lost <= plan.spec.accuracy_drop]
-    return max(within, key=lambda number: plan.variants[number].sparsity, default=0)
+    loss = {number: worse[(v := plan.variants[number]).workload] * (v.accuracy - v.dense_accuracy) for number in numbers}
+    within = [number for number, lost in loss.items() if lost <= plan.spec.accuracy_drop]
+    return max(within, key=lambda number: plan.variants[number].sparsity, default=numbers[0])
 
 
 def _state_name(variant: Variant) -> str:
@@ -98,21 +102,24 @@ def _bandwidth(accelerator: Accelerator) -> float:
 
 def _roofs(accelerator: Accelerator, rows: Rows, plan: Plan) -> list[Roof]:
     """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the state takes."""
-    dtype, used = plan.spec.dtype[0], set(rows.execution)
-    found = [
-        Roof(unit, precision, peak.value, precision == dtype.compute and f"{unit}.dense" in used)
-        for unit, described in accelerator.units.items()
-        for precision, peak in described.peak.items()
-    ]
+    dtype = plan.spec.dtype[0]
+    found = []
     for execution in executions(accelerator, dtype, plan.spec.model.fidelity):
         here = rows[rows.execution == execution.name]
-        if execution.sparse and (len(here) or execution.dense_rate):
+        if len(here) or execution.dense_rate or not execution.sparse:
             paths = execution.dense_rate or execution.stored_rate
-            gain = 1.0 if execution.dense_rate else here.dense_flops.sum() / here.flops.sum()
+            free = execution.sparse and not execution.dense_rate  # no cap: as high as the layers drawn reduce the work
+            gain = here.dense_flops.sum() / here.flops.sum() if free else 1.0
             height = float(gain * np.prod([accelerator.value(path) for path in paths]))
-            mode = f"{dtype.compute} {execution.pattern}" + ("" if execution.dense_rate else f" (x{gain:.3g})")
-            found.append(Roof(execution.unit, mode, height, bool(len(here))))
-    return _merged(found)
+            mode = dtype.compute + (f" {execution.pattern}" if execution.sparse else "") + (f" (x{gain:.3g})" if free else "")
+            found.append(Roof(execution.unit, mode, height, bool(len(here[here.dense_flops > 0]))))
+    others = [
+        Roof(unit, precision, peak.value, False)
+        for unit, described in accelerator.units.items()
+        for precision, peak in described.peak.items()
+        if precision != dtype.compute
+    ]
+    return _merged(found + others)
 
 
 def _merged(roofs: list[Roof]) -> list[Roof]:
@@ -123,6 +130,10 @@ def _merged(roofs: list[Roof]) -> list[Roof]:
         before = merged.get(key)
         merged[key] = replace(roof, mode=f"{before.mode}, {roof.mode}", used=before.used or roof.used) if before else roof
     return list(merged.values())
+
+
+def _spelt(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 def _spoken(name: str) -> str:
@@ -154,9 +165,8 @@ LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: roofs are drawn past every frame
 
 def _frame(ax: Axes, rows: Rows, ridge: float) -> None:
     """Limits that hold every layer and ridge point, with room at the right for the labels of the roofs."""
-    counted = rows[rows.dense_flops > 0]
-    ax.set_xlim(counted.intensity.min() / 4, max(counted.intensity.max(), ridge) * 30)
-    ax.set_ylim(counted.performance.min() / 4, None)
+    ax.set_xlim(rows.intensity.min() / 4, max(rows.intensity.max(), ridge) * 30)
+    ax.set_ylim(rows.performance.min() / 4, None)
 
 
 def _bandwidth_label(ax: Axes, bandwidth: float) -> Any:
@@ -183,7 +193,7 @@ def _draw_roof(ax: Axes, roof: Roof, bandwidth: float, below: bool) -> list[Any]
     ridge, colour = roof.height / bandwidth, "black" if roof.used else "#a8a8a8"
     ax.plot([ridge, RIGHT], [roof.height] * 2, color=colour, linewidth=1.2 if roof.used else 0.8, linestyle="-" if roof.used else "--")
     ax.plot([ridge], [roof.height], marker="D", markersize=3.5, color=colour)
-    label = f"{_spoken(roof.unit)} {roof.mode}: {roof.height / 1e12:,.4g} TFLOP/s, ridge {ridge:,.0f} "
+    label = f"{_spoken(roof.unit)} {roof.mode}: {_spelt(roof.height / 1e12)} TFLOP/s, ridge {ridge:,.0f} "
     y, side = (0.94, "top") if below else (1.05, "bottom")
     text = ax.text(RIGHT, roof.height * y, label, fontsize=6, color=colour, ha="right", va=side, in_layout=False)
     return [text]

@@ -5,7 +5,7 @@ of 1 is slower than the dense network, a point below the line loses more accurac
 """
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import xarray as xr
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from dse.errors import BadInput
 from dse.explore import provenance
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.style import Looks, Rows
 from dse.sparsity.pattern import parse
 
 
@@ -27,8 +27,8 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
     workloads, dtypes = rows.workload.unique(), rows.dtype.unique()
-    accelerators = [str(name) for name in dataset.accelerator.values]
-    columns = [(w, d, b) for w in workloads for d in dtypes for b in dataset.batch.values]
+    accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
+    columns = [(w, d, b) for w in workloads for d in dtypes for b in chosen.batch.values]
     drawn, axes = style.panels(
         accelerators, [_title(*column, len(workloads), len(dtypes)) for column in columns], sharey=len(workloads) == 1
     )
@@ -36,7 +36,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     for name, line in zip(accelerators, axes, strict=True):
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
             here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
-            labels.append((ax, draw(ax, rows[here], spec.accuracy_drop, metrics[workload])))
+            labels.append((ax, draw(ax, rows[here], looks, spec.accuracy_drop, metrics[workload])))
     style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", " / ".join(_metric(metrics[w]) for w in workloads))
     style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
     for ax, points in labels:
@@ -56,22 +56,18 @@ def _title(workload: str, dtype: str, batch: int, workloads: int, dtypes: int) -
     return ", ".join(part for part in parts if part)
 
 
-def draw(ax: Axes, rows: Rows, accuracy_drop: float, metric: dict[str, str]) -> list[style.Label]:
+def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[str, str]) -> list[style.Label]:
     """One panel from rows with method, pattern, nominal_sparsity, accuracy, dense_accuracy and speedup.
 
     Returns the labels of its points, for `style.place_labels` once the layout is settled.
     """
     labels = []
-    for number, ((method, pattern), curve) in enumerate(rows.groupby(["method", "pattern"], sort=True)):
-        colour, marker = style.COLOURS[number % 7], style.MARKERS[number % 7]
-        ordered = curve.sort_values("sparsity")
-        fixed = parse(str(pattern)).density is not None  # an N:M is a point: nothing lies between two of them
-        name = f"{str(method).replace('_', ' ')}, {pattern}"
-        ax.plot(
-            ordered.speedup, ordered.accuracy, color=colour, marker=marker, markersize=4, linewidth=1.2,
-            linestyle="none" if fixed else "-", label=name,
-        )  # fmt: skip
-        labels += [style.Label(p.speedup, p.accuracy, _label(p), colour) for p in ordered.itertuples()]
+    for pair, curve in rows.groupby(["method", "pattern"], sort=False):
+        look, ordered, (method, pattern) = looks[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
+        if parse(pattern).density is not None:
+            look = look | {"linestyle": "none"}  # an N:M is a point: nothing lies between two of them
+        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=f"{method.replace('_', ' ')}, {pattern}", **look)
+        labels += [style.Label(p.speedup, p.accuracy, _label(p), look["color"]) for p in ordered.itertuples()]
     _baselines(ax, rows, accuracy_drop, metric)
     return labels
 
@@ -104,4 +100,4 @@ def _limit(ax: Axes, accuracy: Any, dense: float, worse: int, depth: float) -> N
     margin = 0.08 * (shown - best)
     ax.set_ylim(dense + worse * (shown + margin), dense + worse * (best - margin))
     if hidden := int((loss > shown + margin).sum()):
-        ax.text(0.02, 0.02, f"{hidden} points below", transform=ax.transAxes, fontsize=6, color=style.GREY)
+        ax.text(0.02, 0.02, f"{hidden} more far below", transform=ax.transAxes, fontsize=6, color=style.GREY)

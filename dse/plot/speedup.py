@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dse.explore import provenance
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.style import Looks, Rows
 from dse.sparsity.pattern import parse
 
 
@@ -22,14 +22,14 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, dtype and batch."""
     chosen, remark = style.one_design(dataset)
     rows: Rows = style.speedups(chosen)
-    accelerators = [str(name) for name in dataset.accelerator.values]
-    columns = [(w, d, b) for w in rows.workload.unique() for d in dataset.dtype.values for b in dataset.batch.values]
+    accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
+    columns = [(w, d, b) for w in rows.workload.unique() for d in chosen.dtype.values for b in chosen.batch.values]
     drawn, axes = style.panels(accelerators, [f"{w} {d}, batch {b}" for w, d, b in columns])
     labels = []
     for name, line in zip(accelerators, axes, strict=True):
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
             here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
-            labels.append((ax, draw(ax, rows[here])))
+            labels.append((ax, draw(ax, rows[here], looks)))
     axes[0, 0].set_ylim(0, 1.15 * max(rows.speedup.max(), 1.0))
     axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
     style.label_edges(axes, "sparsity", "speedup over dense")
@@ -40,7 +40,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     return drawn, rows
 
 
-def draw(ax: Axes, rows: Rows) -> list[style.Label]:
+def draw(ax: Axes, rows: Rows, looks: Looks) -> list[style.Label]:
     """One panel from rows with method, pattern, sparsity and speedup; returns the labels of the fixed patterns.
 
     Curves often coincide (blocks that no unit lists all run as unstructured), so each is drawn thinner and with
@@ -48,15 +48,20 @@ def draw(ax: Axes, rows: Rows) -> list[style.Label]:
     """
     fixed = rows.pattern.map(lambda text: parse(text).density is not None)
     curves = list(rows[~fixed].groupby(["method", "pattern"], sort=False))
-    for number, ((method, pattern), curve) in enumerate(curves):
-        ordered, size = curve.sort_values("sparsity"), 2.5 + 1.1 * (len(curves) - number)
+    for number, (pair, curve) in enumerate(curves):
+        ordered, size = curve.sort_values("sparsity"), min(2.5 + 1.1 * (len(curves) - number), 9)
         ax.plot(
-            ordered.sparsity, ordered.speedup, color=style.COLOURS[number % 7], marker=style.MARKERS[number % 7], markersize=size,
-            markerfacecolor="none", linewidth=size / 5, label=_name(str(method), str(pattern)),
-        )  # fmt: skip
+            ordered.sparsity,
+            ordered.speedup,
+            markersize=size,
+            markerfacecolor="none",
+            linewidth=size / 5,
+            label=_name(*pair),
+            **looks[pair],
+        )
     points = rows[fixed].sort_values("sparsity")
     if len(points):
-        ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="N:M, each a point", zorder=3)
+        ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="fixed density, each a point", zorder=3)
     shares = np.linspace(0, 0.99, 200)
     ax.plot(shares, 1 / (1 - shares), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
     ax.axhline(1.0, color=style.GREY, linewidth=0.8)

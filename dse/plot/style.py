@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +20,18 @@ from dse.errors import BadInput
 # Okabe and Ito's palette, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", ":")
 GREY = "#777777"
 
 Rows = Any  # a pandas.DataFrame: its type stubs lose track of selections
+Looks = dict[Any, Any]  # (method, pattern) to keywords of a line
 
 
 def panels(
     rows: Sequence[str], columns: Sequence[str], width: float = 3.6, height: float = 3.1, sharey: bool = True
 ) -> tuple[Figure, np.ndarray]:
     """A grid of axes that share their limits, with a title on each."""
-    figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows) + 0.9), layout="constrained")
+    figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=sharey, squeeze=False)
     for row, line in zip(rows, axes, strict=True):
         for column, ax in zip(columns, line, strict=True):
@@ -46,16 +49,28 @@ def label_edges(axes: np.ndarray, x: str, y: str) -> None:
         ax.set_ylabel(y, fontsize=9)
 
 
+def looks(rows: Rows) -> Looks:
+    """Colour, marker and line of each (method, pattern): one for the whole figure, so that its legend holds in every panel."""
+    pairs = dict.fromkeys(zip(rows.method, rows.pattern, strict=True))
+    return {
+        pair: {"color": COLOURS[n % 7], "marker": MARKERS[n % 7 if n < 7 else (n + n // 7) % 7], "linestyle": LINES[n // 7 % 3]}
+        for n, pair in enumerate(pairs)
+    }
+
+
 def finish(figure: Figure, axes: np.ndarray, dataset: xr.Dataset, *remarks: str) -> None:
     """One legend for all panels; above it what a reader must know to judge the figure."""
     unverified = [f"{name} {path}" for name, paths in json.loads(dataset.attrs.get("unverified", "{}")).items() for path in paths]
     note = "; ".join(filter(None, [*remarks, "unverified: " + ", ".join(unverified) if unverified else ""]))
     handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    widest = 0.5 + 0.075 * max(map(len, handles))  # inches of an entry at 8 points
+    widest = 0.5 + 0.075 * max(map(len, handles), default=1)  # inches of an entry at 8 points
     columns = max(1, min(int(figure.get_figwidth() / widest), len(handles)))
+    title = textwrap.wrap(note, int(14 * figure.get_figwidth()))
+    below = 0.19 * (math.ceil(len(handles) / columns) + len(title)) + 0.2
+    figure.set_figheight(figure.get_figheight() + below)  # the legend grows the figure, not into the panels
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False,
-        title="\n".join(textwrap.wrap(note, 60 * axes.shape[1])), title_fontsize=7,
+        title="\n".join(title), title_fontsize=7,
     )  # fmt: skip
     figure.draw_without_rendering()  # settles the layout, on which the labels below depend
 
@@ -116,7 +131,9 @@ def _sampled(ax: Axes, line: Any) -> np.ndarray:
 
 def one_design(dataset: xr.Dataset) -> tuple[xr.Dataset, str]:
     """The dataset with every swept axis at its first value, and a remark that says so."""
-    kept = {"accelerator", "batch", "dtype", "variant", "resource", "execution"}
+    labels = ("accelerator", "batch", "dtype", "variant")
+    dataset = dataset.expand_dims([dim for dim in labels if dim in dataset.coords and dim not in dataset.dims])
+    kept = {*labels, "resource", "execution"}
     axes = [str(dim) for dim in dataset.dims if dim not in kept]
     chosen = dataset.isel(dict.fromkeys(axes, 0))
     return chosen, "; ".join(f"{axis} at {_shown(chosen[axis])}" for axis in axes)

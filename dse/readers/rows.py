@@ -8,28 +8,36 @@ from pydantic import BaseModel, ValidationError
 
 from dse.document import read_text
 from dse.errors import BadInput, Problem, suggestion
+from dse.schema import explained
 
 Row = TypeVar("Row", bound=BaseModel)
 
 
 def read_rows(path: Path, row: type[Row]) -> list[tuple[int, Row]]:
     """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput."""
-    reader = csv.reader(read_text(path).splitlines())
-    header = next(reader, [])
+    lines = _lines(path)
+    header = [name.strip() for name in lines[0][1]] if lines else []
     _check_header(path, header, row)
     rows, problems = [], []
-    for cells in reader:
-        if not cells:
-            continue
+    for line, cells in lines[1:]:
         try:
-            rows.append((reader.line_num, row.model_validate(_named(header, cells))))
+            rows.append((line, row.model_validate(_named(header, cells))))
         except ValidationError as error:
-            problems += [_problem(path, reader.line_num, item) for item in error.errors()]
+            problems += [Problem(what, fix, path, line, ".".join(map(str, loc))) for loc, what, fix in explained(row, error)]
     if problems:
         raise BadInput(problems)
     if not rows:
         raise BadInput([Problem("the table has no rows", "add at least one below the header", path, 1)])
     return rows
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """The cells of each line that has any, with its number."""
+    reader = csv.reader(read_text(path).splitlines(keepends=True), strict=True)
+    try:
+        return [(reader.line_num, cells) for cells in reader if cells]
+    except csv.Error as error:
+        raise BadInput([Problem(f"not a CSV table: {error}", "mend the quotes", path, reader.line_num)]) from error
 
 
 def _check_header(path: Path, header: list[str], row: type[BaseModel]) -> None:
@@ -47,15 +55,3 @@ def _named(header: list[str], cells: list[str]) -> dict[str, str]:
     named = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if cell.strip()}
     extra = {f"cell {n + 1}": cell for n, cell in enumerate(cells) if n >= len(header)}
     return named | extra
-
-
-def _problem(path: Path, line: int, error: object) -> Problem:
-    assert isinstance(error, dict)
-    column = ".".join(map(str, error["loc"]))
-    if error["type"] == "dse":
-        return Problem(error["ctx"]["what"], error["ctx"]["fix"], path, line, column)
-    if error["type"] == "missing":
-        return Problem("the cell is empty", "write a value", path, line, column)
-    if error["type"] == "extra_forbidden":
-        return Problem("the row is longer than the header", "remove the cell, or quote text with commas", path, line, column)
-    return Problem(f"'{error['input']}' cannot stand here ({error['msg']})", "see the README's section on workloads", path, line, column)

@@ -1,6 +1,7 @@
 """The native format of a workload: a folder of tables (see `dse.workload` for their columns)."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,24 +14,26 @@ from dse.sparsity.pattern import Pattern
 from dse.workload import AccuracyRow, Description, LayerRow, Layers, Variant, VariantRow, Workload
 
 Trace = tuple[Path, int, VariantRow]
+Accuracy = tuple[Path, int, AccuracyRow]
+State = tuple[str, Pattern, float]  # method, pattern, nominal sparsity
 
 
 def load(path: str | Path) -> Workload:
     """Read a workload folder (or its workload.yaml); raises BadInput with every problem in all its files."""
     folder = Path(path).parent if Path(path).name == "workload.yaml" else Path(path)
     problems, parts = Collector(), {}
-    with problems:
+    with problems.at():
         parts["document"] = (document := read(folder / "workload.yaml"))
         parts["description"] = document.validate(Description)
-    with problems:
+    with problems.at():
         parts["layers"] = _read_layers(folder / "layers.csv")
     traces, accuracies = [], []
     for file in sorted((folder / "variants").glob("*.csv")):
-        with problems:
+        with problems.at():
             traces += [(file, line, row) for line, row in read_rows(file, VariantRow)]
     if (folder / "accuracy.csv").exists():
-        with problems:
-            accuracies = [row for _, row in read_rows(folder / "accuracy.csv", AccuracyRow)]
+        with problems.at():
+            accuracies = [(folder / "accuracy.csv", line, row) for line, row in read_rows(folder / "accuracy.csv", AccuracyRow)]
     problems.raise_all()
     description, layers = parts["description"], parts["layers"]
     variants = _variants(description.name, layers, traces, accuracies)
@@ -55,21 +58,39 @@ def _hashes(folder: Path, document: Document) -> dict[str, str]:
     return {"workload.yaml": document.sha256, **hashed}
 
 
-def _variants(workload: str, layers: Layers, traces: list[Trace], accuracies: list[AccuracyRow]) -> tuple[Variant, ...]:
+def _variants(workload: str, layers: Layers, traces: list[Trace], accuracies: list[Accuracy]) -> tuple[Variant, ...]:
     """Group trace rows into variants and join their accuracies by (method, pattern, nominal sparsity)."""
-    grouped: dict[tuple[str, Pattern, float], list[Trace]] = {}
+    grouped: dict[State, list[Trace]] = {}
     for trace in traces:
         row = trace[2]
         grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(trace)
-    known = {(row.method, row.pattern, row.sparsity): row for row in accuracies}
-    variants: list[Variant] = []
     problems = Collector()
+    known = _known_accuracies(accuracies, grouped.keys(), problems)
+    variants: list[Variant] = []
     for (method, pattern, sparsity), rows in grouped.items():
-        with problems:
+        with problems.at():
             variant = Variant(workload, layers, method, pattern, sparsity, _densities(layers, rows))
             variants.append(_with_accuracy(variant, known.get((method, pattern, sparsity))))
     problems.raise_all()
     return tuple(variants)
+
+
+def _known_accuracies(accuracies: list[Accuracy], traced: Collection[State], problems: Collector) -> dict[State, AccuracyRow]:
+    """Accuracies by the state they belong to; a row that belongs to none would vanish from every result, so it is a mistake."""
+    known: dict[State, AccuracyRow] = {}
+    for file, line, row in accuracies:
+        state = (row.method, row.pattern, row.sparsity)
+        if state in known:
+            problems.add(Problem("this accuracy is given twice", "keep one row", file, line))
+        elif state not in traced:
+            fix = suggestion(_spoken(state), map(_spoken, traced))
+            problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
+        known[state] = row
+    return known
+
+
+def _spoken(state: State) -> str:
+    return f"{state[0]} {state[1]} {state[2]:g}"
 
 
 def _with_accuracy(variant: Variant, row: AccuracyRow | None) -> Variant:

@@ -14,9 +14,10 @@ from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from scipy.special import gammaln
 
+from dse.schema import Part
 from dse.sparsity.pattern import NM, UNSTRUCTURED, Block, BlockFamily, Counts, Dense, Pattern
 from dse.units import Width
 
@@ -25,10 +26,9 @@ def _word() -> Width:
     return Width.model_construct(value=32.0)  # no text: assumed, not given
 
 
-class _Format(BaseModel):
+class _Format(Part):
     """Where the nonzeros are, in bits; the values themselves are counted apart."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     carries: ClassVar[str] = ""
 
     @abstractmethod

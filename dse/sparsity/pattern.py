@@ -23,7 +23,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from dse.errors import BadInput
-from dse.units import refusal
+from dse.schema import refusal
 
 Counts = Any  # a float or a numpy array of floats
 
@@ -120,7 +120,10 @@ DENSE = Dense()
 
 @dataclass(frozen=True)
 class BlockFamily(Pattern):
-    """Blocks of any multiple of `base`: hardware that lists it stores each mask in its own block size."""
+    """Blocks of any multiple of `base`: hardware that lists it stores each mask in its own block size.
+
+    The same masks as `base` are legal, so the two fit each other; only what is stored differs.
+    """
 
     base: Block
 
@@ -131,7 +134,9 @@ class BlockFamily(Pattern):
         return self.base.fits(other.base if isinstance(other, BlockFamily) else other)
 
     def member_for(self, pattern: Pattern) -> Pattern | None:
-        return pattern if pattern.fits(self) else None
+        if not pattern.fits(self):
+            return None
+        return pattern if isinstance(pattern, Block) else self.base
 
     @property
     def tile(self) -> tuple[int, int]:

@@ -231,7 +231,7 @@ def test_a_dataset_knows_when_its_descriptions_changed(swept, edited):
     found = dse.sweep(swept)
     assert provenance.plan_of(found).spec.name == "small"
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
-    with pytest.raises(BadInput, match="the descriptions have changed since the dataset was made; run 'dse sweep' again"):
+    with pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip; run 'dse sweep' again"):
         provenance.plan_of(found)
 
 
@@ -284,8 +284,8 @@ def test_densities_that_cannot_be(edited, patterns, expected):
         ("batch: [1, 16]", "batch: 0", 5, "batch: 0 is out of range; write a number of at least 1"),
         ("./chip.yaml", "chp.yaml", 2, "accelerators.0: '{folder}/chp.yaml' does not exist; did you mean 'chip.yaml'?"),
         ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: no 'a100-sxm4' among the shipped accel_models; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
-        ("methods: all", "methods: [prune]", 4, "workloads../net.methods: 'net' has no method 'prune'; did you mean 'pruned'?"),
-        ("methods: all", "sparsities: [0.77]", 4, "workloads../net: selects no variant of 'net'; widen methods or sparsities, or add patterns"),
+        ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
+        ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
         ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup' or 'roofline'"),
         ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the plot 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),

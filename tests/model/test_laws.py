@@ -167,7 +167,7 @@ def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
     almost = 1 - 1e-12  # pruned in name only
     variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": n, "count": 1}], str(pattern), almost)
     dtype = Dtype.model_validate("fp16")
-    sparse, dense = (Execution("u", "r", p, f, ("p",), None, ("b",)) for p, f in ((pattern, kinds[form]), (parse("dense"), DenseFormat())))
+    sparse, dense = (Execution("u", "r", p, f, ("p",), None, "m") for p, f in ((pattern, kinds[form]), (parse("dense"), DenseFormat())))
     stored = [work.stored_weights(variant.layers, variant, execution) for execution in (sparse, dense)]
     flops = [work.stored_flops(variant.layers, s)[0] for s in stored]
     moved = [traffic.compulsory(variant.layers, s, dtype, "implicit")[0] for s in stored]

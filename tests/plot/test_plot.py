@@ -55,7 +55,7 @@ def test_fixed_patterns_are_points_in_both_figures(results):
     figure, _ = plot.FIGURES["sparsity_roofline"](results)
     assert {line.get_linestyle() for line in lines(figure, "semi, 2:4")} == {"None"}
     figure, table = plot.FIGURES["speedup"](results)
-    assert {line.get_linestyle() for line in lines(figure, "N:M, each a point")} == {"None"}
+    assert {line.get_linestyle() for line in lines(figure, "fixed density, each a point")} == {"None"}
     assert len(lines(figure, "block:8x8")) == 4
     assert len(table) == 2 * 2 * results.sizes["variant"]
 
@@ -83,7 +83,7 @@ def test_the_roofline_shows_the_variant_on_which_the_hardware_differs(results):
 def test_roofs_cover_units_precisions_and_sparsity_modes(results):
     figure, _ = plot.FIGURES["roofline"](results)
     text = " | ".join(label.get_text() for label in figure.axes[0].texts)
-    for roof in ("tensor fp16: 100 TFLOP/s, ridge 100", "tensor int8, fp16 2:4: 200 TFLOP/s, ridge 200", "vector fp32: 5 TFLOP/s, ridge 5"):
+    for roof in ("tensor fp16: 100 TFLOP/s, ridge 100", "tensor fp16 2:4, int8: 200 TFLOP/s, ridge 200", "vector fp32: 5 TFLOP/s, ridge 5"):
         assert roof in text
 
 
