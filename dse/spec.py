@@ -59,10 +59,17 @@ class Patterns(Part):
         return self
 
 
+def _one_or_many(written: Any) -> str:
+    return "all" if isinstance(written, str) else "list"
+
+
+Methods = Annotated[Annotated[Literal["all"], Tag("all")] | Annotated[tuple[str, ...], Distinct, Tag("list")], Discriminator(_one_or_many)]
+
+
 class Selection(Part):
     """What of a network is evaluated."""
 
-    methods: Literal["all"] | Annotated[tuple[str, ...], Distinct] = Field("all", examples=["[magnitude_pruning]"])
+    methods: Methods = Field("all", examples=["[magnitude_pruning]"])
     sparsities: Annotated[tuple[Fraction, ...], Distinct] | None = Field(
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
     )

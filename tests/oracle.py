@@ -42,37 +42,51 @@ def _contained(n: int, m: int, wide_n: int, wide_m: int) -> bool:
     return True
 
 
-def latency(chip: dict, layers: list[dict], own: str, densities: list[float], batch: int, dtype: str, *, dense_fallback=False, r3=False):
+def latency(
+    chip: dict, layers: list[dict], own: str, densities: list[float], batch: int, dtype: str,
+    *, dense_fallback: bool = False, r3: bool = False, overlap: bool = True, im2col: bool = False,
+) -> float:  # fmt: skip
     """Network latency [s]; `chip` as in YAML with numbers for quantities: units, bandwidth."""
-    return sum(
-        layer["count"] * (batch if layer["kind"] == "matmul" else 1) * _layer(chip, layer, own, d, batch, dtype, dense_fallback, r3)
-        for layer, d in zip(layers, densities, strict=True)
-    )
+    total = 0.0
+    for layer, density in zip(layers, densities, strict=True):
+        repeats = layer["count"] * (batch if layer["kind"] == "matmul" else 1)
+        total += repeats * _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3, overlap, im2col)
+    return total
 
 
-def _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3):
+def _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3, overlap, im2col):
     wide = 1 if layer["kind"] == "matmul" else batch
     m, k, n = layer["m"], layer["k"], layer["n"] * wide
     flops = 0 if layer["kind"] == "elementwise" else 2 * m * k * n
-    inputs = layer["inputs"] * wide if layer.get("inputs") else k * n + (m * k if layer["kind"] == "matmul" else 0)
+    if layer.get("inputs") and not (im2col and layer["kind"] == "conv"):
+        inputs = layer["inputs"] * wide
+    else:
+        inputs = k * n * layer["groups"] + (m * k if layer["kind"] == "matmul" else 0)
     outputs = layer["outputs"] * wide if layer.get("outputs") else m * n
     has_weights = layer["kind"] in ("gemm", "conv")
     size = BYTES[dtype]
     moved = (inputs + outputs) * size
+    whole = moved + (m * k * size if has_weights else 0)
+
+    def time(compute, memory):
+        return max(compute, memory) if overlap else compute + memory
+
     sparse, dense = [], []
     for unit in chip["units"].values():
         if dtype not in unit["peak"]:
             continue
         peak = unit["peak"][dtype]
-        dense.append(max(flops / peak, (moved + (m * k * size if has_weights else 0)) / chip["bandwidth"]))
+        dense.append(time(flops / peak, whole / chip["bandwidth"]))
         for run in unit["runs"]:
+            if dtype not in run.get("dtypes", [dtype]):
+                continue
             found = storage(run["pattern"], own, m, k, density, 32, 32) if has_weights and density < 1 else None
             if found is None:
                 continue
             stored, bits = found
             gain = max(1.0, min(run.get("gain", math.inf), flops / (2 * stored * n)))
             efficiency = run.get("efficiency", 1.0) if r3 else 1.0
-            sparse.append(max(flops / (peak * gain * efficiency), (moved + stored * size + bits / 8) / chip["bandwidth"]))
+            sparse.append(time(flops / (peak * gain * efficiency), (moved + stored * size + bits / 8) / chip["bandwidth"]))
     if sparse and not dense_fallback:
         return min(sparse)
     return min(dense + sparse)

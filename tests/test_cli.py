@@ -127,6 +127,33 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
     assert "'taken' cannot be made a folder (File exists); give another place" in done.stderr
 
 
+def test_an_interrupt_exits_130(monkeypatch, capsys):
+    from dse import cli
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_list", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_plot_draws_what_a_dataset_without_accuracies_allows(edited, folder):
+    edited("small.yaml", ("{methods: all}", "{methods: [blocky]}"))
+    assert dse("sweep", "small.yaml", "-o", "out", cwd=folder).returncode == 0
+    done = dse("plot", "out/results.nc", cwd=folder)
+    assert done.stdout.split() == ["out/speedup.png", "out/speedup.csv", "out/roofline.png", "out/roofline.csv"]
+
+
+def test_plot_writes_all_or_nothing(folder, edited):
+    dse("sweep", "small.yaml", "-o", "out", cwd=folder)
+    edited("chip.yaml", ("1 TB/s", "2 TB/s"))
+    done = dse("plot", "out/results.nc", cwd=folder)
+    assert done.returncode == 2
+    assert "changed since the dataset was made: accelerator chip" in done.stderr
+    assert [path.name for path in (folder / "out").iterdir()] == ["results.nc"]
+
+
 def test_remarks_go_to_stderr(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     done = dse("sweep", "small.yaml", "-o", "out.nc", cwd=folder)

@@ -56,6 +56,22 @@ def test_an_ambiguous_or_unknown_variant_lists_the_candidates(net):
         net.variant("prune")
 
 
+def test_a_pattern_is_found_by_any_of_its_spellings(net):
+    assert net.variant("pruned", 0.9, pattern="block:1x1") is net.variant("pruned", 0.9)
+
+
+def test_the_dense_network_has_an_accuracy_only_where_its_sources_agree(net, edited, folder):
+    assert (net.dense.accuracy, net.dense.accuracy_kind, net.dense.accuracy_source) == (76, "measured, published", "a test")
+    edited("net/accuracy.csv", ("75.5,76", "75.5,77"))
+    assert np.isnan(tables.load(folder / "net").dense.accuracy)
+
+
+def test_header_cells_and_line_ends_are_forgiving(folder, net):
+    path = folder / "net/layers.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"name,kind", b"name , kind").replace(b"\n", b"\r\n"))
+    assert tables.load(folder / "net").layers.name == net.layers.name
+
+
 def test_a_variant_without_an_accuracy_says_so(net):
     blocky = net.variant("blocky")
     assert np.isnan(blocky.accuracy)
@@ -74,6 +90,15 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("layers.csv", "head,gemm,1000", "wide,gemm,1000", ":6: layer 'wide' is given twice; rename one (the first is on line 3)"),
         ("layers.csv", "12544,1,1,150528", "12544,1,1,", ":2: a convolution reads its own input; fill input_elements (C_in x H x W)"),
         ("layers.csv", "norm,elementwise,,,,1,1,65536", "norm,elementwise,,,,1,1,", ":5: an elementwise layer moves elements; fill input_elements and output_elements"),
+        ("layers.csv", "head,gemm,1000,512", "head,gemm,,512", ":6: a gemm needs m, k and n; fill the empty cells"),
+        ("layers.csv", "12544,1,1,", "12544,1,3,", ":2: 3 groups do not divide m = 64; m counts the output channels of all groups"),
+        ("layers.csv", "head,gemm,1000", "head,gemm,1e200", ":6: m: 1e200 is out of range; write a number of at most 1e+15"),
+        ("variants/pruned.csv", "blocky,block:8x8,0.75,wide,4194304", "blocky,block:8x8,0.75,head,4", ":7: nnz: layer 'head' is pruned, but not prunable; set prunable in layers.csv, or write all its weights"),
+        ("variants/pruned.csv", "blocky,block:8x8", "blocky,block:8x8*", ":7: pattern: 'block:8x8*' is a family, no pattern of a network; write one of its members, as in 'block:8x8'"),
+        ("variants/pruned.csv", "blocky", "\"blocky", ":7: not a CSV table: unexpected end of data; mend the quotes"),
+        ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.91", ":3: no variant is 'pruned unstructured 0.91'; did you mean 'pruned unstructured 0.9'?"),
+        ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.5", ":3: this accuracy is given twice; keep one row"),
+        ("accuracy.csv", "75,76", "nan,76", ":2: value: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
         ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); write a number"),
     ],
 )  # fmt: skip

@@ -37,7 +37,10 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
             here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
             labels.append((ax, draw(ax, rows[here], looks, spec.accuracy_drop, metrics[workload])))
-    style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", " / ".join(_metric(metrics[w]) for w in workloads))
+    style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", "")
+    for number, (workload, _, _) in enumerate(columns if len(workloads) > 1 else columns[:1]):
+        for ax in axes[:, number]:
+            ax.set_ylabel(_metric(metrics[workload]), fontsize=9)
     style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
     for ax, points in labels:
         style.place_labels(ax, points)

@@ -92,7 +92,8 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
     A label that would cover another one is left out: the CSV beside the figure has every value.
     """
     scale = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
-    obstacles = np.concatenate([_sampled(ax, line) for line in ax.lines] or [np.empty((0, 2))])
+    lines = np.concatenate([_sampled(ax, line) for line in ax.lines] or [np.empty((0, 2))])
+    points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
     taken: list[Bbox] = []
     artists: list[Any] = []
     for label in labels:
@@ -100,7 +101,13 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
         if not ax.bbox.contains(x, y):
             continue
         boxes = [_box(x + scale * dx, y + scale * dy, dx, label.text, size * scale) for dx, dy in _OFFSETS]
-        costs = [100 * sum(box.overlaps(other) for other in taken) + box.count_contains(obstacles) for box in boxes]
+        costs = [
+            100 * sum(box.overlaps(other) for other in taken)
+            + 10 * box.padded(3 * scale).count_contains(points)  # markers have a size
+            + 5 * (not ax.bbox.contains(*box.min))
+            + box.count_contains(lines)
+            for box in boxes
+        ]
         best = int(np.argmin(costs))
         if costs[best] >= 100:
             continue

@@ -5,11 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import dse
 from dse.errors import BadInput
-from dse.explore import provenance, store, sweep
+from dse.explore import store, sweep
 from dse.explore.layers import evaluate
 from dse.model import roofline
 
@@ -160,6 +159,31 @@ def test_fits_compares_stored_weights_with_the_outermost_memory(folder):
         assert list(fits.values) == [size <= limit for limit in (30e6, 60e6, 100e6)]
 
 
+def test_what_has_no_size_fits(folder, edited):
+    edited("chip.yaml", ("capacity: 1 GB, ", ""))
+    assert dse.sweep(folder / "small.yaml").fits.all()
+
+
+def test_two_of_one_name_are_refused(folder, edited):
+    (folder / "other.yaml").write_text((folder / "chip.yaml").read_text())
+    path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, ./other.yaml]"))
+    assert problems(path) == [f"{path}:2: accelerators: two are named 'chip'; list it once, or change the 'name' in one of the files"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[1, 16]", "[1, 1]"),
+        ("fp16", "[fp16, fp16]"),
+        ("methods: all", "methods: [pruned, pruned]"),
+        ("[./chip.yaml]", "[./chip.yaml, ./chip.yaml]"),
+    ],
+)
+def test_nothing_is_listed_twice(edited, old, new):
+    (found,) = problems(edited("small.yaml", (old, new)))
+    assert "is listed twice; list it once" in found
+
+
 def test_an_axis_without_effect_is_remarked(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "axes:\n  memory.l2.capacity: [10 MB, 20 MB]\n")
@@ -207,70 +231,6 @@ def test_netcdf_gives_the_dataset_back(swept, tmp_path):
     found = dse.sweep(swept, tmp_path / "out" / "results.nc")
     assert store.read(tmp_path / "out" / "results.nc").identical(found)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.nc"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "results.nc"
-    path.write_text("old")
-    with pytest.raises(ValueError, match="no"):
-        store.replacing(path, lambda partial: (partial.write_text("half"), int("no")))
-    assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
-
-
-def test_reading_what_is_no_dataset(tmp_path):
-    (tmp_path / "x.nc").write_text("hello")
-    for name, expected in (("x.nc", "is not a dataset"), ("none.nc", "does not exist")):
-        with pytest.raises(BadInput, match=expected):
-            store.read(tmp_path / name)
-    with pytest.raises(BadInput, match="does not say what it was made from"):
-        provenance.plan_of(xr.Dataset())
-
-
-def test_a_dataset_knows_when_its_descriptions_changed(swept, edited):
-    found = dse.sweep(swept)
-    assert provenance.plan_of(found).spec.name == "small"
-    edited("chip.yaml", ("1 TB/s", "2 TB/s"))
-    with pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip; run 'dse sweep' again"):
-        provenance.plan_of(found)
-
-
-# --- hypothetical variants ---------------------------------------------------------------------------------
-
-
-def with_patterns(edited, patterns: str):
-    return edited("small.yaml", ("{methods: all}", f"{{methods: [pruned], patterns: {patterns}}}"))
-
-
-def test_hypothetical_variants_and_where_their_densities_are_from(edited):
-    path = with_patterns(
-        edited, '[{list: [1:8, 2:4]}, {list: ["block:4x4"], densities: from_method}, {list: ["block:8x8"], densities: [0.5]}]'
-    )
-    found = dse.sweep(path)
-    made = found.isel(variant=found.method.values == "hypothetical")
-    assert list(made.pattern.values) == ["1:8", "2:4", "block:4x4", "block:4x4", "block:8x8"]
-    assert list(made.densities_from.values) == ["own", "own", "pruned 0.5", "pruned 0.9", "uniform 0.5"]
-    assert np.isnan(made.accuracy).all()
-    assert set(made.accuracy_kind.values) == {"none"}
-    np.testing.assert_allclose(made.sparsity.values[2:4], found.sparsity.values[:2], rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("patterns", "expected"),
-    [
-        ("{list: [1:8], densities: from_method}", "'1:8' has density 0.125, but 'pruned 0.5' has others; write 'densities: own' for it"),
-        ("{list: [1:8], densities: [0.5]}", "'1:8' has density 0.125, but 'uniform 0.5' has others; write 'densities: own' for it"),
-        ("{list: [unstructured], densities: own}", "'unstructured' has no density of its own; write 'densities: from_method' or a list"),
-        ("{list: [unstructured], densities: [1.5]}", "density 1.5 is not above 0 and at most 1; write the share kept, as in '[0.5, 0.25]'"),
-        ('{list: ["block:4x4*"], densities: [0.5]}', "'block:4x4*' is a family, no pattern of a network; write one of its members"),
-        ("{list: [5:4]}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
-    ],
-)
-def test_densities_that_cannot_be(edited, patterns, expected):
-    path = with_patterns(edited, patterns)
-    (found,) = problems(path)
-    assert found.startswith(f"{path}:4: workloads../net.patterns")
-    assert expected in found
 
 
 # --- bad sweeps --------------------------------------------------------------------------------------------

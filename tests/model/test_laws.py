@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse.accelerator import Accelerator
@@ -14,8 +14,19 @@ from dse.sparsity.pattern import parse
 from dse.workload import LayerRow, Layers, Variant
 from tests import oracle
 
-PATTERNS = ("unstructured", "1:2", "2:4", "1:4", "1:8", "3:6", "block:4x4", "block:8x4", "block:6x4")
-RUNS = (*PATTERNS[:6], "block:4x4*", "block:4x4", "block:2x2")
+# Each pattern with runs that contain it, exactly, looser or by family, and one that does not.
+RUNS = {
+    "unstructured": ("unstructured", "2:4"),
+    "1:2": ("1:2", "2:4", "unstructured", "1:4"),
+    "2:4": ("2:4", "4:8", "unstructured", "1:2"),
+    "1:4": ("1:4", "2:4", "2:8", "block:4x4"),
+    "1:8": ("1:8", "2:4", "1:4", "unstructured"),
+    "3:6": ("3:6", "6:12", "unstructured", "2:4"),
+    "block:4x4": ("block:4x4", "block:4x4*", "block:2x2", "unstructured"),
+    "block:8x4": ("block:4x4*", "block:8x4", "block:4x4", "block:16x4"),
+    "block:6x4": ("block:6x4", "block:3x2*", "block:4x4*"),
+}
+PATTERNS = tuple(RUNS)
 
 
 def described(chip: dict) -> Accelerator:
@@ -36,16 +47,33 @@ def described(chip: dict) -> Accelerator:
     return accelerator
 
 
-sizes = st.integers(1, 3000)
-rates = st.floats(1e9, 1e15)
-runs = st.fixed_dictionaries(
-    {"pattern": st.sampled_from(RUNS)},
-    optional={"gain": st.floats(1, 16), "efficiency": st.floats(0.01, 1)},
-)
-units = st.fixed_dictionaries({"peak": st.fixed_dictionaries({"fp16": rates}), "runs": st.lists(runs, max_size=3)})
-chips = st.fixed_dictionaries({"units": st.dictionaries(st.sampled_from(["one", "two"]), units, min_size=1), "bandwidth": rates})
+sizes = st.integers(1, 70)
+peaks = st.floats(1e9, 1e15)
+# Peak over bandwidth near the intensities of such layers, so that either may bind.
+intensities = st.floats(0.1, 100)
+optional = {"gain": st.floats(1, 16), "efficiency": st.floats(0.01, 1), "dtypes": st.sampled_from([["fp16"], ["int8"]])}
+
+
+def runs_for(patterns) -> st.SearchStrategy:
+    listed = sorted({run for pattern in patterns for run in RUNS[pattern]})
+    return st.lists(st.fixed_dictionaries({"pattern": st.sampled_from(listed)}, optional=optional), min_size=1, max_size=3)
+
+
+@st.composite
+def chips_for(draw, pattern: str | None = None) -> dict:
+    peak = draw(peaks)
+    made = {
+        name: {"peak": {"fp16": peak * draw(st.floats(0.1, 1)), "int8": peak}, "runs": draw(runs_for([pattern] if pattern else PATTERNS))}
+        for name in draw(st.sampled_from([["one"], ["one", "two"]]))
+    }
+    return {"units": made, "bandwidth": peak / draw(intensities)}
+
+
+questions = st.sampled_from(PATTERNS).flatmap(lambda pattern: st.tuples(chips_for(pattern), st.just(pattern)))
+chips = chips_for()
 weighted = st.fixed_dictionaries(
-    {"kind": st.sampled_from(["gemm", "conv"]), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 4), "inputs": sizes}
+    {"kind": st.sampled_from(["gemm", "conv"]), "groups": st.sampled_from([1, 2, 4]), "k": sizes, "n": sizes, "count": st.integers(1, 4)},
+    optional={"m": st.sampled_from([4, 8, 12, 20, 64])},
 )
 others = st.one_of(
     st.fixed_dictionaries({"kind": st.just("matmul"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 4)}),
@@ -58,11 +86,14 @@ shares = st.floats(0.01, 0.99)
 def network(rows: list[dict], pattern: str, share: float) -> tuple[Variant, list[dict], list[float]]:
     """A variant of the network at one density, and the same for the oracle."""
     for row in rows:
-        row.setdefault("m", 1), row.setdefault("k", 1), row.setdefault("n", 1)
+        for key, default in (("m", 16), ("k", 1), ("n", 1), ("groups", 1)):
+            row.setdefault(key, default)
+        if row["kind"] == "conv":
+            row.setdefault("inputs", row["groups"] * row["k"] * 3)
     named = [
         LayerRow.model_validate(
             {"name": f"layer{number}", "input_elements": row.get("inputs"), "output_elements": row.get("outputs")}
-            | {key: row[key] for key in ("kind", "m", "k", "n", "count")}
+            | {key: row[key] for key in ("kind", "m", "k", "n", "count", "groups")}
         )
         for number, row in enumerate(rows)
     ]
@@ -76,12 +107,25 @@ def total(chip: dict, variant: Variant, batch: int = 1, **options) -> float:
     return float(evaluate(described(chip), variant, batch, "fp16", **options).latency.sum())
 
 
-@given(chips, networks, st.sampled_from(PATTERNS), shares, st.integers(1, 64), st.booleans(), st.booleans())
-def test_vectorised_equals_a_plain_loop_to_1e_12(chip, rows, pattern, share, batch, fallback, r3):
-    variant, rows, densities = network(rows, pattern, share)
-    expected = oracle.latency(chip, rows, pattern, densities, batch, "fp16", dense_fallback=fallback, r3=r3)
-    found = total(chip, variant, batch, dense_fallback=fallback, fidelity="r3" if r3 else "sol")
-    assert found == pytest.approx(expected, rel=1e-12)
+def test_vectorised_equals_a_plain_loop_to_1e_12():
+    """Over every option; and the examples do hold sparse and dense layers, bound by either resource."""
+    seen = set()
+
+    @settings(max_examples=400)
+    @given(questions, networks, shares, st.integers(1, 64), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+    def holds(question, rows, share, batch, fallback, r3, overlap, im2col):
+        chip, pattern = question
+        variant, rows, densities = network(rows, pattern, share)
+        asked = {"dense_fallback": fallback, "r3": r3, "overlap": overlap, "im2col": im2col}
+        expected = oracle.latency(chip, rows, pattern, densities, batch, "fp16", **asked)
+        options = {"dense_fallback": fallback, "fidelity": "r3" if r3 else "sol"}
+        options |= {"overlap": "full" if overlap else "none", "activations": "im2col" if im2col else "implicit"}
+        layers = evaluate(described(chip), variant, batch, "fp16", **options)
+        assert float(layers.latency.sum()) == pytest.approx(expected, rel=1e-12)
+        seen.update(zip(layers.bound.values == "dram", ["dense" not in name for name in layers.execution.values], strict=True))
+
+    holds()
+    assert seen == {(memory, sparse) for memory in (True, False) for sparse in (True, False)}
 
 
 @given(chips, networks, st.sampled_from(PATTERNS), shares, st.floats(1, 100), st.data())
@@ -131,7 +175,7 @@ def test_resources_that_do_not_overlap_take_at_least_as_long_and_at_most_twice(c
     assert together * (1 - 1e-12) <= apart <= 2 * together * (1 + 1e-12)
 
 
-@given(st.lists(weighted, min_size=1, max_size=4), rates, rates)
+@given(st.lists(weighted, min_size=1, max_size=4), peaks, peaks)
 def test_executing_as_a_looser_pattern_never_takes_less_compute_time(rows, peak, bandwidth):
     """At the same rate; bytes may differ."""
     chain = ("1:8", "2:8", "2:4", "unstructured")

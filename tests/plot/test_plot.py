@@ -1,6 +1,7 @@
 """Figures show what their tables say, and the tables what the dataset says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -110,6 +111,37 @@ def test_swept_axes_stand_at_their_first_value_and_the_figure_says_so(edited):
     _, layers = plot.FIGURES["roofline"](found)
     memory_bound = layers[(layers.bound == "dram") & (layers.dense_flops > 0)]
     np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 2e12)
+
+
+def test_a_curve_looks_the_same_in_every_panel_and_in_the_legend():
+    """Two networks with different methods: a colour stands for one (method, pattern) throughout."""
+    rows = pd.DataFrame({"method": ["b", "a", "b"], "pattern": ["2:4", "2:4", "1:4"]})
+    looks = style.looks(rows)
+    assert len({look["color"] for look in looks.values()}) == 3
+    many = style.looks(pd.DataFrame({"method": ["m"] * 21, "pattern": [f"1:{n}" for n in range(2, 23)]}))
+    assert len({(look["color"], look["linestyle"]) for look in many.values()}) == 21
+
+
+def test_the_sparsest_variant_within_the_accuracy_drop_is_drawn(folder):
+    found = dse.sweep(folder / "small.yaml")
+    known = provenance.plan_of(found)
+    assert roofline.choose(found, known) == 0  # 1 point lost; semi is sparse in one layer only
+    assert roofline.choose(found.isel(variant=[1, 2]), known) == 2
+    assert roofline.choose(found.isel(variant=[1, 3]), known) == 1  # none within: the first
+
+
+def test_a_part_of_a_dataset_can_be_drawn(results, tmp_path):
+    part = results.isel(batch=0, variant=slice(4, 8))
+    assert len(plot.save_all(part, ["speedup", "roofline"], tmp_path)) == 4
+
+
+def test_an_uncapped_roof_is_as_high_as_the_work_is_reduced(folder):
+    """90% of `wide` is pruned: its run on the vector unit has a roof near ten times the dense peak."""
+    figure, table = roofline.figure(dse.sweep(folder / "small.yaml"), batch=1, variant=1)
+    pruned = table[table.execution == "vector.csr"]
+    height = 10 * pruned.dense_flops.sum() / pruned.flops.sum()
+    text = " | ".join(label.get_text() for label in figure.axes[1].texts)
+    assert f"vector fp16 unstructured (x{height / 10:.3g}): {height:.4g} TFLOP/s" in text
 
 
 def test_labels_do_not_cover_each_other():

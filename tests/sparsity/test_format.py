@@ -60,6 +60,14 @@ def test_index_bitmask_and_floor_by_hand(n, m):
     assert Combinatorial().metadata_bits(pattern, 10.0, 20.0 * m, stored) == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
 
 
+def test_bitmask_and_floor_of_blocks_count_blocks():
+    """6 x 8 elements in 4 x 2 blocks: 2 x 4 blocks, 3 of them kept."""
+    pattern, stored = Block(4, 2), 3.0 * 8
+    assert Bitmask().metadata_bits(pattern, 6.0, 8.0, stored) == 8
+    assert Combinatorial().metadata_bits(pattern, 6.0, 8.0, stored) == pytest.approx(log2(comb(8, 3)))
+    assert BSR().metadata_bits(pattern, 6.0, 8.0, stored) == 32 * 3 + 32 * (2 + 1)
+
+
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1))
 def test_no_format_is_below_the_combinatorial_floor(m, k, density):
     stored = float(round(density * m * k))

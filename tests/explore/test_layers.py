@@ -1,0 +1,42 @@
+"""`dse.evaluate`"""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.errors import BadInput
+
+
+def test_a_dataset_says_what_it_was_asked(chip, net):
+    found = dse.evaluate(chip, net.variant("pruned", 0.9), batch=4, overlap="none")
+    assert found.attrs | {"accelerator": "chip", "workload": "net", "batch": 4, "dtype": "fp16", "overlap": "none"} == found.attrs
+    assert found.sizes == {"layer": 5}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"batch": 0}, "batch: 0 is out of range; write a number of at least 1"),
+        ({"dtype": "float16"}, "dtype: unknown dtype 'float16'; did you mean 'fp16'?"),
+        ({"dtype": "int4"}, "'chip' has no unit that computes in 'int4'; take one of fp16, fp32, int8, or give a unit a peak for it"),
+        ({"fidelity": "slow"}, "options.fidelity: 'slow' is not known here; write one of 'sol' or 'r3'"),
+        ({"fidelty": "sol"}, "options.fidelty: unknown key 'fidelty'; did you mean 'fidelity'?"),
+    ],
+)
+def test_bad_questions(chip, net, asked, expected):
+    with pytest.raises(BadInput) as caught:
+        dse.evaluate(chip, net.dense, **asked)
+    assert str(caught.value) == expected
+
+
+def test_without_overlap_each_resource_is_charged_its_own_time(folder, chip, net):
+    """bound_share of a sweep against compute and memory times by hand."""
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + "model: {overlap: none}\n")
+    found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=0, variant=2)
+    layers = dse.evaluate(chip, net.variant("semi"), overlap="none")
+    memory = layers.bytes / 1e12
+    np.testing.assert_allclose(found.latency, layers.latency.sum(), rtol=1e-12)
+    np.testing.assert_allclose(found.bound_share.sel(resource="dram"), memory.sum() / layers.latency.sum(), rtol=1e-12)
+    tensor = layers.flops.where(layers.unit == "tensor", 0) / 100e12
+    np.testing.assert_allclose(found.bound_share.sel(resource="tensor"), tensor.sum() / layers.latency.sum(), rtol=1e-12)

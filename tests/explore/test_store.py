@@ -1,0 +1,27 @@
+import pytest
+
+import dse
+from dse.errors import BadInput
+from dse.explore import store
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "results.nc"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="no"):
+        store.replacing(path, lambda partial: (partial.write_text("half"), int("no")))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
+
+
+def test_reading_what_is_no_dataset(tmp_path):
+    (tmp_path / "x.nc").write_text("hello")
+    for name, expected in (("x.nc", "is not a dataset"), ("none.nc", "does not exist")):
+        with pytest.raises(BadInput, match=expected):
+            store.read(tmp_path / name)
+
+
+def test_an_output_that_is_a_folder_is_told_before_the_work(folder):
+    (folder / "taken.nc").mkdir()
+    with pytest.raises(BadInput, match=r"'.*taken.nc' is a folder; give a file, or another place"):
+        dse.sweep(folder / "small.yaml", folder / "taken.nc")
