@@ -80,7 +80,7 @@ def _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3, overlap,
         for run in unit["runs"]:
             if dtype not in run.get("dtypes", [dtype]):
                 continue
-            found = storage(run["pattern"], own, m, k, density, 32, 32) if has_weights and density < 1 else None
+            found = storage(run["pattern"], own, m, k, density, run.get("index", 32), 32) if has_weights and density < 1 else None
             if found is None:
                 continue
             stored, bits = found
