@@ -79,7 +79,7 @@ class Memory(Part):
 
 
 class Overhead(Part):
-    launch: Time | None = Field(None, description="per kernel; used by the fidelity 'calibrated'")
+    launch: Time | None = Field(None, description="per kernel; no fidelity counts it yet")
 
 
 class Cost(Part):

@@ -44,7 +44,7 @@ class Patterns(Part):
     @field_validator("densities", mode="before")
     @classmethod
     def _check_densities(cls, value: Any) -> Any:
-        if not isinstance(value, list) and value not in ("own", "from_method"):
+        if value not in ("own", "from_method") and not (isinstance(value, list) and value):
             raise refusal(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
         for density in value if isinstance(value, list) else ():
             if isinstance(density, bool) or not isinstance(density, int | float) or not 0 < density <= 1:
