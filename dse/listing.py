@@ -142,14 +142,7 @@ ROLES = {"rate": "scales a rate", "structure": "changes what runs", "idle": "cha
 
 def describe(plan: "Plan") -> str:
     """What a sweep would evaluate, and how large its results would be."""
-    import numpy as np
-
     states = len(plan.variants) * len(plan.spec.batch) * len(plan.spec.dtype)
-    units = sum(len(accelerator.units) for accelerator in plan.accelerators)
-    runs = sum(1 + len(unit.runs) for accelerator in plan.accelerators for unit in accelerator.units.values())
-    widths = {"bound_share": units + len(plan.accelerators), "execution_share": runs}  # at most
-    width = sum(widths.get(name, 1) for name in plan.spec.store.variables)
-    size = plan.designs_count * states * width * np.dtype(plan.spec.store.dtype).itemsize
     layers = ", ".join(f"{len(workload.layers)} of {workload.name}" for workload in plan.workloads)
     lines = [
         f"sweep        {plan.spec.name} ({plan.document.path})",
@@ -157,7 +150,7 @@ def describe(plan: "Plan") -> str:
         f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
         *(f"axis         {axis.path}: {len(axis)} values ({ROLES[axis.role]})" for axis in plan.axes),
         f"evaluates    {plan.designs_count} designs x {states} network states, layers: {layers}",
-        f"results      at most {size / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
+        f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
         *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
     ]
     return "\n".join(lines)

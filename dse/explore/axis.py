@@ -50,6 +50,10 @@ def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Acce
     if role == "structure" and not path.endswith((".index", ".pointer")):
         return _labelled(path, written)
     ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
+    if role == "structure" and isinstance(written, Range) and written.steps > 1000:
+        raise BadInput.one(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
+    if None in ends:
+        raise BadInput.one(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
     unit, numbers = type(found[0]).unit, [value.value for value in found]
     if isinstance(written, Range):
@@ -64,6 +68,8 @@ def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
         raise BadInput.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
     if any(isinstance(raw, dict) or raw is None for raw in written):
         raise BadInput.one(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
+    if path.endswith(".enabled") and not all(isinstance(raw, bool) for raw in written):
+        raise BadInput.one(f"'{path}' is a switch", "write true and false")
     labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
     _check_different(path, labels)
     return Axis(path, tuple(written), np.array(labels), "", "structure")

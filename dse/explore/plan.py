@@ -61,6 +61,15 @@ class Plan:
         return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
 
     @property
+    def result_bytes(self) -> int:
+        """Size of the results, at most."""
+        units = sum(len(accelerator.units) for accelerator in self.accelerators)
+        runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
+        widths = {"bound_share": units + len(self.accelerators), "execution_share": runs}
+        width = sum(widths.get(name, 1) for name in self.spec.store.variables)
+        return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
+
+    @property
     def first(self) -> dict[str, Any]:
         """Each axis at its first value, as it stands in a description."""
         return {axis.path: axis.raw[0] for axis in self.axes}
@@ -70,10 +79,6 @@ class Plan:
         for number, accelerator in enumerate(self.accelerators):
             for place, values in axes_.structures(self.axes):
                 yield {"accelerator": number, **place}, accelerator.replace({**self.first, **values})
-
-    def first_designs(self) -> list[Accelerator]:
-        """Each accelerator with every axis at its first value."""
-        return [accelerator.replace(self.first) for accelerator in self.accelerators]
 
     def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
@@ -109,14 +114,21 @@ def resolve(spec: Spec, document: Document) -> Plan:
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
 
 
-MOST_DESIGNS = 10**9
+MOST_BYTES = 32 * 10**9
+MOST_STRUCTURES = 1000
 
 
 def _check_designs(plan: Plan, problems: Collector) -> None:
-    """Values that are right one by one may not go together: a pattern with another axis's format."""
-    if plan.designs_count > MOST_DESIGNS:
-        what = f"{plan.designs_count:.3g} designs are more than are kept in memory at once"
-        problems.add(plan.document.problem(("axes",), what, f"write axes of at most {MOST_DESIGNS:.0e} combinations"))
+    """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
+    structures = math.prod(len(axis) for axis in plan.axes if axis.role == "structure")
+    if plan.result_bytes > MOST_BYTES:
+        what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
+        fix = f"stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or 'store: {{variables: [latency]}}'"
+        problems.add(plan.document.problem(("axes",), what, fix))
+    elif structures > MOST_STRUCTURES:
+        what = f"{structures} combinations of patterns, formats, dtypes and switches, which are taken one by one, are too many"
+        problems.add(plan.document.problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
+    if plan.result_bytes > MOST_BYTES or structures > MOST_STRUCTURES:
         return
     try:
         list(plan.designs())

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.accelerator import Accelerator
+from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import provenance
 from dse.explore.layers import evaluate
@@ -39,29 +40,46 @@ class Roof:
 def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = None) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by network state: dense, and one variant (by number; default: `choose`) at one batch size."""
     plan = provenance.plan_of(dataset)
-    batch = batch or plan.spec.batch[len(plan.spec.batch) // 2]
+    batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
+    batch, dtype = batch or batches[len(batches) // 2], _dtype(dataset, plan)
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]
     if not chosen.layers.has_flops.any():
         raise BadInput.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
-    designs = plan.first_designs()
-    rows: Rows = pd.concat([_layers(design, state, batch, plan) for design in designs for state in states], ignore_index=True)
+    designs = _designs(dataset, plan)
+    rows: Rows = pd.concat([_layers(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
     columns, bounds = ["dense", _state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
     drawn, axes = style.panels([design.name for design in designs], columns, width=5.4, height=3.9)
     ridges = []
     for design, line in zip(designs, axes, strict=True):
         for state, ax in zip(states, line, strict=True):
             here = rows[(rows.accelerator == design.name) & (rows.state == str(state))]
-            roofs, bandwidth = _roofs(design, here, plan), _bandwidth(design)
+            roofs, bandwidth = _roofs(design, here, dtype, plan), _bandwidth(design)
             draw(ax, here, roofs, bandwidth, bounds)
             ridges += [roof.height / bandwidth for roof in roofs]
     _frame(axes[0, 0], rows[rows.dense_flops > 0], max(ridges))
     style.label_edges(axes, "operational intensity [FLOP/B]", "performance, as the dense network counts [FLOP/s]")
-    model = f"{chosen.workload}, batch {batch}, {plan.spec.dtype[0].label}, fidelity {plan.spec.model.fidelity}"
+    model = f"{chosen.workload}, batch {batch}, {dtype.label}, fidelity {plan.spec.model.fidelity}"
     style.finish(drawn, axes, dataset, model, "marker area: share of the network's time", style.one_design(dataset)[1])
     for ax in axes.flat:
         _settle(ax)
     return drawn, rows
+
+
+def _dtype(dataset: xr.Dataset, plan: Plan) -> Dtype:
+    label = str(np.atleast_1d(dataset.dtype.values)[0])
+    return next(dtype for dtype in plan.spec.dtype if dtype.label == label)
+
+
+def _designs(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
+    """The accelerators that the dataset holds, each axis at the first value that it holds."""
+    chosen, _ = style.one_design(dataset)
+    values = {}
+    for axis in plan.axes:
+        if axis.path not in chosen.coords:
+            raise BadInput.one(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
+        values[axis.path] = axis.raw[list(axis.values).index(chosen[axis.path].item())]
+    return [accelerator.replace(values) for accelerator in plan.accelerators if accelerator.name in chosen.accelerator]
 
 
 def choose(dataset: xr.Dataset, plan: Plan) -> int:
@@ -85,8 +103,7 @@ def _state_name(variant: Variant) -> str:
     return f"{variant.method.replace('_', ' ')} {pattern}"
 
 
-def _layers(accelerator: Accelerator, state: Variant, batch: int, plan: Plan) -> Rows:
-    dtype = plan.spec.dtype[0]
+def _layers(accelerator: Accelerator, state: Variant, batch: int, dtype: Dtype, plan: Plan) -> Rows:
     layers = evaluate(accelerator, state, batch, dtype.model_dump(), **plan.spec.model.model_dump())
     rows = layers.to_dataframe().reset_index()
     rows.insert(0, "accelerator", accelerator.name)
@@ -100,9 +117,8 @@ def _bandwidth(accelerator: Accelerator) -> float:
     return float(accelerator.value(f"memory.{accelerator.outermost}.bandwidth"))
 
 
-def _roofs(accelerator: Accelerator, rows: Rows, plan: Plan) -> list[Roof]:
+def _roofs(accelerator: Accelerator, rows: Rows, dtype: Dtype, plan: Plan) -> list[Roof]:
     """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the state takes."""
-    dtype = plan.spec.dtype[0]
     found = []
     for execution in executions(accelerator, dtype, plan.spec.model.fidelity):
         here = rows[rows.execution == execution.name]

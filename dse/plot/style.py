@@ -89,9 +89,10 @@ _OFFSETS = [(5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, 
 def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[Any]:
     """Write each label beside its point, where it covers least of the lines, points and labels there already.
 
-    A label that would cover another one is left out: the CSV beside the figure has every value.
+    A label that would cover another one, leave the axes or seem another point's is left out: the CSV beside the figure has every value.
     """
     scale = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    colours = np.array([label.colour for label in labels])
     lines = np.concatenate([_sampled(ax, line) for line in ax.lines] or [np.empty((0, 2))])
     points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
     taken: list[Bbox] = []
@@ -104,7 +105,8 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
         costs = [
             100 * sum(box.overlaps(other) for other in taken)
             + 10 * box.padded(3 * scale).count_contains(points)  # markers have a size
-            + 5 * (not ax.bbox.contains(*box.min))
+            + 100 * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
+            + 100 * _belongs_elsewhere(box, (x, y), points[colours == label.colour])
             + box.count_contains(lines)
             for box in boxes
         ]
@@ -115,6 +117,12 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
         place = {"xytext": _OFFSETS[best], "textcoords": "offset points", "fontsize": size, "color": label.colour}
         artists.append(ax.annotate(label.text, (label.x, label.y), ha=_side(_OFFSETS[best][0]), **place))
     return artists
+
+
+def _belongs_elsewhere(box: Bbox, point: tuple[float, float], curve: np.ndarray) -> bool:
+    """Whether a reader would take the label for that of another point of the same curve."""
+    centre = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
+    return bool(np.linalg.norm(curve - centre, axis=1).min() < 0.99 * np.linalg.norm(np.array(point) - centre))
 
 
 def _side(dx: float) -> str:
@@ -143,7 +151,8 @@ def one_design(dataset: xr.Dataset) -> tuple[xr.Dataset, str]:
     kept = {*labels, "resource", "execution"}
     axes = [str(dim) for dim in dataset.dims if dim not in kept]
     chosen = dataset.isel(dict.fromkeys(axes, 0))
-    return chosen, "; ".join(f"{axis} at {_shown(chosen[axis])}" for axis in axes)
+    single = [str(name) for name in chosen.coords if "." in str(name)]  # dotted paths: the axes
+    return chosen, "; ".join(f"{axis} at {_shown(chosen[axis])}" for axis in single)
 
 
 def _shown(coordinate: xr.DataArray) -> str:

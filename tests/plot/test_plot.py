@@ -135,6 +135,25 @@ def test_a_part_of_a_dataset_can_be_drawn(results, tmp_path):
     assert len(plot.save_all(part, ["speedup", "roofline"], tmp_path)) == 4
 
 
+def test_the_roofline_draws_the_designs_that_the_dataset_holds(edited):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [2 TB/s, 4 TB/s]}"))
+    part = dse.sweep(path).isel({"memory.dram.bandwidth": 1, "batch": 0})
+    figure, table = roofline.figure(part)
+    memory_bound = table[(table.bound == "dram") & (table.dense_flops > 0)]
+    np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 4e12)
+    np.testing.assert_allclose(table[table.state == "dense dense 0"].dense_flops.sum(), dse_flops(part))
+    assert "memory.dram.bandwidth at 4e+12 B/s" in figure.legends[0].get_title().get_text()
+    with pytest.raises(BadInput, match=r"the dataset has no 'memory.dram.bandwidth' any more"):
+        roofline.figure(dse.sweep(path).mean("memory.dram.bandwidth", keep_attrs=True))
+
+
+def dse_flops(dataset) -> float:
+    """FLOPs of the dense network at the dataset's one batch size."""
+    dense = provenance.plan_of(dataset).dense["net"]
+    layers = dense.layers.at_batch(int(dataset.batch))
+    return float((2 * layers.m * layers.k * layers.n * layers.count * layers.has_flops).sum())
+
+
 def test_an_uncapped_roof_is_as_high_as_the_work_is_reduced(folder):
     """90% of `wide` is pruned: its run on the vector unit has a roof near ten times the dense peak."""
     figure, table = roofline.figure(dse.sweep(folder / "small.yaml"), batch=1, variant=1)
