@@ -14,19 +14,17 @@ inputs; n is per sample (output pixels or tokens).
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from dse.errors import BadInput, suggestion
+from dse.network.layers import Layers
 from dse.schema import Part, refusal
 from dse.sparsity.pattern import DENSE, BlockFamily, Pattern, parse
 
-Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
 Share = Annotated[float, Field(ge=0, le=1)]
-LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
-WITH_WEIGHTS = ("gemm", "conv")
 
 
 class Metric(Part):
@@ -44,33 +42,6 @@ class Description(Part):
     metric: Metric
     sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
     notes: tuple[str, ...] = ()
-
-
-class LayerRow(Part):
-    """One row of layers.csv; sizes are per sample."""
-
-    name: str
-    kind: LayerKind
-    m: Size | None = None
-    k: Size | None = None
-    n: Size | None = None
-    count: Size = 1
-    groups: Size = 1
-    input_elements: Size | None = None
-    output_elements: Size | None = None
-    prunable: bool = True
-
-    @model_validator(mode="after")
-    def _check_sizes(self) -> Self:
-        if self.kind != "elementwise" and None in (self.m, self.k, self.n):
-            raise refusal(f"a {self.kind} needs m, k and n", "fill the empty cells")
-        if self.m is not None and self.m % self.groups:
-            raise refusal(f"{self.groups:g} groups do not divide m = {self.m:g}", "m counts the output channels of all groups")
-        if self.kind == "elementwise" and (self.input_elements is None or self.output_elements is None):
-            raise refusal("an elementwise layer moves elements", "fill input_elements and output_elements")
-        if self.kind == "conv" and self.input_elements is None:
-            raise refusal("a convolution reads its own input", "fill input_elements (C_in x H x W)")
-        return self
 
 
 def _no_family(pattern: Pattern) -> Pattern:
@@ -103,63 +74,6 @@ class AccuracyRow(Part):
     dense_value: Finite | None = None
     source: str
     kind: Literal["published", "measured", "estimated"]
-
-
-@dataclass(frozen=True, eq=False)
-class Layers:
-    """The layers of a network as columns; numbers are float64, since products pass 2**31."""
-
-    name: tuple[str, ...]
-    kind: np.ndarray
-    m: np.ndarray
-    k: np.ndarray
-    n: np.ndarray
-    count: np.ndarray
-    groups: np.ndarray
-    input_elements: np.ndarray
-    output_elements: np.ndarray
-    prunable: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    @classmethod
-    def of(cls, rows: list[LayerRow]) -> "Layers":
-        def column(key: str) -> np.ndarray:
-            return np.array([np.nan if (value := getattr(row, key)) is None else value for row in rows], float)
-
-        kind = np.array([row.kind for row in rows])
-        m, k, n = (np.nan_to_num(column(key), nan=1.0) for key in ("m", "k", "n"))
-        groups = column("groups")
-        read_once = k * n * groups + np.where(kind == "matmul", m * k, 0)
-        return cls(
-            tuple(row.name for row in rows), kind, m, k, n, column("count"), groups,
-            np.where(np.isnan(given := column("input_elements")), read_once, given),
-            np.where(np.isnan(given := column("output_elements")), m * n, given),
-            np.array([row.prunable for row in rows]) & np.isin(kind, WITH_WEIGHTS),
-        )  # fmt: skip
-
-    @property
-    def has_weights(self) -> np.ndarray:
-        return np.isin(self.kind, WITH_WEIGHTS)
-
-    @property
-    def has_flops(self) -> np.ndarray:
-        return self.kind != "elementwise"
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Weight elements of one instance of each layer [layer]."""
-        return np.where(self.has_weights, self.m * self.k, 0.0)
-
-    def at_batch(self, batch: float) -> "Layers":
-        """Samples widen n; a `matmul` has operands of its own for each sample, so there they multiply `count`."""
-        matmul = self.kind == "matmul"
-        wider = np.where(matmul, 1.0, batch)
-        return replace(
-            self, n=self.n * wider, count=self.count * np.where(matmul, batch, 1.0),
-            input_elements=self.input_elements * wider, output_elements=self.output_elements * wider,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,8 @@ from dse.dtype import Dtype
 from dse.model import traffic, work
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution, executions
-from dse.workload import Layers, Variant
+from dse.network.layers import Layers
+from dse.workload import Variant
 
 TERMS = 3
 

@@ -11,7 +11,7 @@ import numpy as np
 from dse.dtype import Dtype
 from dse.model.options import Counting
 from dse.model.work import PerLayer, Stored
-from dse.workload import Layers
+from dse.network.layers import Layers
 
 
 def compulsory(layers: Layers, stored: Stored, dtype: Dtype, activations: Counting) -> PerLayer:

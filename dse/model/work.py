@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.model.peak import Execution
-from dse.workload import Layers, Variant
+from dse.network.layers import Layers
+from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from dse.document import Document, read
 from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.network.layers import LayerRow, Layers
 from dse.readers.rows import read_rows
 from dse.sparsity.pattern import Pattern
-from dse.workload import AccuracyRow, Description, LayerRow, Layers, Variant, VariantRow, Workload
+from dse.workload import AccuracyRow, Description, Variant, VariantRow, Workload
 
 Trace = tuple[Path, int, VariantRow]
 Accuracy = tuple[Path, int, AccuracyRow]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from dse.accelerator import Accelerator
 from dse.document import parse as parse_document
 from dse.explore.layers import evaluate
+from dse.network.layers import LayerRow, Layers
 from dse.sparsity.pattern import parse
-from dse.workload import LayerRow, Layers, Variant
+from dse.workload import Variant
 from tests import oracle
 
 # Each pattern with runs that contain it, exactly, looser or by family, and one that does not.

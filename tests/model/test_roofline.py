@@ -7,8 +7,9 @@ import pytest
 
 import dse
 from dse.explore.layers import evaluate
+from dse.network.layers import LayerRow, Layers
 from dse.sparsity.pattern import parse
-from dse.workload import LayerRow, Layers, Variant
+from dse.workload import Variant
 from tests import oracle
 
 

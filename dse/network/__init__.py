@@ -1,0 +1,1 @@
+"""Networks as layers, and the architectures that make them by formula."""

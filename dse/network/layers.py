@@ -1,0 +1,132 @@
+"""The layers of a network: rows as they are written down, columns as the model takes them.
+
+C[m, n] = A[m, k] B[k, n]. A holds the weights; m counts the output channels of all groups, k one group's
+inputs; n is per sample (output pixels or tokens).
+
+A mixture of experts is one row with `experts` copies of its weights, of which each position takes `active`. T
+positions touch on average D = experts (1 - (1 - active / experts)^T) different copies, if routing is uniform and
+independent; each of them sees T active / D positions.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dse.schema import Part, refusal
+
+Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
+Elements = Annotated[float, Field(ge=0, le=1e15)]
+Density = Annotated[float, Field(ge=0, le=1)]
+LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
+WITH_WEIGHTS = ("gemm", "conv")
+
+
+class LayerRow(Part):
+    """One row of layers.csv; sizes are per sample."""
+
+    name: str
+    kind: LayerKind
+    m: Size | None = None
+    k: Size | None = None
+    n: Size | None = None
+    count: Size = 1
+    groups: Size = 1
+    input_elements: Elements | None = None
+    output_elements: Elements | None = None
+    prunable: bool = True
+    experts: Size = 1
+    active: Size = 1
+    other_parameters: Elements = 0
+    activation_density: Density = 1
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        if self.kind != "elementwise" and None in (self.m, self.k, self.n):
+            raise refusal(f"a {self.kind} needs m, k and n", "fill the empty cells")
+        if self.m is not None and self.m % self.groups:
+            raise refusal(f"{self.groups:g} groups do not divide m = {self.m:g}", "m counts the output channels of all groups")
+        if self.kind == "elementwise" and (self.input_elements is None or self.output_elements is None):
+            raise refusal("an elementwise layer moves elements", "fill input_elements and output_elements")
+        if self.kind == "conv" and self.input_elements is None:
+            raise refusal("a convolution reads its own input", "fill input_elements (C_in x H x W)")
+        if self.active > self.experts:
+            raise refusal(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """The layers of a network as columns; numbers are float64, since products pass 2**31."""
+
+    name: tuple[str, ...]
+    kind: np.ndarray
+    m: np.ndarray
+    k: np.ndarray
+    n: np.ndarray
+    count: np.ndarray
+    groups: np.ndarray
+    input_elements: np.ndarray
+    output_elements: np.ndarray
+    prunable: np.ndarray
+    experts: np.ndarray
+    active: np.ndarray
+    other_parameters: np.ndarray
+    activation_density: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @classmethod
+    def of(cls, rows: list[LayerRow]) -> "Layers":
+        names = [field.name for field in fields(cls) if field.name not in ("name", "kind", "prunable")]
+        columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
+        kind = np.array([row.kind for row in rows])
+        columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
+        m, k, n = (columns[name] for name in ("m", "k", "n"))
+        read_once = k * n * columns["groups"] + np.where(kind == "matmul", m * k, 0)
+        for name, usual in (("input_elements", read_once), ("output_elements", m * n)):
+            columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
+        prunable = np.array([row.prunable for row in rows]) & np.isin(kind, WITH_WEIGHTS)
+        return cls(name=tuple(row.name for row in rows), kind=kind, prunable=prunable, **columns)
+
+    @property
+    def has_weights(self) -> np.ndarray:
+        return np.isin(self.kind, WITH_WEIGHTS)
+
+    @property
+    def has_flops(self) -> np.ndarray:
+        return self.kind != "elementwise"
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weight elements of one instance of each layer [layer]."""
+        return np.where(self.has_weights, self.m * self.k, 0.0)
+
+    @property
+    def copies(self) -> np.ndarray:
+        """Weight matrices of each layer that memory has to hold: repeats, all experts [layer]."""
+        return self.count * self.experts
+
+    @property
+    def parameters(self) -> float:
+        """All parameters of the network: weights, biases, norms, embeddings."""
+        return float((self.weights * self.copies + self.other_parameters * self.count).sum())
+
+    @property
+    def macs(self) -> float:
+        """Multiply-adds of one sample, nothing skipped."""
+        return float((np.where(self.has_flops, self.m * self.k * self.n, 0.0) * self.active * self.count).sum())
+
+    def at_batch(self, batch: float) -> "Layers":
+        """Samples widen n and spread over the experts; a `matmul` has operands of its own for each sample, so there
+        they multiply `count`."""
+        matmul = self.kind == "matmul"
+        wider = np.where(matmul, 1.0, batch)
+        touched = self.experts * (1 - (1 - self.active / self.experts) ** np.where(matmul, 1.0, self.n * wider))
+        wider = wider * self.active / touched
+        return replace(
+            self, n=self.n * wider, count=self.count * np.where(matmul, batch, 1.0) * touched,
+            input_elements=self.input_elements * wider, output_elements=self.output_elements * wider,
+        )  # fmt: skip

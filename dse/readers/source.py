@@ -1,0 +1,73 @@
+"""What every reader gives: the layers of a network, their weights in pieces small enough to hold, and what was not understood."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from dse.network.layers import LayerRow
+
+SLAB_BYTES = 32 * 2**20  # of weights held at a time
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A weight tensor [m, ...]: output channels of all groups by one group's inputs (a convolution: channels, height, width).
+
+    `slabs()` reads it from the start, consecutive pieces along the first dimension, whatever the number type: values, or
+    booleans where the file holds only a mask. It raises BadInput where the file is broken.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str  # as stored: "fp32", "bf16", "bool" for a mask
+    slabs: Callable[[], Iterator[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class State:
+    """One pruned state of the network: the weights of its layers by name. `sparsity` is nominal, where the source has one."""
+
+    weights: dict[str, Weights]
+    method: str | None = None
+    sparsity: float | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of the source and what became of it.
+
+    `layer`: a row of the trace. `fused`: counted as free, part of its neighbour (an activation, a bias). `skipped`: not
+    understood; its `macs` are what can be said at least, and count against the coverage.
+    """
+
+    kind: str
+    name: str
+    became: Literal["layer", "fused", "skipped"]
+    macs: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A network as a file tells it; layers in the order in which they run, where the file knows it."""
+
+    path: Path
+    format: str
+    layers: tuple[LayerRow, ...]
+    states: tuple[State, ...]
+    operators: tuple[Operator, ...]
+    shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
+    notes: tuple[str, ...] = field(default=())  # what had to be assumed
+
+
+def slabs_of(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Pieces of an array along its first dimension, each of at most SLAB_BYTES (or one row)."""
+    rows = max(1, SLAB_BYTES // max(array[:1].nbytes, 1))
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
+
+
+def in_memory(array: np.ndarray, dtype: str) -> Weights:
+    return Weights(array.shape, dtype, lambda: slabs_of(array))
