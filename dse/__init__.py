@@ -30,12 +30,15 @@ def load_accelerator(reference: str | Path) -> "Accelerator":
     return accelerator.load(catalog.find("accel_models", reference))
 
 
-def load_workload(reference: str | Path) -> "Workload":
-    """A workload by its name in the catalogue or by path of its folder; raises BadInput."""
+def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
+    """A workload by its name in the catalogue or by path of its folder; raises BadInput.
+
+    `inputs` say what a network made by formulas is run on: `load_workload("llama-2-7b", phase="decode", sequence=4096)`.
+    """
     from dse import catalog
     from dse.readers import tables
 
-    return tables.load(catalog.find("workloads", reference))
+    return tables.load(catalog.find("workloads", reference), inputs)
 
 
 def __getattr__(name: str) -> Any:

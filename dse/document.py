@@ -62,12 +62,12 @@ class Document:
                 found += (part,)
         return found
 
-    def validate(self, model: type[Model], data: Any = None) -> Model:
-        """The document (or `data` in its place) as `model`; raises BadInput with every problem."""
+    def validate(self, model: type[Model], data: Any = None, below: Loc = ()) -> Model:
+        """The document (or `data`, from the place `below`, in its stead) as `model`; raises BadInput with every problem."""
         try:
             return model.model_validate(self.data if data is None else data)
         except ValidationError as error:
-            raise BadInput(self.problem(*mistake) for mistake in explained(model, error)) from error
+            raise BadInput(self.problem((*below, *loc), what, fix) for loc, what, fix in explained(model, error)) from error
 
 
 def read(path: Path) -> Document:

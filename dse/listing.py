@@ -81,8 +81,8 @@ def workloads() -> Rows:
             "task": w.description.task,
             "metric": w.description.metric.name,
             "layers": len(w.layers),
-            "weights": f"{(w.layers.weights * w.layers.count).sum() / 1e6:.4g} M",
-            "GMAC": f"{(w.layers.m * w.layers.k * w.layers.n * w.layers.count * w.layers.has_flops).sum() / 1e9:.4g}",
+            "parameters": f"{w.layers.parameters / 1e6:.4g} M",
+            "GMAC": f"{w.layers.macs / 1e9:.4g}",
             "variants": len(w.variants),
             "methods": " ".join(w.methods),
         }

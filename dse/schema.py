@@ -1,12 +1,12 @@
 """What the schemas share: frozen parts that refuse unknown keys, and errors that say what to write instead."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dse.errors import suggestion
+from dse.errors import BadInput, Problem, suggestion
 
 Loc = tuple[Any, ...]
 
@@ -53,6 +53,17 @@ def refused(title: str, refusals: list[tuple[Loc, PydanticCustomError]]) -> Vali
 def explained(model: type[BaseModel], error: ValidationError) -> list[tuple[Loc, str, str]]:
     """Each mistake in `error` as its place, what is wrong, and what to write instead."""
     return [(item["loc"], *_explain(model, item)) for item in error.errors() if not _follows(item)]
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def checked(model: type[Model], data: Any) -> Model:
+    """`data` that stands in no file as `model`; raises BadInput with every problem."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(Problem(what, fix, path=".".join(map(str, loc))) for loc, what, fix in explained(model, error)) from error
 
 
 def _follows(item: Any) -> bool:

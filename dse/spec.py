@@ -1,5 +1,6 @@
 """The sweep schema: which accelerators run which networks, over which axes, by which model."""
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -74,6 +75,17 @@ class Selection(Part):
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
     )
     patterns: tuple[Patterns, ...] = ()
+    inputs: dict[str, Annotated[tuple[str | int | float, ...], Distinct]] = Field(
+        {}, description="what the network is run on: a value or a list of each, every combination", examples=["{sequence: [512, 2048]}"]
+    )
+
+    def combinations(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
+
+    @field_validator("inputs", mode="before")
+    @classmethod
+    def _accept_one_value(cls, value: Any) -> Any:
+        return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
 
     @field_validator("methods", mode="before")
     @classmethod

@@ -2,24 +2,24 @@
 
 A workload is a folder:
 
-    workload.yaml     name, task, metric and its direction, sources
-    layers.csv        name, kind, m, k, n, count, groups, input_elements, output_elements, prunable
-    variants/*.csv    method, pattern, sparsity (nominal), layer, nnz, row and column statistics
-    accuracy.csv      method, pattern, sparsity (nominal), value, dense_value, source, kind
-
-C[m, n] = A[m, k] B[k, n]. A holds the weights; m counts the output channels of all groups, k one group's
-inputs; n is per sample (output pixels or tokens).
+    workload.yaml           name, task, metric and its direction, sources; the architecture, if formulas make the layers
+    layers.csv              the layers otherwise (see `dse.network.layers`)
+    variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics
+    accuracy.csv            method, pattern, sparsity (nominal), value, dense_value, source, kind
+    statistics/stored.csv   what patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
 from dse.errors import BadInput, suggestion
+from dse.network.family import Network
 from dse.network.layers import Layers
 from dse.schema import Part, refusal
 from dse.sparsity.pattern import DENSE, BlockFamily, Pattern, parse
@@ -33,6 +33,21 @@ class Metric(Part):
     direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
 
 
+class Figure(Part):
+    """A published count, and what the network was run on when it was made."""
+
+    value: float = Field(gt=0)
+    source: str = Field(min_length=1)
+    inputs: dict[str, Any] = Field({})
+
+
+class Published(Part):
+    """What others count, for comparison: every parameter; multiply-adds of one sample."""
+
+    parameters: Figure
+    macs: Figure
+
+
 class Description(Part):
     """workload.yaml"""
 
@@ -40,8 +55,16 @@ class Description(Part):
     description: str = ""
     task: str = Field(examples=["image classification, ImageNet"])
     metric: Metric
+    other_metrics: tuple[Metric, ...] = Field((), description="metrics of accuracies whose row names one")
     sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
     notes: tuple[str, ...] = ()
+    network: Network | None = Field(None, description="a published configuration, of which formulas make the layers")
+    inputs: dict[str, Any] = Field({}, description="what the network is run on, unless a sweep says otherwise")
+    published: Published | None = None
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {metric.name: metric for metric in (self.metric, *self.other_metrics)}
 
 
 def _no_family(pattern: Pattern) -> Pattern:
@@ -64,6 +87,18 @@ class VariantRow(Part):
     row_std: float | None = None
     column_mean: float | None = None
     column_std: float | None = None
+    activation_density: Share | None = None
+
+
+class StoredRow(Part):
+    """What a pattern that contains the mask of a layer stores for it, counted from the mask: padding included."""
+
+    method: str
+    pattern: NetworkPattern
+    sparsity: Share
+    layer: str
+    stored_as: NetworkPattern
+    elements: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class AccuracyRow(Part):
@@ -74,6 +109,13 @@ class AccuracyRow(Part):
     dense_value: Finite | None = None
     source: str
     kind: Literal["published", "measured", "estimated"]
+    metric: str | None = None
+    densities: Literal["traced", "uniform"] = "traced"
+
+
+def labelled(name: str, inputs: Mapping[str, Any]) -> str:
+    """'llama-2-7b' run as the description says, 'llama-2-7b (phase=decode)' run otherwise."""
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in inputs.items())})" if inputs else name
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +132,15 @@ class Variant:
     dense_accuracy: float = np.nan
     accuracy_kind: str = "none"
     accuracy_source: str = ""
+    metric: str = ""
     densities_from: str = ""
+    stored: Mapping[Pattern, np.ndarray] = field(default_factory=dict, repr=False)  # elements [layer], NaN where illegal
+    activation_density: np.ndarray | None = field(default=None, repr=False)
 
     @cached_property
     def sparsity(self) -> float:
         """1 - nnz / size over the prunable weights, as realised [1]."""
-        size = self.layers.weights * self.layers.count * self.layers.prunable
+        size = self.layers.weights * self.layers.copies * self.layers.prunable
         return float(1 - (size * self.density).sum() / max(size.sum(), 1.0))
 
     def __str__(self) -> str:
@@ -110,10 +155,11 @@ class Workload:
     variants: tuple[Variant, ...]
     folder: Path
     files: dict[str, str] = field(repr=False)
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # those that differ from the description's own
 
     @property
     def name(self) -> str:
-        return self.description.name
+        return labelled(self.description.name, self.inputs)
 
     @property
     def methods(self) -> list[str]:
@@ -122,8 +168,9 @@ class Workload:
     @cached_property
     def dense(self) -> Variant:
         """The unpruned network; its accuracy is the dense one of the variants, where they agree."""
-        bare = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)))
-        known = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy)]
+        metric = self.description.metric.name
+        bare = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric)
+        known = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy) and variant.metric == metric]
         if len(values := {variant.dense_accuracy for variant in known}) != 1:
             return bare
         (value,), kinds, sources = values, {v.accuracy_kind for v in known}, {v.accuracy_source for v in known}

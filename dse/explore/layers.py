@@ -5,16 +5,14 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from pydantic import ValidationError
 
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
-from dse.errors import BadInput, Problem
 from dse.model import roofline
 from dse.model.equation import Case, case, inverse_rates
 from dse.model.options import ModelOptions
 from dse.model.work import dense_flops
-from dse.schema import Part, explained
+from dse.schema import Part, checked
 from dse.spec import Batch
 from dse.workload import Variant
 
@@ -24,6 +22,7 @@ ATTRS = {
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
     "count": {"units": "1", "long_name": "repeats of the layer"},
+    "activation_density": {"units": "1", "long_name": "share of the input activations that is nonzero"},
     "density": {"units": "1", "long_name": "share of the weights that is nonzero"},
     "bound": {"long_name": "resource that sets the time"},
     "unit": {"long_name": "unit that executes the layer"},
@@ -42,7 +41,7 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
 
     Sums over `layer` are the network's: every variable counts all repeats of its layer.
     """
-    asked = _asked({"batch": batch, "dtype": dtype, "options": options})
+    asked = checked(_Question, {"batch": batch, "dtype": dtype, "options": options})
     found = case(accelerator, variant, asked.batch, asked.dtype, asked.options)
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     with jax.enable_x64(True):
@@ -53,14 +52,6 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
     chosen = {name: str(value) for name, value in asked.options}
     return labelled.assign_attrs(names | {"batch": asked.batch} | chosen)
-
-
-def _asked(data: dict[str, Any]) -> _Question:
-    try:
-        return _Question.model_validate(data)
-    except ValidationError as error:
-        mistakes = explained(_Question, error)
-        raise BadInput(Problem(what, fix, path=".".join(map(str, loc))) for loc, what, fix in mistakes) from error
 
 
 def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
@@ -80,6 +71,7 @@ def _labelled(
         "latency": time * found.count,
         "count": found.count,
         "density": variant.density,
+        "activation_density": variant.layers.activation_density if variant.activation_density is None else variant.activation_density,
         "bound": np.array(bound, object),
         "unit": np.array([execution.unit for execution in executions], object),
         "execution": np.array([execution.name for execution in executions], object),

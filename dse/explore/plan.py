@@ -99,7 +99,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
     problems.raise_all()
     _check_names(document, accelerators, workloads, problems)
     variants: list[Variant] = []
-    for key, workload in workloads.items():
+    for key, workload in workloads:
         variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
     for index, dtype in enumerate(spec.dtype):
         for accelerator in accelerators:
@@ -108,7 +108,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
     axes = _axes(spec, document, accelerators, problems)
     _check_plots(spec, document, variants, problems)
     problems.raise_all()
-    plan = Plan(spec, document, tuple(accelerators), tuple(workloads.values()), tuple(variants), tuple(axes))
+    plan = Plan(spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes))
     _check_designs(plan, problems)
     problems.raise_all()
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
@@ -147,17 +147,19 @@ def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accel
     return found
 
 
-def _load_workloads(spec: Spec, document: Document, problems: Collector) -> dict[str, Workload]:
-    found: dict[str, Workload] = {}
-    for reference in spec.workloads:
+def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list[tuple[str, Workload]]:
+    """Each network of the specification, by the key that names it: once for every combination of its inputs."""
+    found: list[tuple[str, Workload]] = []
+    for reference, selection in spec.workloads.items():
         with problems.at(*document.place(("workloads", reference))):
-            found[reference] = tables.load(catalog.find("workloads", reference, document.path.parent))
+            folder = catalog.find("workloads", reference, document.path.parent)
+            found += [(reference, tables.load(folder, inputs)) for inputs in selection.combinations()]
     return found
 
 
-def _check_names(document: Document, accelerators: list[Accelerator], workloads: dict[str, Workload], problems: Collector) -> None:
+def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
     """Results are labelled by name, so names must differ."""
-    for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for w in workloads.values()])):
+    for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
         for name in sorted({name for name in names if names.count(name) > 1}):
             problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 

@@ -23,8 +23,8 @@ def select(workload: Workload, selection: Selection, document: Document, at: tup
     for index, patterns in enumerate(selection.patterns):
         with problems.at(*document.place((*at, "patterns", index))):
             made += hypothetical(workload, patterns, measured)
-    if not workload.variants and not selection.patterns:
-        problems.add(document.problem(at, f"'{workload.name}' has no measured variant", "add 'patterns' for hypothetical ones"))
+    if selection.methods == "all" and not workload.variants and not selection.patterns:
+        return [workload.dense]  # nobody's pruning ships with it: what is left is the network itself
     return measured + made
 
 

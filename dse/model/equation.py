@@ -39,7 +39,7 @@ class Case:
     layers: Layers
     executions: tuple[Execution, ...]
     work: Float[np.ndarray, "layer execution term"]
-    weight_bytes: float
+    weight_bytes: float  # of the whole network, with biases, norms and embeddings
     unsupported: bool
 
     @property
@@ -62,10 +62,11 @@ def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, o
     terms = np.stack([_terms(layers, s, e, dtype, options) for s, e in zip(stored, candidates, strict=True)], axis=1)
     terms[~legal] = (0.0, np.inf, 0.0)
     sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
-    smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.count
+    smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.copies
+    others = dtype.bytes("weights") * variant.layers.other_parameters * variant.layers.count
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
-    return Case(layers, kept, terms[:, used], float(smallest.sum()), unsupported)
+    return Case(layers, kept, terms[:, used], float((smallest + others).sum()), unsupported)
 
 
 def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:

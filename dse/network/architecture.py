@@ -1,0 +1,105 @@
+"""What an architecture is: the sizes of a published configuration, and the formulas that make layers of them.
+
+Fields are named as in the published configuration files, so that one can be copied. What is not a property of the
+network but of the question (tokens, phase) stands apart, in its `Inputs`.
+
+Every network is counted alike. Biases, activations, batch normalisation, pooling and positions are fused and free; layer
+normalisation with the residual addition before it, softmax and the product of a gated unit are layers that move bytes.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dse.network.layers import LayerRow
+from dse.schema import Part
+
+Count = Field(gt=0, le=10**9)
+
+
+class Inputs(Part):
+    """What the network is run on; images have the size of the configuration."""
+
+
+class Attending(Inputs):
+    attention: Literal["fused", "unfused"] = Field(
+        "fused", description="fused: scores stay on chip (FlashAttention); unfused: they are written, and softmax is a layer"
+    )
+
+
+class Reading(Attending):
+    sequence: int = Field(512, gt=0, le=10**8, description="tokens of a sample")
+
+
+class Generating(Reading):
+    sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
+    phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")
+    logits: Literal["all", "last"] = Field("all", description="for which tokens the vocabulary is scored")
+
+    @property
+    def queries(self) -> int:
+        return self.sequence if self.phase == "prefill" else 1
+
+    @property
+    def scored(self) -> int:
+        return self.queries if self.logits == "all" else 1
+
+
+class Architecture(Part, ABC):
+    """A family of networks; `rows` are the layers of one, in the order in which they run."""
+
+    inputs: ClassVar[type[Inputs]] = Inputs
+
+    @abstractmethod
+    def rows(self, inputs: Any) -> list[LayerRow]:
+        """The layers of this network on `inputs` of its own kind."""
+
+
+class Rows(list[LayerRow]):
+    """Collects the layers of a network; names follow the modules of the reference implementation."""
+
+    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, **more: float | bool) -> None:
+        extra = m * more.get("experts", 1) if bias else 0
+        self.append(LayerRow(name=name, kind="gemm", m=m, k=k, n=n, other_parameters=extra, **more))  # type: ignore[arg-type]
+
+    def conv(self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0) -> int:
+        """A convolution of `channels` x size x size, padded to keep it; returns the size of its output. `extra`: biases, norms."""
+        out = -(-size // stride)
+        self.append(
+            LayerRow(
+                name=name, kind="conv", m=m, k=channels // groups * kernel**2, n=out**2, groups=groups,
+                input_elements=channels * size**2, other_parameters=extra,
+            )
+        )  # fmt: skip
+        return out
+
+    def patches(self, name: str, m: int, channels: int, patch: int, size: int, extra: float = 0) -> int:
+        """A linear layer over each patch x patch tile; returns the number of tiles along a side."""
+        return self.conv(name, m, channels, patch, size, patch, extra=m + extra)
+
+    def moved(self, name: str, read: float, written: float, parameters: float = 0) -> None:
+        """Work that moves bytes and computes next to nothing."""
+        self.append(LayerRow(name=name, kind="elementwise", input_elements=read, output_elements=written, other_parameters=parameters))
+
+    def norm(self, name: str, width: float, positions: float, parameters: float, residual: bool = True) -> None:
+        """A normalisation, with the residual addition before it, whose sum is written too."""
+        moved = (2 if residual else 1) * width * positions
+        self.moved(name, moved, moved, parameters)
+
+    def attend(
+        self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1
+    ) -> None:
+        """softmax(Q K^T) V; the query heads that share a key head are one product, so that the cache is read once.
+
+        Masked (causal) scores are counted: kernels differ in how many they skip.
+        """
+        count, n = kv_heads * windows, heads // kv_heads * queries
+        scores, into, out = n * keys, width * (n + keys), width * n
+        product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
+        read = (into, width * keys) if fused else (into, scores + width * keys)
+        wrote = 0 if fused else scores
+        self.append(LayerRow(name=f"{name}.scores", m=keys, k=width, input_elements=read[0], output_elements=wrote, **product))
+        if not fused:
+            self.moved(f"{name}.softmax", scores * count, scores * count)
+        self.append(LayerRow(name=f"{name}.context", m=width, k=keys, input_elements=read[1], output_elements=out, **product))

@@ -1,0 +1,45 @@
+"""BERT: post-norm encoders with learned positions and a pooler (Devlin et al. 2018, arXiv 1810.04805)."""
+
+from typing import ClassVar, Literal
+
+from dse.network.architecture import Architecture, Count, Inputs, Reading, Rows
+from dse.network.layers import LayerRow
+
+
+class BERT(Architecture):
+    model_type: Literal["bert", "roberta"]
+    vocab_size: int = Count
+    hidden_size: int = Count
+    intermediate_size: int = Count
+    num_hidden_layers: int = Count
+    num_attention_heads: int = Count
+    max_position_embeddings: int = Count
+    type_vocab_size: int = Count
+
+    inputs: ClassVar[type[Inputs]] = Reading
+
+    def rows(self, inputs: Reading) -> list[LayerRow]:
+        found, hidden, tokens = Rows(), self.hidden_size, inputs.sequence
+        tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
+        found.moved("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
+        found.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)
+        for number in range(self.num_hidden_layers):
+            self._block(found, f"encoder.layer.{number}", inputs)
+        found.linear("pooler.dense", hidden, hidden, 1, prunable=False)
+        return found
+
+    def _block(self, found: Rows, name: str, inputs: Reading) -> None:
+        hidden, tokens, heads, inner = self.hidden_size, inputs.sequence, self.num_attention_heads, self.intermediate_size
+        for role in ("query", "key", "value"):
+            found.linear(f"{name}.attention.self.{role}", hidden, hidden, tokens)
+        found.attend(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, inputs.attention == "fused")
+        found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
+        self._add_and_norm(found, f"{name}.attention.output.LayerNorm", tokens)
+        found.linear(f"{name}.intermediate.dense", inner, hidden, tokens)
+        found.linear(f"{name}.output.dense", hidden, inner, tokens)
+        self._add_and_norm(found, f"{name}.output.LayerNorm", tokens)
+
+    def _add_and_norm(self, found: Rows, name: str, tokens: int) -> None:
+        """The sum is normalised and not needed again, unlike in a pre-norm block."""
+        moved = self.hidden_size * tokens
+        found.moved(name, 2 * moved, moved, 2 * self.hidden_size)

@@ -1,0 +1,50 @@
+"""ConvNeXt: 7 x 7 depthwise convolutions between wide linear layers (Liu et al. 2022, arXiv 2201.03545)."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Inputs, Rows
+from dse.network.layers import LayerRow
+from dse.schema import refusal
+
+
+class ConvNeXt(Architecture):
+    model_type: Literal["convnext"]
+    image_size: int = Count
+    patch_size: int = 4
+    num_channels: int = 3
+    hidden_sizes: tuple[int, ...]
+    depths: tuple[int, ...]
+    num_labels: int = 1000
+
+    inputs: ClassVar[type[Inputs]] = Inputs
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> Self:
+        if len(self.depths) != len(self.hidden_sizes):
+            raise refusal(f"{len(self.depths)} depths but {len(self.hidden_sizes)} hidden_sizes", "write one of each for every stage")
+        return self
+
+    def rows(self, inputs: Inputs) -> list[LayerRow]:
+        found, first = Rows(), self.hidden_sizes[0]
+        size = found.patches("embeddings.patch_embeddings", first, self.num_channels, self.patch_size, self.image_size)
+        found.norm("embeddings.layernorm", first, size**2, 2 * first, residual=False)
+        before = first
+        for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
+            name = f"encoder.stages.{stage}"
+            if stage:
+                found.norm(f"{name}.downsampling_layer.0", before, size**2, 2 * before, residual=False)
+                size = found.conv(f"{name}.downsampling_layer.1", width, before, 2, size, 2, extra=width)
+            for number in range(depth):
+                self._block(found, f"{name}.layers.{number}", width, size)
+            before = width
+        found.norm("layernorm", before, 1, 2 * before, residual=False)
+        found.linear("classifier", self.num_labels, before, 1, prunable=False)
+        return found
+
+    def _block(self, found: Rows, name: str, width: int, size: int) -> None:
+        found.conv(f"{name}.dwconv", width, width, 7, size, groups=width, extra=width)
+        found.norm(f"{name}.layernorm", width, size**2, 3 * width, residual=False)  # with the scale of the residual branch
+        found.linear(f"{name}.pwconv1", 4 * width, width, size**2)
+        found.linear(f"{name}.pwconv2", width, 4 * width, size**2)

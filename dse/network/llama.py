@@ -1,0 +1,100 @@
+"""LLaMA and its relatives: pre-norm decoders with rotary positions, grouped queries and gated units.
+
+Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Mixtral: Jiang et al.
+2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv 2407.10671. Positions are fused and free.
+"""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Generating, Inputs, Rows
+from dse.network.layers import LayerRow
+from dse.schema import refusal
+
+
+class Llama(Architecture):
+    model_type: Literal["llama", "mistral", "qwen2"]
+    vocab_size: int = Count
+    hidden_size: int = Count
+    intermediate_size: int = Count
+    num_hidden_layers: int = Count
+    num_attention_heads: int = Count
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = False
+
+    inputs: ClassVar[type[Inputs]] = Generating
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.num_attention_heads % self.key_heads:
+            what = f"{self.num_attention_heads} heads can't share {self.key_heads} key heads evenly"
+            raise refusal(what, "write a num_key_value_heads that divides num_attention_heads")
+        return self
+
+    @property
+    def key_heads(self) -> int:
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def width(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    def rows(self, inputs: Generating) -> list[LayerRow]:
+        found, hidden = Rows(), self.hidden_size
+        table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
+        found.moved("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
+        for number in range(self.num_hidden_layers):
+            self._attention(found, f"model.layers.{number}", inputs)
+            self._feed_forward(found, f"model.layers.{number}", inputs.queries)
+        found.norm("model.norm", hidden, inputs.queries, hidden)
+        found.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
+        return found
+
+    def _attention(self, found: Rows, name: str, inputs: Generating) -> None:
+        queries, hidden, at = inputs.queries, self.hidden_size, f"{name}.self_attn"
+        wide, narrow = self.num_attention_heads * self.width, self.key_heads * self.width
+        qkv_bias = self.attention_bias or self.model_type == "qwen2"
+        found.norm(f"{name}.input_layernorm", hidden, queries, hidden)
+        for role, m in (("q", wide), ("k", narrow), ("v", narrow)):
+            found.linear(f"{at}.{role}_proj", m, hidden, queries, qkv_bias)
+        fused = inputs.attention == "fused"
+        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, inputs.sequence, fused)
+        found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
+
+    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
+        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        found.linear(f"{at}.gate_proj", inner, hidden, positions, self.mlp_bias)
+        found.linear(f"{at}.up_proj", inner, hidden, positions, self.mlp_bias)
+        found.moved(f"{at}.product", 2 * inner * positions, inner * positions)
+        found.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
+
+
+class Mixtral(Llama):
+    """Each token takes `num_experts_per_tok` of the feed-forward networks; a row has the weights of all."""
+
+    model_type: Literal["mixtral"]  # type: ignore[assignment]
+    num_local_experts: int = Count
+    num_experts_per_tok: int = Count
+
+    @model_validator(mode="after")
+    def _check_experts(self) -> Self:
+        if self.num_experts_per_tok > self.num_local_experts:
+            what = f"a token can't take {self.num_experts_per_tok} of {self.num_local_experts} experts"
+            raise refusal(what, "write num_experts_per_tok <= num_local_experts")
+        return self
+
+    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
+        experts = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
+        moved = positions * self.num_experts_per_tok * inner
+        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        found.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
+        found.linear(f"{at}.experts.w1", inner, hidden, positions, bias=False, **experts)
+        found.linear(f"{at}.experts.w3", inner, hidden, positions, bias=False, **experts)
+        found.moved(f"{at}.experts.product", 2 * moved, moved)
+        found.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)

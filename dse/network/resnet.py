@@ -1,0 +1,50 @@
+"""ResNet with bottlenecks, the stride in their 3 x 3 convolution (He et al. 2015, arXiv 1512.03385)."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Inputs, Rows
+from dse.network.layers import LayerRow
+from dse.schema import refusal
+
+
+class ResNet(Architecture):
+    model_type: Literal["resnet"]
+    image_size: int = 224
+    num_channels: int = 3
+    embedding_size: int = 64
+    hidden_sizes: tuple[int, ...]
+    depths: tuple[int, ...]
+    layer_type: Literal["bottleneck", "basic"] = "bottleneck"
+    num_labels: int = Count
+
+    inputs: ClassVar[type[Inputs]] = Inputs
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> Self:
+        if len(self.depths) != len(self.hidden_sizes):
+            raise refusal(f"{len(self.depths)} depths but {len(self.hidden_sizes)} hidden_sizes", "write one of each for every stage")
+        return self
+
+    def rows(self, inputs: Inputs) -> list[LayerRow]:
+        found, before = Rows(), self.embedding_size
+        size = found.conv("embedder", before, self.num_channels, 7, self.image_size, 2, extra=2 * before)
+        size = -(-size // 2)  # pooling
+        for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
+            for number in range(depth):
+                stride = 2 if stage and not number else 1
+                size = self._block(found, f"encoder.stages.{stage}.layers.{number}", before, width, size, stride)
+                before = width
+        found.linear("classifier", self.num_labels, before, 1)
+        return found
+
+    def _block(self, found: Rows, name: str, before: int, width: int, size: int, stride: int) -> int:
+        if before != width or stride > 1:
+            found.conv(f"{name}.shortcut", width, before, 1, size, stride, extra=2 * width)
+        inner = width // 4 if self.layer_type == "bottleneck" else width
+        plan = [(1, inner, 1), (3, inner, stride), (1, width, 1)] if inner < width else [(3, width, stride), (3, width, 1)]
+        for number, (kernel, out, step) in enumerate(plan):
+            size = found.conv(f"{name}.layer.{number}", out, before, kernel, size, step, extra=2 * out)
+            before = out
+        return size

@@ -1,0 +1,63 @@
+"""Swin: attention within windows of a feature map that shrinks from stage to stage (Liu et al. 2021, arXiv 2103.14030)."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Attending, Count, Inputs, Rows
+from dse.network.layers import LayerRow
+from dse.schema import refusal
+
+
+class Swin(Architecture):
+    model_type: Literal["swin"]
+    image_size: int = Count
+    patch_size: int = 4
+    num_channels: int = 3
+    embed_dim: int = Count
+    depths: tuple[int, ...]
+    num_heads: tuple[int, ...]
+    window_size: int = 7
+    mlp_ratio: float = 4.0
+    num_labels: int = 1000
+
+    inputs: ClassVar[type[Inputs]] = Attending
+
+    @model_validator(mode="after")
+    def _check_stages(self) -> Self:
+        if len(self.depths) != len(self.num_heads):
+            raise refusal(f"{len(self.depths)} depths but {len(self.num_heads)} num_heads", "write one of each for every stage")
+        return self
+
+    def rows(self, inputs: Attending) -> list[LayerRow]:
+        found, width, fused = Rows(), self.embed_dim, inputs.attention == "fused"
+        size = found.patches("embeddings.patch_embeddings", width, self.num_channels, self.patch_size, self.image_size)
+        found.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
+        for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):
+            for number in range(depth):
+                self._block(found, f"encoder.layers.{stage}.blocks.{number}", width, heads, size, fused)
+            if stage < len(self.depths) - 1:
+                size, width = self._merge(found, f"encoder.layers.{stage}.downsample", width, size)
+        found.norm("layernorm", width, size**2, 2 * width)
+        found.linear("classifier", self.num_labels, width, 1, prunable=False)
+        return found
+
+    def _block(self, found: Rows, name: str, width: int, heads: int, size: int, fused: bool) -> None:
+        side = -(-size // self.window_size) * self.window_size  # the map is padded to whole windows
+        tokens, windows, inner = self.window_size**2, (side // self.window_size) ** 2, int(self.mlp_ratio * width)
+        found.norm(f"{name}.layernorm_before", width, size**2, 2 * width)
+        for role in ("query", "key", "value"):
+            found.linear(f"{name}.attention.self.{role}", width, width, side**2)
+        found.attend(f"{name}.attention.self", heads, heads, width // heads, tokens, tokens, fused, windows)
+        found.linear(f"{name}.attention.output.dense", width, width, side**2)
+        biases = (2 * self.window_size - 1) ** 2 * heads  # by relative position
+        found.norm(f"{name}.layernorm_after", width, size**2, 2 * width + biases)
+        found.linear(f"{name}.intermediate.dense", inner, width, size**2)
+        found.linear(f"{name}.output.dense", width, inner, size**2)
+
+    def _merge(self, found: Rows, name: str, width: int, size: int) -> tuple[int, int]:
+        """Each 2 x 2 patches become one, twice as wide."""
+        half = -(-size // 2)
+        found.norm(f"{name}.norm", 4 * width, half**2, 8 * width)
+        found.linear(f"{name}.reduction", 2 * width, 4 * width, half**2, bias=False)
+        return half, 2 * width

@@ -1,0 +1,49 @@
+"""ViT and DeiT: pre-norm encoders over image patches (Dosovitskiy et al. 2020, arXiv 2010.11929; Touvron et al. 2020, arXiv 2012.12877)."""
+
+from typing import ClassVar, Literal
+
+from dse.network.architecture import Architecture, Attending, Count, Inputs, Rows
+from dse.network.layers import LayerRow
+
+
+class ViT(Architecture):
+    model_type: Literal["vit", "deit"]
+    image_size: int = Count
+    patch_size: int = Count
+    num_channels: int = 3
+    hidden_size: int = Count
+    intermediate_size: int = Count
+    num_hidden_layers: int = Count
+    num_attention_heads: int = Count
+    num_labels: int = 1000
+    distilled: bool = False  # a second learned token and a second head (arXiv 2012.12877, section 4)
+
+    inputs: ClassVar[type[Inputs]] = Attending
+
+    @property
+    def learned_tokens(self) -> int:
+        return 2 if self.distilled else 1
+
+    def rows(self, inputs: Attending) -> list[LayerRow]:
+        found, hidden = Rows(), self.hidden_size
+        patches = (self.image_size // self.patch_size) ** 2
+        tokens = patches + self.learned_tokens
+        embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
+        found.patches("patch_embeddings", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
+        for number in range(self.num_hidden_layers):
+            self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
+        found.norm("layernorm", hidden, tokens, 2 * hidden)
+        for head in ("classifier", "distillation_classifier")[: self.learned_tokens]:
+            found.linear(head, self.num_labels, hidden, 1, prunable=False)
+        return found
+
+    def _block(self, found: Rows, name: str, tokens: int, fused: bool) -> None:
+        hidden, heads = self.hidden_size, self.num_attention_heads
+        found.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
+        for role in ("query", "key", "value"):
+            found.linear(f"{name}.attention.attention.{role}", hidden, hidden, tokens)
+        found.attend(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused)
+        found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
+        found.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
+        found.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)
+        found.linear(f"{name}.output.dense", hidden, self.intermediate_size, tokens)

@@ -1,0 +1,142 @@
+"""Network states: traced layers, accuracies and counts of what is stored, joined into variants."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.network.layers import Layers
+from dse.sparsity.pattern import Pattern
+from dse.workload import AccuracyRow, Description, StoredRow, Variant, VariantRow, Workload
+
+Traced = tuple[Path, int, VariantRow]
+Accuracy = tuple[Path, int, AccuracyRow]
+Stored = tuple[Path, int, StoredRow]
+State = tuple[str, Pattern, float]  # method, pattern, nominal sparsity
+
+
+def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy], stored: list[Stored]) -> tuple[Variant, ...]:
+    """Rows with their places, joined by state: traced layers, accuracies, what is stored. Raises BadInput."""
+    grouped: dict[State, list[Traced]] = {}
+    for entry in traced:
+        row = entry[2]
+        grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(entry)
+    problems = Collector()
+    known = _known_accuracies(accuracies, grouped.keys(), workload.description, problems)
+    counted = _counted(workload.layers, stored, grouped.keys(), problems)
+    found: list[Variant] = []
+    for state, entries in grouped.items():
+        with problems.at():
+            found.append(_traced(workload, state, entries, counted.get(state, {})))
+    found += [_uniform(workload, state) for state, row in known.items() if row.densities == "uniform"]
+    problems.raise_all()
+    return tuple(_with_accuracy(variant, known.get(state_of(variant)), workload.description) for variant in found)
+
+
+def state_of(variant: Variant) -> State:
+    return (variant.method, variant.pattern, variant.nominal_sparsity)
+
+
+def _known_accuracies(
+    accuracies: list[Accuracy], traced: Collection[State], description: Description, problems: Collector
+) -> dict[State, AccuracyRow]:
+    """Accuracies by the state they belong to; a row that belongs to none would vanish from every result, so it is a mistake."""
+    known: dict[State, AccuracyRow] = {}
+    for file, line, row in accuracies:
+        state = (row.method, row.pattern, row.sparsity)
+        if state in known:
+            problems.add(Problem("this accuracy is given twice", "keep one row", file, line))
+        elif row.densities == "traced" and state not in traced:
+            fix = f"{suggestion(_spoken(state), map(_spoken, traced))} (or densities 'uniform', if only a total is known)"
+            problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
+        elif row.densities == "uniform" and state in traced:
+            problems.add(Problem(f"'{_spoken(state)}' is traced, so its densities are known", "write densities 'traced'", file, line))
+        elif row.metric not in (None, *description.metrics):
+            fix = f"{suggestion(row.metric, description.metrics)} (workload.yaml: metric, other_metrics)"
+            problems.add(Problem(f"unknown metric '{row.metric}'", fix, file, line, "metric"))
+        else:
+            known[state] = row
+    return known
+
+
+def _counted(
+    layers: Layers, stored: list[Stored], traced: Collection[State], problems: Collector
+) -> dict[State, dict[Pattern, np.ndarray]]:
+    """Elements that patterns store of each traced state [layer], NaN where a pattern can't hold the mask."""
+    index = {name: position for position, name in enumerate(layers.name)}
+    found: dict[State, dict[Pattern, np.ndarray]] = {}
+    for file, line, row in stored:
+        state = (row.method, row.pattern, row.sparsity)
+        if state not in traced or row.layer not in index:
+            what = f"no variant '{_spoken(state)}' of a layer '{row.layer}'"
+            problems.add(Problem(what, "trace the network again, or remove statistics/", file, line))
+            continue
+        columns = found.setdefault(state, {}).setdefault(row.stored_as, np.full(len(layers), np.nan))
+        columns[index[row.layer]] = row.elements
+    return found
+
+
+def _traced(workload: Workload, state: State, entries: list[Traced], stored: dict[Pattern, np.ndarray]) -> Variant:
+    layers = workload.layers
+    density, activations = _densities(layers, entries)
+    return Variant(workload.name, layers, *state, density, stored=stored, activation_density=activations)
+
+
+def _uniform(workload: Workload, state: State) -> Variant:
+    """A state of which only the total is known: every prunable layer alike. An N:M fills what it may."""
+    _, pattern, sparsity = state
+    density = np.full(len(workload.layers), 1 - sparsity) if pattern.density is None else workload.own_density(pattern)
+    return Variant(
+        workload.name, workload.layers, *state, np.where(workload.layers.prunable, density, 1.0),
+        activation_density=workload.layers.activation_density, densities_from="uniform",
+    )  # fmt: skip
+
+
+def _spoken(state: State) -> str:
+    return f"{state[0]} {state[1]} {state[2]:g}"
+
+
+def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Description) -> Variant:
+    if row is None:
+        return replace(variant, metric=description.metric.name)
+    dense = np.nan if row.dense_value is None else row.dense_value
+    return replace(
+        variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind, accuracy_source=row.source,
+        metric=row.metric or description.metric.name,
+    )  # fmt: skip
+
+
+def _densities(layers: Layers, entries: list[Traced]) -> tuple[np.ndarray, np.ndarray]:
+    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises BadInput."""
+    index = {name: position for position, name in enumerate(layers.name)}
+    density, activations = np.ones(len(layers)), layers.activation_density.copy()
+    problems, seen = Collector(), set()
+    for file, line, row in entries:
+        with problems.at(file, line, "layer"):
+            if row.layer not in index:
+                raise BadInput.one(f"unknown layer '{row.layer}'", suggestion(row.layer, index))
+            if row.layer in seen:
+                raise BadInput.one(f"layer '{row.layer}' is given twice in one variant", "keep one row")
+            seen.add(row.layer)
+            if row.activation_density is not None:
+                activations[index[row.layer]] = row.activation_density
+        with problems.at(file, line, "nnz"):
+            if row.layer in index:
+                density[index[row.layer]] = _density(layers, index[row.layer], row)
+    problems.raise_all()
+    return density, activations
+
+
+def _density(layers: Layers, layer: int, row: VariantRow) -> float:
+    size = layers.weights[layer] * layers.experts[layer]
+    if row.nnz > size:
+        what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
+        raise BadInput.one(what, "write at most m x k nonzeros")
+    if row.nnz < size and not layers.prunable[layer]:
+        raise BadInput.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
+    most = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
+    if most < row.nnz < size:
+        raise BadInput.one(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
+    return float(row.nnz / size) if size else 1.0
