@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_sweep(verbs)
     _add_plot(verbs)
+    _add_trace(verbs)
     _add_check(verbs)
     _add_list(verbs)
     _add_schema(verbs)
@@ -66,6 +67,31 @@ def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("-o", "--out", type=Path, help="a folder (default: beside the dataset)")
     parser.set_defaults(verb=_plot)
+
+
+def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser(
+        "trace", help="make a workload of a pruned network: layers, exact statistics of its masks, what was understood"
+    )
+    parser.add_argument(
+        "source", type=Path, help="layer table, .smtx, .npz, .npy, .safetensors, .onnx, .pt2, .pt, config.json, or a folder of them"
+    )
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder of the workload; its last part is the name")
+    parser.add_argument("--like", help="a workload whose layers these weights are of (how often each runs is not in a file of weights)")
+    parser.add_argument("--method", help="how the network was pruned (default: the name of a folder, or 'traced')")
+    parser.add_argument("--sparsity", type=float, help="nominal sparsity (default: the name of a folder, or the realised one)")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="a weight is zero if |w| <= this (default: 0)")
+    parser.add_argument("--blocks", nargs="+", metavar="RxC", help="block sizes to count (default: 4x4 8x8 16x16 32x32)")
+    parser.add_argument("--groups", nargs="+", type=int, metavar="M", help="group sizes along k to test for N:M (default: 2 4 8 16 32)")
+    parser.add_argument("--shape", help="shape of a graph's first input, where the file leaves it open, as in 1x3x224x224")
+    parser.add_argument("--input", nargs="+", default=[], metavar="KEY=VALUE", help="what a config.json is run on, as in sequence=512")
+    parser.add_argument("--task", default="not given")
+    parser.add_argument("--metric", default="accuracy", help="what the accuracy measures")
+    parser.add_argument("--accuracy", type=float, help="of the pruned network")
+    parser.add_argument("--dense-accuracy", type=float, help="of the network before")
+    parser.add_argument("--lower-is-better", action="store_true", help="the metric is a loss, as perplexity is")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.set_defaults(verb=_trace)
 
 
 def _add_check(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -133,6 +159,13 @@ def _plot(options: argparse.Namespace) -> int:
     folder = options.out or options.dataset.parent
     store.check_writable(folder / options.dataset.name)
     return _print_all(plot.save_all(dataset, kinds, folder, prefix))
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from dse.trace import command
+
+    print(command.run(options))
+    return 0
 
 
 def _check(options: argparse.Namespace) -> int:

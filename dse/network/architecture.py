@@ -50,6 +50,7 @@ class Architecture(Part, ABC):
     """A family of networks; `rows` are the layers of one, in the order in which they run."""
 
     inputs: ClassVar[type[Inputs]] = Inputs
+    stored_as: ClassVar[str] = "[m, k]"  # how the reference implementation keeps a matrix
 
     @abstractmethod
     def rows(self, inputs: Any) -> list[LayerRow]:

@@ -47,11 +47,11 @@ class EfficientNet(Architecture):
     def _block(self, found: Rows, name: str, before: int, width: int, expansion: int, kernel: int, stride: int, size: int) -> int:
         inner, gate = before * expansion, max(1, before // SQUEEZE)
         if expansion > 1:
-            found.conv(f"{name}.expansion", inner, before, 1, size, extra=2 * inner)
-        size = found.conv(f"{name}.depthwise_conv", inner, inner, kernel, size, stride, groups=inner, extra=2 * inner)
+            found.conv(f"{name}.expansion.expand_conv", inner, before, 1, size, extra=2 * inner)
+        size = found.conv(f"{name}.depthwise_conv.depthwise_conv", inner, inner, kernel, size, stride, groups=inner, extra=2 * inner)
         found.moved(f"{name}.squeeze", inner * size**2, inner)
         found.conv(f"{name}.squeeze_excite.reduce", gate, inner, 1, 1, extra=gate)
         found.conv(f"{name}.squeeze_excite.expand", inner, gate, 1, 1, extra=inner)
         found.moved(f"{name}.scale", inner * (size**2 + 1), inner * size**2)
-        found.conv(f"{name}.projection", width, inner, 1, size, extra=2 * width)
+        found.conv(f"{name}.projection.project_conv", width, inner, 1, size, extra=2 * width)
         return size

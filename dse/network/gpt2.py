@@ -16,6 +16,7 @@ class GPT2(Architecture):
     n_inner: int | None = None
 
     inputs: ClassVar[type[Inputs]] = Generating
+    stored_as: ClassVar[str] = "[k, m]"
 
     def rows(self, inputs: Generating) -> list[LayerRow]:
         found, width, queries = Rows(), self.n_embd, inputs.queries

@@ -1,7 +1,8 @@
 """LLaMA and its relatives: pre-norm decoders with rotary positions, grouped queries and gated units.
 
 Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Mixtral: Jiang et al.
-2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv 2407.10671. Positions are fused and free.
+2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv
+2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free.
 """
 
 from typing import ClassVar, Literal, Self
@@ -14,7 +15,7 @@ from dse.schema import refusal
 
 
 class Llama(Architecture):
-    model_type: Literal["llama", "mistral", "qwen2"]
+    model_type: Literal["llama", "mistral", "qwen2", "qwen3"]
     vocab_size: int = Count
     hidden_size: int = Count
     intermediate_size: int = Count
@@ -61,6 +62,8 @@ class Llama(Architecture):
         found.norm(f"{name}.input_layernorm", hidden, queries, hidden)
         for role, m in (("q", wide), ("k", narrow), ("v", narrow)):
             found.linear(f"{at}.{role}_proj", m, hidden, queries, qkv_bias)
+        if self.model_type == "qwen3":
+            found.moved(f"{at}.qk_norm", (wide + narrow) * queries, (wide + narrow) * queries, 2 * self.width)
         fused = inputs.attention == "fused"
         found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, inputs.sequence, fused)
         found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)

@@ -29,7 +29,7 @@ class ResNet(Architecture):
 
     def rows(self, inputs: Inputs) -> list[LayerRow]:
         found, before = Rows(), self.embedding_size
-        size = found.conv("embedder", before, self.num_channels, 7, self.image_size, 2, extra=2 * before)
+        size = found.conv("embedder.embedder.convolution", before, self.num_channels, 7, self.image_size, 2, extra=2 * before)
         size = -(-size // 2)  # pooling
         for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
             for number in range(depth):
@@ -41,10 +41,10 @@ class ResNet(Architecture):
 
     def _block(self, found: Rows, name: str, before: int, width: int, size: int, stride: int) -> int:
         if before != width or stride > 1:
-            found.conv(f"{name}.shortcut", width, before, 1, size, stride, extra=2 * width)
+            found.conv(f"{name}.shortcut.convolution", width, before, 1, size, stride, extra=2 * width)
         inner = width // 4 if self.layer_type == "bottleneck" else width
         plan = [(1, inner, 1), (3, inner, stride), (1, width, 1)] if inner < width else [(3, width, stride), (3, width, 1)]
         for number, (kernel, out, step) in enumerate(plan):
-            size = found.conv(f"{name}.layer.{number}", out, before, kernel, size, step, extra=2 * out)
+            size = found.conv(f"{name}.layer.{number}.convolution", out, before, kernel, size, step, extra=2 * out)
             before = out
         return size

@@ -31,7 +31,7 @@ class Swin(Architecture):
 
     def rows(self, inputs: Attending) -> list[LayerRow]:
         found, width, fused = Rows(), self.embed_dim, inputs.attention == "fused"
-        size = found.patches("embeddings.patch_embeddings", width, self.num_channels, self.patch_size, self.image_size)
+        size = found.patches("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
         found.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
         for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):
             for number in range(depth):

@@ -29,7 +29,7 @@ class ViT(Architecture):
         patches = (self.image_size // self.patch_size) ** 2
         tokens = patches + self.learned_tokens
         embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
-        found.patches("patch_embeddings", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
+        found.patches("embeddings.patch_embeddings.projection", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
         for number in range(self.num_hidden_layers):
             self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
         found.norm("layernorm", hidden, tokens, 2 * hidden)

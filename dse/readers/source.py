@@ -1,13 +1,14 @@
 """What every reader gives: the layers of a network, their weights in pieces small enough to hold, and what was not understood."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from dse.network.layers import LayerRow
+from dse.network.architecture import Architecture
+from dse.network.layers import LayerRow, Layers
 
 SLAB_BYTES = 32 * 2**20  # of weights held at a time
 
@@ -27,9 +28,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class State:
-    """One pruned state of the network: the weights of its layers by name. `sparsity` is nominal, where the source has one."""
+    """One pruned state of the network: the weights of its layers by name. `sparsity` is nominal, where the source has one.
+
+    `nonzeros`: of layers whose source counts them without saying where they are.
+    """
 
     weights: dict[str, Weights]
+    nonzeros: dict[str, float] = field(default_factory=dict)
     method: str | None = None
     sparsity: float | None = None
 
@@ -59,7 +64,8 @@ class Source:
     states: tuple[State, ...]
     operators: tuple[Operator, ...]
     shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
-    notes: tuple[str, ...] = field(default=())  # what had to be assumed
+    notes: tuple[str, ...] = ()  # what had to be assumed
+    network: Architecture | None = None  # where formulas make the layers
 
 
 def slabs_of(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -67,6 +73,18 @@ def slabs_of(array: np.ndarray) -> Iterator[np.ndarray]:
     rows = max(1, SLAB_BYTES // max(array[:1].nbytes, 1))
     for start in range(0, len(array), rows):
         yield array[start : start + rows]
+
+
+def rows_of(matrix: Any) -> Iterator[np.ndarray]:
+    """Pieces of a matrix in compressed sparse rows, written out."""
+    height = max(1, SLAB_BYTES // max(matrix.shape[1] * matrix.dtype.itemsize, 1))
+    for start in range(0, matrix.shape[0], height):
+        yield matrix[start : start + height].toarray()
+
+
+def understood(rows: Iterable[LayerRow]) -> tuple[Operator, ...]:
+    """Operators of a source that is made of layers, so that each became one."""
+    return tuple(Operator(row.kind, row.name, "layer", Layers.of([row]).macs) for row in rows)
 
 
 def in_memory(array: np.ndarray, dtype: str) -> Weights:

@@ -1,0 +1,105 @@
+"""safetensors files and their shards: a header in JSON, then the bytes of each tensor.
+
+The library checks the header; the bytes are read piece by piece, since a mapped file would count as memory once touched, and
+since NumPy alone lacks bf16 and fp8.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from dse.errors import BadInput, Collector, Problem
+from dse.readers.source import SLAB_BYTES, Weights
+
+DTYPES = {
+    "F64": ("fp64", np.float64), "F32": ("fp32", np.float32), "F16": ("fp16", np.float16), "BF16": ("bf16", ml_dtypes.bfloat16),
+    "F8_E4M3": ("fp8", ml_dtypes.float8_e4m3fn), "F8_E5M2": ("fp8", ml_dtypes.float8_e5m2), "BOOL": ("bool", np.bool_),
+    "I64": ("int64", np.int64), "I32": ("int32", np.int32), "I16": ("int16", np.int16), "I8": ("int8", np.int8), "U8": ("uint8", np.uint8),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Where a tensor lies in its file."""
+
+    path: Path
+    shape: tuple[int, ...]
+    dtype: type
+    offset: int
+
+    def slabs(self) -> Iterator[np.ndarray]:
+        width = prod(self.shape[1:])
+        rows = max(1, SLAB_BYTES // max(width * np.dtype(self.dtype).itemsize, 1))
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            for start in range(0, self.shape[0], rows):
+                height = min(rows, self.shape[0] - start)
+                yield np.fromfile(file, self.dtype, height * width).reshape(height, *self.shape[1:])
+
+
+def weights(path: Path) -> dict[str, Weights]:
+    """The tensors of one file, of all shards that an index (`*.index.json`) names, by name; raises BadInput."""
+    shards = _shards(path) if path.suffix == ".json" else [path]
+    problems, found = Collector(), {}
+    for shard in shards:
+        with problems.at():
+            found |= _tensors(shard)
+    problems.raise_all()
+    return found
+
+
+def _shards(index: Path) -> list[Path]:
+    try:
+        named = json.loads(index.read_bytes())["weight_map"]
+        return sorted({index.parent / Path(shard).name for shard in named.values()})
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise BadInput([Problem("not an index of shards", "give the .safetensors.index.json that came with them", index)]) from error
+
+
+def _tensors(path: Path) -> dict[str, Weights]:
+    header, start = _header(path)
+    found = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["dtype"] in DTYPES:
+            dtype, numpy_dtype = DTYPES[entry["dtype"]]
+            slot = _Slot(path, tuple(entry["shape"]), numpy_dtype, start + entry["data_offsets"][0])
+            found[name] = Weights(slot.shape, dtype, slot.slabs)
+        elif name != "__metadata__":
+            found[name] = Weights(tuple(entry["shape"]), entry["dtype"], partial(_unknown, path, name, entry["dtype"]))
+    return found
+
+
+def _unknown(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:
+    raise BadInput([Problem(f"{dtype} can't be read", f"convert it to one of {', '.join(DTYPES)}", path, path=name)])
+
+
+def _header(path: Path) -> tuple[dict, int]:
+    """The header, as the library finds it valid, and where the tensors begin."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise BadInput.one("reading safetensors needs the package 'safetensors'", "pip install 'sparse-dse[safetensors]'") from error
+    try:
+        with safe_open(path, framework="np"):
+            pass
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            return json.loads(file.read(length)), 8 + length
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BadInput([Problem(_reason(path, error), "give the whole file, as safetensors wrote it", path)]) from error
+
+
+def _reason(path: Path, error: Exception) -> str:
+    if not path.exists():
+        return "no such file"
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start[:2] == b"\x80\x02" or start == b"PK\x03\x04":
+        return "a PyTorch pickle, not safetensors"
+    return f"truncated, corrupt, or not safetensors ({error})"

@@ -1,0 +1,67 @@
+"""Masks as compressed sparse rows in text (.smtx), the format of the Deep Learning Matrix Collection.
+
+Three lines: "rows, columns, nonzeros"; the offset of each row, and the end of the last; the column of each nonzero. No values.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dse.document import read_text
+from dse.errors import BadInput, Problem
+from dse.readers.source import Weights, rows_of
+
+
+def weights(path: Path) -> Weights:
+    """The mask in one file; raises BadInput with the line of what is wrong."""
+    shape = _header(path)
+    return Weights(shape, "bool", lambda: rows_of(_matrix(path)))
+
+
+def _header(path: Path) -> tuple[int, int]:
+    lines = read_text(path).splitlines()
+    if len(lines) < 3:
+        raise BadInput(
+            [Problem(f"{len(lines)} lines, where a mask has 3", "give the whole file: sizes, row offsets, columns", path, len(lines) or 1)]
+        )
+    sizes = _numbers(path, 1, lines[0].replace(",", " "))
+    if len(sizes) != 3 or min(sizes[:2]) < 1 or sizes[2] < 0:
+        raise BadInput([Problem("not the sizes of a matrix", "write 'rows, columns, nonzeros'", path, 1)])
+    return int(sizes[0]), int(sizes[1])
+
+
+def _matrix(path: Path) -> Any:
+    lines = read_text(path).splitlines()
+    rows, columns, nnz = _numbers(path, 1, lines[0].replace(",", " "))
+    offsets, indices = _numbers(path, 2, lines[1]), _numbers(path, 3, lines[2])
+    _check(path, rows, columns, nnz, offsets, indices)
+    matrix = csr_array((np.ones(len(indices), np.int8), indices, offsets), shape=(rows, columns))
+    matrix.sum_duplicates()
+    if matrix.nnz < nnz:
+        raise BadInput([Problem(f"{nnz - matrix.nnz} columns stand twice in their row", "write each nonzero once", path, 3)])
+    return matrix
+
+
+def _numbers(path: Path, line: int, text: str) -> np.ndarray:
+    try:
+        return np.array(text.split(), dtype=np.int64)
+    except (ValueError, OverflowError) as error:
+        raise BadInput([Problem("not whole numbers", "write numbers separated by spaces", path, line)]) from error
+
+
+def _check(path: Path, rows: int, columns: int, nnz: int, offsets: np.ndarray, indices: np.ndarray) -> None:
+    problems = []
+    if len(offsets) != rows + 1:
+        problems.append(Problem(f"{len(offsets)} row offsets for {rows} rows", f"write {rows + 1}", path, 2))
+    elif offsets[0] != 0 or offsets[-1] != nnz or np.any(np.diff(offsets) < 0):
+        problems.append(Problem("the row offsets don't rise from 0 to the nonzeros", f"begin with 0, never fall, end with {nnz}", path, 2))
+    if len(indices) != nnz:
+        problems.append(Problem(f"{len(indices)} columns for {nnz} nonzeros", "write one for each nonzero", path, 3))
+    if np.any(wrong := (indices < 0) | (indices >= columns)):
+        position = int(np.argmax(wrong))
+        what = f"column {indices[position]} (nonzero {position}) is out of range"
+        problems.append(Problem(what, f"write columns from 0 to {columns - 1}", path, 3))
+    if problems:
+        raise BadInput(problems)

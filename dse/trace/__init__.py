@@ -1,0 +1,7 @@
+"""From a pruned network, in whatever file, to a workload.
+
+recognise    which reader a path needs
+trace            the layers, and exact statistics of every mask
+report       what was understood, and what was not
+write        the folder, all of it or nothing
+"""

@@ -1,0 +1,101 @@
+"""`dse trace`: options checked, network read, masks counted, folder written, report told."""
+
+import argparse
+import json
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import yaml
+from yamlcore import CCoreLoader
+
+from dse import catalog
+from dse.errors import BadInput, Collector
+from dse.network.layers import LayerRow
+from dse.readers import tables
+from dse.readers.source import Source, State, understood
+from dse.sparsity import statistics
+from dse.trace import recognise, report, write
+from dse.trace.recognise import Hints
+from dse.trace.trace import Counting, trace
+
+
+def run(options: argparse.Namespace) -> str:
+    """The report of a trace, as text or JSON, once its folder is written; raises BadInput."""
+    counting, hints, about = _options(options)
+    write.check(options.out)
+    source = recognise.read(options.source, hints)
+    if options.like is not None:
+        source, hints = _on_workload(source, options.like, hints)
+    states = trace(source, counting, options.method, options.sparsity, progress=True)
+    told = report.report(source, states, counting)
+    write.write(options.out, source, states, told, about, hints.inputs)
+    for remark in report.remarks(source, states):
+        warnings.warn(remark, stacklevel=2)
+    return json.dumps(told, indent=2) if options.json else f"{report.render(told)}\n{options.out}"
+
+
+def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]:
+    problems, found = Collector(), {}
+    with problems.at(path="--blocks"):
+        found["blocks"] = statistics.BLOCKS if options.blocks is None else tuple(_sizes(text, 2) for text in options.blocks)
+    with problems.at(path="--groups"):
+        found["groups"] = statistics.GROUPS if options.groups is None else _groups(options.groups)
+    with problems.at(path="--shape"):
+        found["shape"] = options.shape and _sizes(options.shape)
+    with problems.at(path="--input"):
+        found["inputs"] = dict(_assignment(text) for text in options.input)
+    for name in ("tolerance", "sparsity", "accuracy", "dense_accuracy"):
+        with problems.at(path=f"--{name.replace('_', '-')}"):
+            _check_number(name, getattr(options, name))
+    problems.raise_all()
+    counting = Counting(options.tolerance, found["blocks"], found["groups"])
+    about = write.About(options.task, options.metric, options.lower_is_better, options.accuracy, options.dense_accuracy)
+    return counting, Hints(found["shape"], found["inputs"]), about
+
+
+def _sizes(text: str, number: int | None = None) -> Any:
+    sizes = tuple(int(part) if part.isdigit() else 0 for part in text.lower().split("x"))
+    if min(sizes) < 1 or number not in (None, len(sizes)):
+        raise BadInput.one(f"'{text}' is not a shape", "write whole numbers with x between, as in '16x16'")
+    return sizes
+
+
+def _groups(groups: list[int]) -> tuple[int, ...]:
+    if min(groups) < 2:
+        raise BadInput.one(f"a group of {min(groups)} says nothing", "write sizes of at least 2")
+    return tuple(groups)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise BadInput.one(f"'{text}' is no input", "write KEY=VALUE, as in sequence=512")
+    return key, yaml.load(value, Loader=CCoreLoader)
+
+
+def _check_number(name: str, value: float | None) -> None:
+    upper = 1.0 if name == "sparsity" else math.inf
+    lower = -math.inf if "accuracy" in name else 0.0
+    if value is not None and not (math.isfinite(value) and lower <= value <= upper):
+        raise BadInput.one(f"{value} is out of range", "write a number from 0 to 1" if upper == 1 else "write a finite number, not below 0")
+
+
+def _on_workload(source: Source, reference: str, hints: Hints) -> tuple[Source, Hints]:
+    """The masks of a source on the layers of a workload, which say how often each one runs."""
+    known = tables.load(catalog.find("workloads", reference), hints.inputs)
+    layers = known.layers
+    columns = [name for name in LayerRow.model_fields if name not in ("name", "kind", "prunable")]
+    rows = tuple(
+        LayerRow(name=name, kind=kind, prunable=bool(prunable), **{column: float(getattr(layers, column)[n]) for column in columns})
+        for n, (name, kind, prunable) in enumerate(
+            zip(layers.name, layers.kind, np.where(layers.has_weights, layers.prunable, True), strict=True)
+        )
+    )
+    base = Source(
+        known.folder, "workload", rows, (State({}),), understood(rows), notes=(f"layers: as in the workload {known.description.name}",)
+    )
+    base = replace(base, network=known.description.network)
+    return recognise.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})

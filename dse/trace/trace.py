@@ -1,0 +1,132 @@
+"""The layers of a network, and exact statistics of every mask that came with it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from tqdm import tqdm
+
+from dse.errors import BadInput, Collector
+from dse.network.layers import WITH_WEIGHTS, LayerRow
+from dse.readers.source import Source, State, Weights
+from dse.sparsity import statistics
+from dse.sparsity.pattern import UNSTRUCTURED, Block, Pattern
+from dse.sparsity.statistics import Size, Statistics
+
+FILLED = 0.9  # a mask is called N:M if it keeps at least this share of what N:M may keep
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How masks are counted. A convolution's k runs channel by channel at each point of the kernel ("channels-last", as implicit
+    GEMM reads it and as vendors prune it), or point by point of each channel ("channels-first", as weights are stored)."""
+
+    tolerance: float = 0.0
+    blocks: tuple[Size, ...] = statistics.BLOCKS
+    groups: tuple[int, ...] = statistics.GROUPS
+    layout: str = "channels-last"
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return (*((1, group) for group in self.groups), *self.blocks)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One network state: the pattern that its masks share, and what they say of each layer."""
+
+    method: str
+    pattern: Pattern
+    nominal: float
+    realised: float
+    layers: dict[str, Statistics]
+    nonzeros: dict[str, float]
+    layout: str
+    dtypes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dense(self) -> bool:
+        return self.realised == 0
+
+
+def trace(source: Source, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
+    """Statistics of every state of a network; raises BadInput with every broken tensor."""
+    problems, found = Collector(), []
+    steps = sum(len(state.weights) for state in source.states)
+    with tqdm(total=steps, desc="counting", unit="layer", disable=not progress or steps < 2) as bar:
+        for state in source.states:
+            with problems.at(source.path):
+                found.append(_state(source, state, counting, method, sparsity, bar))
+    problems.raise_all()
+    _check_different(source, found)
+    return found
+
+
+def _state(source: Source, state: State, counting: Counting, method: str | None, sparsity: float | None, bar: tqdm) -> Traced:
+    layers = _count(source, state, counting, bar)
+    pattern, layout = _common_pattern(layers.values()), counting.layout
+    if pattern == UNSTRUCTURED and layout == "channels-last" and _has_kernels(state):
+        other = _count(source, state, Counting(counting.tolerance, counting.blocks, counting.groups, "channels-first"), None)
+        if (found := _common_pattern(other.values())) != UNSTRUCTURED:
+            layers, pattern, layout = other, found, "channels-first"
+    nonzeros = {name: float(found.nnz) for name, found in layers.items()} | state.nonzeros
+    realised = _sparsity(source.layers, nonzeros)
+    nominal = sparsity if sparsity is not None else state.sparsity
+    dtypes = {name: weights.dtype for name, weights in state.weights.items()}
+    named = method or state.method or "traced"
+    return Traced(named, pattern, round(realised, 4) if nominal is None else nominal, realised, layers, nonzeros, layout, dtypes)
+
+
+def _count(source: Source, state: State, counting: Counting, bar: tqdm | None) -> dict[str, Statistics]:
+    problems, found = Collector(), {}
+    for name, weights in state.weights.items():
+        with problems.at(source.path, path=name):
+            found[name] = statistics.count(_flat(weights, counting.layout), prod(weights.shape[1:]), counting.sizes, counting.tolerance)
+        if bar is not None:
+            bar.update()
+    problems.raise_all()
+    return found
+
+
+def _flat(weights: Weights, layout: str) -> Iterator[np.ndarray]:
+    """Slabs as rows of the matrix [m, k]."""
+    for slab in weights.slabs():
+        turned = np.moveaxis(slab, 1, -1) if layout == "channels-last" and slab.ndim > 2 else slab
+        yield turned.reshape(len(slab), -1)
+
+
+def _has_kernels(state: State) -> bool:
+    return any(len(weights.shape) > 2 and prod(weights.shape[2:]) > 1 for weights in state.weights.values())
+
+
+def _common_pattern(layers: Iterable[Statistics]) -> Pattern:
+    """The tightest pattern that every pruned mask fits and nearly fills: an N:M, else the largest blocks, else none."""
+    pruned = [layer for layer in layers if 0 < layer.nnz < layer.size]
+    if not pruned:
+        return UNSTRUCTURED
+    shared = set.intersection(*(set(layer.stored()) for layer in pruned))
+    nnz = sum(layer.nnz for layer in pruned)
+
+    def stored(pattern: Pattern) -> float:
+        return sum(layer.stored()[pattern] for layer in pruned)
+
+    fixed = [pattern for pattern in shared if pattern.density not in (None, 1.0) and nnz >= FILLED * stored(pattern)]
+    if fixed:
+        return min(fixed, key=lambda pattern: (pattern.density, pattern.tile))
+    whole = [pattern for pattern in shared if isinstance(pattern, Block) and stored(pattern) == nnz]
+    return max(whole, key=lambda pattern: prod(pattern.tile), default=UNSTRUCTURED)
+
+
+def _sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:
+    """1 - nnz / size over the prunable weights; a layer without a mask is dense."""
+    sizes = {r.name: (r.m or 0) * (r.k or 0) * r.experts * r.count for r in rows if r.kind in WITH_WEIGHTS and r.prunable}
+    kept = sum(nonzeros.get(r.name, (r.m or 0) * (r.k or 0) * r.experts) * r.count for r in rows if r.name in sizes)
+    return 1 - kept / total if (total := sum(sizes.values())) else 0.0
+
+
+def _check_different(source: Source, states: list[Traced]) -> None:
+    keys = [(state.method, str(state.pattern), state.nominal) for state in states]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        listed = "; ".join(f"{method} {pattern} {nominal:g}" for method, pattern, nominal in twice)
+        raise BadInput.one(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")
