@@ -58,12 +58,12 @@ def explained(model: type[BaseModel], error: ValidationError) -> list[tuple[Loc,
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def checked(model: type[Model], data: Any) -> Model:
-    """`data` that stands in no file as `model`; raises BadInput with every problem."""
+def checked(model: type[Model], data: Any, below: Loc = ()) -> Model:
+    """`data` that stands in no file, but at the place `below`, as `model`; raises BadInput with every problem."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise BadInput(Problem(what, fix, path=".".join(map(str, loc))) for loc, what, fix in explained(model, error)) from error
+        raise BadInput(Problem(what, fix, path=".".join(map(str, (*below, *loc)))) for loc, what, fix in explained(model, error)) from error
 
 
 def _follows(item: Any) -> bool:

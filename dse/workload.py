@@ -179,8 +179,6 @@ class Workload:
 
     def variant(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> Variant:
         """The one variant that matches; `sparsity` matches the nominal, then the realised one to 1e-3. Raises BadInput."""
-        if method == "dense":
-            return self.dense
         found = self.select(method, sparsity, pattern)
         if len(found) > 1:
             listed = "; ".join(map(str, found))
@@ -189,6 +187,8 @@ class Workload:
 
     def select(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
         """All variants that match, at least one; raises BadInput."""
+        if method == "dense":
+            return [self.dense]
         if method not in self.methods:
             raise BadInput.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
         found = self.matching(method, sparsity, pattern)
@@ -213,4 +213,5 @@ class Workload:
     def from_densities(self, pattern: Pattern, density: np.ndarray, nominal: float, origin: str) -> Variant:
         """A hypothetical variant: a pattern at given layer densities, without an accuracy."""
         pruned = np.where(self.layers.prunable, density, 1.0)
-        return Variant(self.name, self.layers, "hypothetical", pattern, nominal, pruned, densities_from=origin)
+        metric = self.description.metric.name
+        return Variant(self.name, self.layers, "hypothetical", pattern, nominal, pruned, metric=metric, densities_from=origin)

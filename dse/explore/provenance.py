@@ -29,7 +29,7 @@ def attributes(plan: Plan) -> dict[str, str]:
         "spec_path": str(plan.document.path.resolve()),
         "spec_sha256": plan.document.sha256,
         "description_sha256": json.dumps(hashes(plan)),
-        "metrics": json.dumps({w.name: w.description.metric.model_dump() for w in plan.workloads}),
+        "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
         "unverified": json.dumps(unverified(plan)),
         "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
         "seed": "none (deterministic)",

@@ -20,8 +20,9 @@ ATTRS = {
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
     "accuracy": {"long_name": "metric of the pruned network"},
+    "metric": {"long_name": "what the accuracy measures"},
     "dense_accuracy": {"long_name": "metric of the dense network of the same source"},
-    "densities_from": {"long_name": "where a hypothetical variant has its layer densities from"},
+    "densities_from": {"long_name": "where the layer densities are from, unless they were counted"},
 }
 
 
@@ -123,6 +124,7 @@ def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
         "accuracy": np.array([v.accuracy for v in plan.variants]),
         "dense_accuracy": np.array([v.dense_accuracy for v in plan.variants]),
         "accuracy_kind": _text(v.accuracy_kind for v in plan.variants),
+        "metric": _text(v.metric for v in plan.variants),
         "densities_from": _text(v.densities_from for v in plan.variants),
     }
     return coords | {name: ("variant", column) for name, column in columns.items()}

@@ -32,10 +32,10 @@ def _methods(workload: Workload, selection: Selection, document: Document, at: t
     if selection.methods == "all":
         return workload.methods
     for index, method in enumerate(selection.methods):
-        if method not in workload.methods:
-            fix = suggestion(method, workload.methods)
+        if method not in (*workload.methods, "dense"):
+            fix = suggestion(method, [*workload.methods, "dense"])
             problems.add(document.problem((*at, index), f"'{workload.name}' has no method '{method}'", fix))
-    return [method for method in selection.methods if method in workload.methods]
+    return [method for method in selection.methods if method in (*workload.methods, "dense")]
 
 
 def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[float, ...]) -> list[Variant]:

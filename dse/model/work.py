@@ -3,13 +3,15 @@
 A multiply-add counts 2 FLOPs. `C[m, n] = A[m, k] B[k, n]` takes 2 m k n (2 z n for z stored weights).
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.model.peak import Execution
 from dse.network.layers import Layers
+from dse.sparsity.pattern import NM, Pattern
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -44,9 +46,27 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     everything = np.ones(len(layers), bool)
     if not execution.sparse:
         return Stored(everything, layers.weights, np.zeros(len(layers)))
-    member = execution.pattern.member_for(variant.pattern)
+    smallest = Stored(~everything, np.full(len(layers), np.inf), np.zeros(len(layers)))
+    for member, legal, elements in _ways(layers, variant, execution.pattern):
+        bits = execution.format.metadata_bits(member, layers.m, layers.k, elements)
+        smaller = legal & (elements < smallest.elements)
+        columns = ((elements, smallest.elements), (bits, smallest.metadata_bits))
+        smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in columns))
+    return replace(smallest, elements=np.where(smallest.legal, smallest.elements, layers.weights))
+
+
+def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[Pattern, np.ndarray, PerLayer]]:
+    """As which patterns hardware that lists `pattern` may store a variant, which layers, in how many elements.
+
+    First what the variant's pattern guarantees, then what was counted from its masks: one that has no pattern as a whole may
+    be 2:4 in some layers, and any mask can be stored in the blocks that it occupies.
+    """
     pruned = layers.has_weights & (variant.density < 1)
-    if member is None:
-        return Stored(~everything, layers.weights, np.zeros(len(layers)))
-    elements = member.stored(layers.m, layers.k, variant.density)
-    return Stored(pruned, elements, execution.format.metadata_bits(member, layers.m, layers.k, elements))
+    if (member := pattern.member_for(variant.pattern)) is not None:
+        yield member, pruned, member.stored(layers.m, layers.k, variant.density)
+    for counted, elements in variant.stored.items():
+        member, known = pattern.member_for(counted), pruned & np.isfinite(elements)
+        if member == counted:
+            yield counted, known, np.where(known, elements, 0.0)
+        elif isinstance(member, NM):
+            yield member, known, member.stored(layers.m, layers.k, variant.density)

@@ -26,21 +26,22 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     if rows.empty:
         raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
-    workloads, dtypes = rows.workload.unique(), rows.dtype.unique()
+    scales = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
+    dtypes = rows.dtype.unique()
     accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
-    columns = [(w, d, b) for w in workloads for d in dtypes for b in chosen.batch.values]
-    drawn, axes = style.panels(
-        accelerators, [_title(*column, len(workloads), len(dtypes)) for column in columns], sharey=len(workloads) == 1
-    )
+    columns = [(scale, d, b) for scale in scales for d in dtypes for b in chosen.batch.values]
+    titles = [_title(workload, d, b, len(scales), len(dtypes)) for (workload, _), d, b in columns]
+    drawn, axes = style.panels(accelerators, titles, sharey=len(scales) == 1)
     labels = []
     for name, line in zip(accelerators, axes, strict=True):
-        for (workload, dtype, batch), ax in zip(columns, line, strict=True):
-            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
-            labels.append((ax, draw(ax, rows[here], looks, spec.accuracy_drop, metrics[workload])))
+        for ((workload, metric), dtype, batch), ax in zip(columns, line, strict=True):
+            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.metric == metric)
+            here &= (rows.dtype == dtype) & (rows.batch == batch)
+            labels.append((ax, draw(ax, rows[here], looks, spec.accuracy_drop, metrics[workload][metric])))
     style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", "")
-    for number, (workload, _, _) in enumerate(columns if len(workloads) > 1 else columns[:1]):
+    for number, ((workload, metric), _, _) in enumerate(columns if len(scales) > 1 else columns[:1]):
         for ax in axes[:, number]:
-            ax.set_ylabel(_metric(metrics[workload]), fontsize=9)
+            ax.set_ylabel(_metric(metrics[workload][metric]), fontsize=9)
     style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
     for ax, points in labels:
         style.place_labels(ax, points)

@@ -31,7 +31,7 @@ def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
 def source(path: Path, inputs: dict[str, Any]) -> Source:
     """The layers of a configuration, run on `inputs`; raises BadInput."""
     found, ignored = network(path)
-    asked: Inputs = checked(type(found).inputs, inputs)
+    asked: Inputs = checked(type(found).inputs, inputs, ("inputs",))
     rows = tuple(found.rows(asked))
     notes = (f"not used of {path.name}: {', '.join(ignored)}",) if ignored else ()
     return Source(path, "config.json", rows, (State({}),), understood(rows), notes=notes, network=found)

@@ -70,8 +70,8 @@ def _made(network: Architecture, document: Document, own: Mapping[str, Any], ask
     model, problems = type(network).inputs, Collector()
     with problems.at():
         document.validate(model, dict(own), ("inputs",))
-    with problems.at(path="inputs"):
-        checked(model, dict(asked))
+    with problems.at():
+        checked(model, dict(asked), ("inputs",))
     problems.raise_all()
     return Layers.of(network.rows(model.model_validate({**own, **asked})))
 

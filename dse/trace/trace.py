@@ -54,7 +54,7 @@ def trace(source: Source, counting: Counting, method: str | None, sparsity: floa
     """Statistics of every state of a network; raises BadInput with every broken tensor."""
     problems, found = Collector(), []
     steps = sum(len(state.weights) for state in source.states)
-    with tqdm(total=steps, desc="counting", unit="layer", disable=not progress or steps < 2) as bar:
+    with tqdm(total=steps, desc="counting", unit="layer", disable=None if progress and steps > 1 else True) as bar:
         for state in source.states:
             with problems.at(source.path):
                 found.append(_state(source, state, counting, method, sparsity, bar))

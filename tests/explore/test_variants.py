@@ -70,9 +70,15 @@ def test_a_sparsity_that_no_method_has_is_told(edited):
     ]
 
 
-def test_a_network_without_measured_variants_needs_patterns(folder, edited):
+def test_dense_is_a_method_of_every_network(edited):
+    found = dse.sweep(edited("small.yaml", ("{methods: all}", "{methods: [dense, semi]}")))
+    assert list(found.method.values) == ["dense", "semi"]
+
+
+def test_of_a_network_without_measured_variants_the_dense_one_is_left(folder, edited):
     for name in ("variants/pruned.csv", "accuracy.csv"):
         (folder / "net" / name).unlink()
-    (found,) = problems(folder / "small.yaml")
-    assert found.endswith("workloads../net: 'net' has no measured variant; add 'patterns' for hypothetical ones")
+    found = dse.sweep(folder / "small.yaml")
+    assert list(found.method.values) == ["dense"]
+    assert (found.speedup == 1).all()
     assert list(dse.sweep(edited("small.yaml", ("{methods: all}", "{patterns: {list: [2:4]}}"))).pattern.values) == ["2:4"]
