@@ -1,5 +1,6 @@
 """NumPy files: `.npy` arrays, `.npz` archives of arrays, `.npz` files that scipy.sparse wrote. Nothing is ever unpickled."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,23 +21,33 @@ def weights(path: Path) -> dict[str, Weights]:
     if path.suffix == ".npy":
         array = _attempt(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         return {path.stem: Weights(array.shape, _dtype(path, array), lambda: slabs_of(array))}
-    with _attempt(path, lambda: np.load(path, allow_pickle=False)) as archive:
-        if "indices" in archive.files or "row" in archive.files:
-            return {path.stem: _sparse(path)}
-        found = {name: _lazy(path, name, archive) for name in archive.files}
-    return {path.stem: next(iter(found.values()))} if list(found) == ["arr_0"] else found
+    names = _attempt(path, lambda: _opened(path, lambda archive: archive.files))
+    if "indices" in names or "row" in names:
+        return {path.stem: _sparse(path)}
+    found = {name: _lazy(path, name) for name in names}
+    return {path.stem: next(iter(found.values()))} if names == ["arr_0"] else found
 
 
-def _lazy(path: Path, name: str, archive: Any) -> Weights:
-    array = _attempt(path, lambda: archive[name], name)
-    return Weights(
-        array.shape, _dtype(path, array), lambda: slabs_of(_attempt(path, lambda: np.load(path, allow_pickle=False)[name], name))
-    )
+def _opened(path: Path, step: Callable[[Any], T]) -> T:
+    """A step on an open archive, which is closed whatever happens."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return step(archive)
+
+
+def _lazy(path: Path, name: str) -> Weights:
+    """An array that is read again for each count, so that an archive is never held whole."""
+
+    def read() -> np.ndarray:
+        return _attempt(path, lambda: _opened(path, lambda archive: archive[name]), name)
+
+    array = read()
+    return Weights(array.shape, _dtype(path, array), lambda: slabs_of(read()))
 
 
 def _sparse(path: Path) -> Weights:
     """A matrix of scipy.sparse; explicit zeros are zeros."""
-    matrix: Any = _attempt(path, lambda: scipy.sparse.csr_array(scipy.sparse.load_npz(path)))
+    with path.open("rb") as file:
+        matrix: Any = _attempt(path, lambda: scipy.sparse.csr_array(scipy.sparse.load_npz(file)))
     _attempt(path, lambda: matrix.check_format(full_check=True))
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
@@ -49,7 +60,7 @@ def _attempt(path: Path, step: Callable[[], T], name: str = "") -> T:
     try:
         return step()
     except (OSError, ValueError, EOFError, KeyError, IndexError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds pickled objects" if "pickle" in str(error).lower() else "truncated, corrupt, or not a NumPy file"
+        reason = "it holds pickled objects" if re.search("pickle|object", str(error), re.I) else "truncated, corrupt, or not a NumPy file"
         raise BadInput(
             [Problem(reason, "save numeric arrays with numpy.save, numpy.savez or scipy.sparse.save_npz", path, path=name)]
         ) from error

@@ -3,7 +3,7 @@
 import argparse
 import json
 import math
-import warnings
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> str:
     told = report.report(source, states, counting)
     write.write(options.out, source, states, told, about, hints.inputs)
     for remark in report.remarks(source, states):
-        warnings.warn(remark, stacklevel=2)
+        print(f"note: {remark}", file=sys.stderr)
     return json.dumps(told, indent=2) if options.json else f"{report.render(told)}\n{options.out}"
 
 

@@ -1,0 +1,274 @@
+"""One contract for all readers of weights: the same masks give the same counts by every road, and no road is quiet about damage."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dse.errors import BadInput
+from dse.readers import source as sources
+from dse.readers.source import Source
+from dse.sparsity.pattern import parse
+from dse.trace.recognise import Hints, read
+from dse.trace.trace import Counting, trace
+
+FC1 = np.array([[0, 1, 2, 0], [0, 0, 0, 0], [3, 0, 0, 4]], np.float32)
+FC2 = np.array([[5, 0, 0], [0, 6, 0]], np.float32)
+LAYERS = {"fc1": FC1, "fc2": FC2}
+
+
+def smtx_text(mask: np.ndarray) -> str:
+    matrix = scipy.sparse.csr_array(mask)
+    lines = ([*mask.shape, matrix.nnz], matrix.indptr, matrix.indices)
+    return ", ".join(map(str, lines[0])) + "\n" + "\n".join(" ".join(map(str, line)) for line in lines[1:]) + "\n"
+
+
+def smtx(folder: Path) -> Path:
+    for name, weights in LAYERS.items():
+        (folder / f"{name}.smtx").write_text(smtx_text(weights))
+    return folder
+
+
+def npy(folder: Path) -> Path:
+    for name, weights in LAYERS.items():
+        np.save(folder / f"{name}.npy", weights)
+    return folder
+
+
+def npz(folder: Path) -> Path:
+    np.savez_compressed(folder / "net.npz", **LAYERS)
+    return folder / "net.npz"
+
+
+def scipy_npz(folder: Path) -> Path:
+    for form, (name, weights) in zip(("csr", "coo"), LAYERS.items(), strict=True):
+        scipy.sparse.save_npz(folder / f"{name}.npz", scipy.sparse.coo_array(weights).asformat(form))
+    return folder
+
+
+def safetensors(folder: Path, dtype: type = np.float32) -> Path:
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    save_file({f"{name}.weight": weights.astype(dtype) for name, weights in LAYERS.items()}, folder / "net.safetensors")
+    return folder / "net.safetensors"
+
+
+def sharded(folder: Path) -> Path:
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    for name, weights in LAYERS.items():
+        save_file({f"{name}.weight": weights}, folder / f"{name}.safetensors")
+    index = {"weight_map": {f"{name}.weight": f"{name}.safetensors" for name in LAYERS}}
+    (folder / "net.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+def bf16(folder: Path) -> Path:
+    return safetensors(folder, ml_dtypes.bfloat16)
+
+
+def fp8(folder: Path) -> Path:
+    return safetensors(folder, ml_dtypes.float8_e4m3fn)
+
+
+ROADS = (smtx, npy, npz, scipy_npz, safetensors, sharded, bf16, fp8)
+road = pytest.mark.parametrize("write", ROADS, ids=lambda write: write.__name__)
+
+
+def traced(source: Source, **counting):
+    return trace(source, Counting(**counting), None, None, progress=False)[0]
+
+
+@road
+def test_every_road_gives_the_same_trace(write: Callable[[Path], Path], tmp_path):
+    source = read(write(tmp_path), Hints())
+    assert [(row.name, row.m, row.k, row.n) for row in source.layers] == [("fc1", 3, 4, 1), ("fc2", 2, 3, 1)]
+    found = traced(source)
+    assert {name: layer.nnz for name, layer in found.layers.items()} == {"fc1": 4, "fc2": 2}
+    assert list(found.layers["fc1"].rows) == [2, 0, 2]
+    assert list(found.layers["fc1"].columns) == [1, 1, 1, 1]
+    assert found.realised == pytest.approx(1 - 6 / 18)
+    assert found.layers["fc1"].stored()[parse("2:4")] == 6
+    assert sum(operator.became == "layer" for operator in source.operators) == 2
+
+
+@road
+def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path, monkeypatch):
+    for module in ("source", "safetensors_file"):
+        monkeypatch.setattr(f"dse.readers.{module}.SLAB_BYTES", 1)
+    for state in read(write(tmp_path), Hints()).states:
+        for name, weights in state.weights.items():
+            slabs = list(weights.slabs())
+            assert len(slabs) == weights.shape[0] == len(LAYERS[name])
+            np.testing.assert_array_equal(np.concatenate(slabs) != 0, LAYERS[name] != 0)
+
+
+@road
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_a_file_cut_short_is_told_by_every_road(write: Callable[[Path], Path], tmp_path, kept):
+    path = write(tmp_path)
+    victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(BadInput) as caught:
+        traced(read(path, Hints()))
+    assert str(victim) in str(caught.value)
+
+
+@road
+def test_a_file_of_something_else_is_told_by_every_road(write: Callable[[Path], Path], tmp_path):
+    path = write(tmp_path)
+    victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
+    victim.write_bytes(b"\x80\x02}q\x00X\x03\x00\x00\x00fc1q\x01.\n\xff\xfe and more\n" * 3)
+    with pytest.raises(BadInput) as caught:
+        traced(read(path, Hints()))
+    assert str(victim) in str(caught.value)
+
+
+@pytest.mark.parametrize("write", [npy, npz, scipy_npz, safetensors, sharded, bf16], ids=lambda write: write.__name__)
+def test_a_weight_that_is_not_a_number_is_told(write: Callable[[Path], Path], tmp_path, monkeypatch):
+    broken = FC1.copy()
+    broken[2, 3] = np.nan
+    monkeypatch.setitem(LAYERS, "fc1", broken)
+    with pytest.raises(BadInput, match=r"row 2, column 3 is nan|not finite"):
+        traced(read(write(tmp_path), Hints()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_slabs_are_small(dtype):
+    array = np.zeros((1000, 64), dtype)
+    assert all(len(slab) for slab in sources.slabs_of(array))
+    assert sum(len(slab) for slab in sources.slabs_of(array)) == 1000
+
+
+# What is particular to a road.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2, 3, 2\n0 1 2\n0 3\n", ":3: column 3 (nonzero 1) is out of range; write columns from 0 to 2"),
+        ("2, 3, 2\n0 1 2\n0 -1\n", ":3: column -1 (nonzero 1) is out of range; write columns from 0 to 2"),
+        ("2, 3, 2\n0 1\n0 1\n", ":2: 2 row offsets for 2 rows; write 3"),
+        ("2, 3, 2\n0 2 1\n0 1\n", ":2: the row offsets don't rise from 0 to the nonzeros; begin with 0, never fall, end with 2"),
+        ("2, 3, 2\n0 1 2\n0\n", ":3: 1 columns for 2 nonzeros; write one for each nonzero"),
+        ("2, 3, 2\n0 2 2\n1 1\n", ":3: 1 columns stand twice in their row; write each nonzero once"),
+        ("2, 3\n0 1 2\n0 1\n", ":1: not the sizes of a matrix; write 'rows, columns, nonzeros'"),
+        ("2, 3, x\n0 1 2\n0 1\n", ":1: not whole numbers; write numbers separated by spaces"),
+        ("2, 3, 2\n0 1 2.5\n0 1\n", ":2: not whole numbers; write numbers separated by spaces"),
+        ("2, 3, 2\n", ":1: 1 lines, where a mask has 3; give the whole file: sizes, row offsets, columns"),
+    ],
+)
+def test_smtx_mistakes_have_a_line_and_a_fix(text, message, tmp_path):
+    path = tmp_path / "a.smtx"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        traced(read(path, Hints()))
+    assert str(caught.value).endswith(f"{path}{message}")
+
+
+def test_all_broken_masks_of_a_folder_are_told_at_once(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.smtx").write_text("2, 3, 2\n0 1 2\n0 9\n")
+    with pytest.raises(BadInput) as caught:
+        traced(read(tmp_path, Hints()))
+    assert len(caught.value.problems) == 2
+
+
+def test_folders_name_methods_and_sparsities(tmp_path):
+    for sparsity in ("0.5", "0.75"):
+        (tmp_path / "magnitude" / sparsity).mkdir(parents=True)
+        smtx(tmp_path / "magnitude" / sparsity)
+    found = trace(read(tmp_path, Hints()), Counting(), None, None, progress=False)
+    assert [(state.method, state.nominal) for state in found] == [("magnitude", 0.5), ("magnitude", 0.75)]
+
+
+def test_states_of_different_networks_are_refused(tmp_path):
+    for name, weights in (("a", FC1), ("b", FC2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "fc.smtx").write_text(smtx_text(weights))
+    with pytest.raises(BadInput, match=r"layer 'fc' is 2 x 3, but 3 x 4 in a"):
+        read(tmp_path, Hints())
+
+
+def test_explicit_zeros_of_a_sparse_matrix_are_zeros(tmp_path):
+    matrix = scipy.sparse.csr_array((np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 3))
+    scipy.sparse.save_npz(tmp_path / "a.npz", matrix)
+    assert traced(read(tmp_path / "a.npz", Hints())).layers["a"].nnz == 1
+
+
+def test_pickled_arrays_are_never_opened(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    with pytest.raises(BadInput, match="pickled objects"):
+        read(tmp_path / "a.npy", Hints())
+
+
+def test_a_pickle_where_safetensors_was_promised(tmp_path):
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"\x80\x02}q\x00.")
+    with pytest.raises(BadInput, match="a PyTorch pickle, not safetensors"):
+        read(path, Hints())
+
+
+def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    tensors = {
+        "fc.weight": FC1, "fc.bias": np.ones(3, np.float32), "embed_tokens.weight": np.ones((9, 4), np.float32),
+        "attn.bias": np.ones((1, 1, 4, 4), np.float32), "norm.weight": np.ones(4, np.float32), "patch_embed.proj.weight": np.ones((2, 3, 2, 2), np.float32),
+    }  # fmt: skip
+    save_file(tensors, tmp_path / "a.safetensors")
+    source = read(tmp_path / "a.safetensors", Hints())
+    assert {row.name: row.other_parameters for row in source.layers} == {"fc": 3, "patch_embed.proj": 0}
+    assert {operator.name: operator.reason for operator in source.operators if operator.became == "fused"} == {
+        "attn.bias": "bias, mask or normalisation", "embed_tokens.weight": "lookup",
+    }  # fmt: skip
+
+
+def test_layers_come_in_the_order_of_their_numbers(tmp_path):
+    np.savez(tmp_path / "a.npz", **{f"layer.{n}": FC1 for n in (10, 2, 1)})
+    assert [row.name for row in read(tmp_path / "a.npz", Hints()).layers] == ["layer.1", "layer.2", "layer.10"]
+
+
+@pytest.mark.parametrize(("name", "text"), [("net.xyz", "no reader for '.xyz'"), ("net.npz", "the file is empty")])
+def test_what_cannot_be_read_is_told_before_anything_else(name, text, tmp_path):
+    (tmp_path / name).touch()
+    with pytest.raises(BadInput, match=text):
+        read(tmp_path / name, Hints())
+
+
+TABLE = "name,kind,m,k,n,nnz\nfc1,gemm,3,4,7,4\nfc2,gemm,2,3,7,2\n"
+
+
+def test_a_layer_table_brings_sizes_and_nonzeros(tmp_path):
+    (tmp_path / "net.csv").write_text(TABLE)
+    (tmp_path / "net.yaml").write_text(
+        "layers:\n- {name: fc1, kind: gemm, m: 3, k: 4, n: 7, nnz: 4}\n- {name: fc2, kind: gemm, m: 2, k: 3, n: 7, density: 0.3333}\n"
+    )
+    for name in ("net.csv", "net.yaml"):
+        source = read(tmp_path / name, Hints())
+        assert traced(source).nonzeros == {"fc1": 4, "fc2": 2}
+        assert [row.n for row in source.layers] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("3,4,7,4", "3,4,7,13", "net.csv:2: 13 nonzeros in 12 weights"),
+        ("fc2", "fc1", "layer 'fc1' is given twice"),
+        ("gemm,3", "geem,3", "net.csv:2: kind: 'geem' is not known here"),
+    ],
+)
+def test_mistakes_in_a_layer_table(old, new, text, tmp_path):
+    (tmp_path / "net.csv").write_text(TABLE.replace(old, new, 1))
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path / "net.csv", Hints())
+    assert text in str(caught.value)
