@@ -63,8 +63,8 @@ def test_every_workload_loads_and_names_its_sources(name):
     assert found.description.sources
     for variant in found.variants:
         assert (variant.density <= 1).all()
-        assert variant.accuracy_source
-        assert variant.accuracy_kind == "published"
+        assert variant.accuracy_kind == ("published" if np.isfinite(variant.accuracy) else "none")
+        assert bool(variant.accuracy_source) == np.isfinite(variant.accuracy)
 
 
 @pytest.mark.parametrize("name", catalog.names("sweeps"))
@@ -88,15 +88,14 @@ def test_resnet50_counts_what_is_published():
     assert strided.sum() == 3  # the projections; a 3 x 3 with stride 2 reads 4/9 of its unrolled matrix
 
 
-def test_resnet50_prunings_and_their_accuracies():
+def test_resnet50_prunings_of_the_collection_and_their_accuracies():
     resnet = dse.load_workload("resnet50")
-    assert {method: len(resnet.select(method)) for method in resnet.methods} == {
-        "magnitude_pruning": 6, "extended_magnitude_pruning": 4, "variational_dropout": 5, "random_pruning": 6,
-    }  # fmt: skip
+    collection = {"magnitude_pruning": 6, "extended_magnitude_pruning": 4, "variational_dropout": 5, "random_pruning": 6}
+    assert {method: len(resnet.select(method)) for method in collection} == collection
     assert resnet.variant("extended_magnitude_pruning", 0.91).sparsity == pytest.approx(0.9009, abs=1e-3)
     assert resnet.variant("random_pruning", 0.98).sparsity == pytest.approx(0.9722, abs=1e-4)
     assert resnet.variant("magnitude_pruning", 0.9).accuracy == 73.91
-    assert {variant.dense_accuracy for variant in resnet.variants} == {76.69}
+    assert {variant.dense_accuracy for method in collection for variant in resnet.select(method)} == {76.69}
 
 
 def test_the_transformer_has_no_resnet_figures():
@@ -116,6 +115,8 @@ def test_row_statistics_agree_with_the_counts():
         place = {layer: n for n, layer in enumerate(layers.name)}
         for file in sorted((catalog.root() / "workloads" / name / "variants").glob("*.csv")):
             for line, row in read_rows(file, VariantRow):
+                if row.row_mean is None or row.column_mean is None:
+                    continue  # only masks tell these
                 rows, columns = layers.m[place[row.layer]], layers.k[place[row.layer]]
                 assert row.row_mean * rows == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * rows), (file, line)
                 assert row.column_mean * columns == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * columns), (file, line)
