@@ -20,11 +20,11 @@ class MobileNetV1(Architecture):
 
     def rows(self, inputs: Inputs) -> list[LayerRow]:
         found, width = Rows(), int(32 * self.depth_multiplier)
-        size = found.conv("conv_stem", width, self.num_channels, 3, self.image_size, 2, extra=2 * width)
+        size = found.conv("conv_stem.convolution", width, self.num_channels, 3, self.image_size, 2, extra=2 * width)
         for number, (channels, stride) in enumerate(PAIRS):
             out = int(channels * self.depth_multiplier)
-            size = found.conv(f"layer.{number}.depthwise", width, width, 3, size, stride, groups=width, extra=2 * width)
-            found.conv(f"layer.{number}.pointwise", out, width, 1, size, extra=2 * out)
+            size = found.conv(f"layer.{2 * number}.convolution", width, width, 3, size, stride, groups=width, extra=2 * width)
+            found.conv(f"layer.{2 * number + 1}.convolution", out, width, 1, size, extra=2 * out)
             width = out
         found.linear("classifier", self.num_labels, width, 1)
         return found

@@ -62,7 +62,9 @@ def test_the_320_masks_of_resnet50_count_as_the_collection_says(tmp_path):
         assert int(row["nnz"]) == float(known["nnz"])
         for ours, theirs in (("row", "row"), ("column", "col")):
             assert float(row[f"{ours}_mean"]) == pytest.approx(float(known[f"mean_nnz_per_{theirs}"]), rel=1e-9)
-            assert float(row[f"{ours}_std"]) == pytest.approx(float(known[f"std_nnz_per_{theirs}"]), rel=1e-9, abs=1e-9)
+            assert float(row[f"{ours}_std"]) == pytest.approx(
+                float(known[f"std_nnz_per_{theirs}"]), rel=2e-6, abs=1e-6
+            )  # in single precision there
     variant = dse.load_workload(tmp_path / "out").variant("magnitude_pruning", sparsity=0.9)
     shipped = dse.load_workload("resnet50").variant("magnitude_pruning", sparsity=0.9)
     np.testing.assert_allclose(variant.density, shipped.density, rtol=1e-12)
