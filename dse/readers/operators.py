@@ -49,8 +49,8 @@ class Unweighted:
 
     def bandwidth_bound(self, kind: str, inputs: Shape, outputs: Shape) -> LayerRow:
         """An operator that reads and writes and does little else: `softmax`, `norm`."""
-        elements = {"input_elements": prod(inputs) / self.batch, "output_elements": prod(outputs) / self.batch}
-        return LayerRow(name=self._name(kind), kind="elementwise", **elements)
+        read, written = prod(inputs) / self.batch, prod(outputs) / self.batch
+        return LayerRow(name=self._name(kind), kind="elementwise", input_elements=read, output_elements=written)
 
     def attention(self, query: Shape, key: Shape, value: Shape) -> list[LayerRow]:
         """softmax(Q K^T) V for [batch, heads, tokens, width], step by step. Query heads that share a key head share its bytes."""
