@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dse.errors import BadInput, Collector, Problem
-from dse.readers import config, masks, matching, safetensors_file, table, tensors
+from dse.readers import config, masks, matching, safetensors_file, table, tensors, torch_graph, torch_weights
 from dse.readers.source import Operator, Source, Weights
 
 
@@ -100,6 +100,11 @@ def _json(path: Path, hints: Hints) -> Source:
     return _safetensors(path, hints) if path.name.endswith(".index.json") else config.source(path, hints.inputs)
 
 
+def _state_dict(path: Path, hints: Hints) -> Source:
+    found = torch_weights.read(path)
+    return tensors.source(path, "state dict", found.weights, found.shared)
+
+
 READERS: dict[str, Callable[[Path, Hints], Source]] = {
     ".csv": lambda path, hints: table.source(path),
     ".yaml": lambda path, hints: table.source(path),
@@ -109,4 +114,8 @@ READERS: dict[str, Callable[[Path, Hints], Source]] = {
     ".npy": lambda path, hints: masks.source(path),
     ".safetensors": _safetensors,
     ".json": _json,
+    ".pt2": lambda path, hints: torch_graph.read(path),
+    ".pt": _state_dict,
+    ".pth": _state_dict,
+    ".bin": _state_dict,
 }
