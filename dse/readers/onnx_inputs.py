@@ -1,0 +1,90 @@
+"""The sizes that an ONNX file leaves open (batch, tokens, pixels), set before shapes are inferred."""
+
+from pathlib import Path
+
+from onnx import GraphProto, ValueInfoProto
+
+from dse.errors import BadInput, Problem
+
+Shape = tuple[int, ...]
+Dim = int | str  # a size, the symbol that stands for one, or '?'
+
+
+def settle(graph: GraphProto, shape: Shape | None, path: Path) -> tuple[int, list[str]]:
+    """Give every input its sizes; returns the batch that the graph is then for, and what was assumed. Raises BadInput."""
+    held = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in held and value.type.HasField("tensor_type")]
+    if not inputs:
+        return 1, []
+    first, notes = inputs[0], list[str]()
+    sizes = _first(first, shape, path, notes)
+    batch = sizes[0] if sizes else 1
+    symbols: dict[Dim, int] = {dim: size for dim, size in zip(_dims(first) or (), sizes, strict=False) if dim != "?"}
+    _write(first, sizes)
+    for value in inputs[1:]:
+        _other(value, batch, symbols, notes)
+    for value in [*graph.value_info, *graph.output]:
+        if (dims := _dims(value)) is not None:
+            _write(value, [symbols.get(dim, 0) if isinstance(dim, str) else dim for dim in dims])
+    return batch, notes
+
+
+def _first(value: ValueInfoProto, shape: Shape | None, path: Path, notes: list[str]) -> Shape:
+    """The sizes of the input that says what a sample is."""
+    dims = _dims(value)
+    if shape is not None:
+        _check_given(value, dims, shape, path)
+        return shape
+    if dims is None or any(isinstance(dim, str) for dim in dims[1:]):
+        what = f"input '{value.name}' {_spoken(dims)} leaves sizes open"
+        raise BadInput([Problem(what, f"give its whole shape, as in '--shape {_example(dims)}'", path)])
+    if dims and isinstance(dims[0], str):
+        notes.append(f"input '{value.name}' {_spoken(dims)} leaves the batch open: 1 is taken")
+    return tuple(1 if isinstance(dim, str) else dim for dim in dims)
+
+
+def _check_given(value: ValueInfoProto, dims: list[Dim] | None, shape: Shape, path: Path) -> None:
+    fits = dims is None or (len(dims) == len(shape) and all(isinstance(d, str) or d == s for d, s in zip(dims, shape, strict=True)))
+    if not fits or min(shape, default=1) < 1:
+        what = f"input '{value.name}' {_spoken(dims)} cannot have the shape {'x'.join(map(str, shape))}"
+        raise BadInput([Problem(what, f"write one that fits, as in '--shape {_example(dims)}'", path)])
+
+
+def _other(value: ValueInfoProto, batch: int, symbols: dict[Dim, int], notes: list[str]) -> None:
+    """A further input shares its symbols with the first; what stays open makes operators unknown, not the whole model."""
+    if (dims := _dims(value)) is None:
+        notes.append(f"input '{value.name}' has no shape: what depends on it may be skipped")
+        return
+    leading = [symbols.get(dim, batch) if isinstance(dim, str) else dim for dim in dims[:1]]
+    sizes = leading + [symbols.get(dim, 0) if isinstance(dim, str) else dim for dim in dims[1:]]
+    if 0 in sizes:
+        notes.append(f"input '{value.name}' {_spoken(dims)} leaves sizes open: what depends on them may be skipped")
+    _write(value, sizes)
+
+
+def _dims(value: ValueInfoProto) -> list[Dim] | None:
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    return [dim.dim_value if dim.dim_value > 0 else dim.dim_param or "?" for dim in value.type.tensor_type.shape.dim]
+
+
+def _write(value: ValueInfoProto, sizes: list[int] | Shape) -> None:
+    """0 leaves a size open: symbols of the exporter's own would stay unknown to the shape inference anyway."""
+    dims = value.type.tensor_type.shape.dim
+    del dims[:]
+    for size in sizes:
+        dim = dims.add()
+        if size:
+            dim.dim_value = size
+
+
+def _spoken(dims: list[Dim] | None) -> str:
+    return "of unknown shape" if dims is None else f"[{', '.join(map(str, dims))}]"
+
+
+def _example(dims: list[Dim] | None) -> str:
+    """The sizes known, and for the others what is usual: one image of 224 x 224 pixels, 128 tokens."""
+    if dims is None:
+        return "1x3x224x224"
+    usual = 224 if len(dims) > 3 else 128
+    return "x".join(str(dim if isinstance(dim, int) else usual if place else 1) for place, dim in enumerate(dims))

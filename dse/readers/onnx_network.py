@@ -1,0 +1,68 @@
+"""The network of an ONNX file: every operator in turn, and what became of it."""
+
+from pathlib import Path
+
+from onnx import NodeProto
+
+from dse.errors import BadInput, Collector, Problem
+from dse.readers import onnx_file, onnx_inputs, onnx_kinds, onnx_shapes, onnx_skipped
+from dse.readers.onnx_attention import name_of
+from dse.readers.onnx_rows import Layer, NotUnderstood, Rows
+from dse.readers.source import Operator, Source, State
+
+
+def read(path: Path, shape: tuple[int, ...] | None) -> Source:
+    file = onnx_file.load(path)
+    batch, notes = onnx_inputs.settle(file.model.graph, shape, path)
+    rows = Rows(file, onnx_shapes.infer(file), batch)
+    layers, operators = list[Layer](), list[Operator]()
+    for node in file.nodes:
+        made, told = _understand(node, rows)
+        layers += made
+        operators += told
+    return _source(path, layers, operators, rows, notes)
+
+
+def _source(path: Path, layers: list[Layer], operators: list[Operator], rows: Rows, notes: list[str]) -> Source:
+    _check(path, layers, operators)
+    weights = {layer.row.name: layer.weights for layer in layers if layer.weights}
+    return Source(
+        path=path, format="onnx", layers=tuple(layer.row for layer in layers), states=(State(weights),), operators=tuple(operators),
+        shared=rows.register.shared, notes=tuple(dict.fromkeys([*notes, *rows.notes])),
+    )  # fmt: skip
+
+
+def _check(path: Path, layers: list[Layer], operators: list[Operator]) -> None:
+    """That there are weights, and all of them: better now than after an hour of reading them."""
+    if not any(layer.weights for layer in layers):
+        skipped = dict.fromkeys(f"{operator.kind}: {operator.reason}" for operator in operators if operator.became == "skipped")
+        what = "has no layer with weights that can be read" + "".join(f" ({reason})" for reason in list(skipped)[:3])
+        raise BadInput([Problem(what, "see that it is the network, and not a part of it", path)])
+    problems = Collector()
+    for stored in {layer.stored.name: layer.stored for layer in layers if layer.stored}.values():
+        with problems.at():
+            stored.check()
+    problems.raise_all()
+
+
+def _understand(node: NodeProto, rows: Rows) -> tuple[list[Layer], list[Operator]]:
+    """The layers that a node becomes, and what is told of it: nothing where no input changes its results."""
+    name = node.name or next(iter(node.output), node.op_type)
+    if rows.values.fixed.issuperset(node.output):
+        return [], []
+    known = node.domain in onnx_kinds.DOMAINS
+    try:
+        layers = rows.of(node) if known else None
+    except NotUnderstood as skip:
+        return [], [Operator(node.op_type, name, "skipped", *onnx_skipped.weighed(node, rows.values, skip.macs, skip.reason))]
+    if layers is not None:
+        return layers, [Operator(node.op_type, layer.row.name, "layer", _macs(layer)) for layer in layers]
+    if known and node.op_type in onnx_kinds.FUSED:
+        lookup = node.op_type in onnx_kinds.LOOKUPS and name_of(node, 0) in rows.values.fixed
+        return [], [Operator(node.op_type, name, "fused", reason="lookup" if lookup else "")]
+    return [], [Operator(node.op_type, name, "skipped", *onnx_skipped.verdict(node, rows.values, rows.batch))]
+
+
+def _macs(layer: Layer) -> float:
+    row = layer.row
+    return 0.0 if row.kind == "elementwise" else float((row.m or 0) * (row.k or 0) * (row.n or 0) * row.count)

@@ -1,0 +1,58 @@
+"""Small ONNX files, written as exporters write them, and what a test asks of what was read."""
+
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, save_model
+
+from dse.readers.source import Operator, Source
+
+NODE, F32 = helper.make_node, TensorProto.FLOAT
+MICROSOFT = {"domain": "com.microsoft"}
+
+
+def numbers(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    """No two rows, no two columns alike."""
+    return np.arange(1, np.prod(shape) + 1).reshape(shape).astype(dtype)
+
+
+def model(nodes: list[NodeProto], inputs: dict, tensors: dict | None = None, outputs: dict | None = None, opset: int = 20) -> ModelProto:
+    """`inputs` and `outputs` are shapes, or (type, shape); the output is the last node's unless it is given."""
+    held = [numpy_helper.from_array(array, name) for name, array in (tensors or {}).items()]
+    graph = helper.make_graph(nodes, "g", _values(inputs), _values(outputs or {nodes[-1].output[0]: None}), held)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _values(given: dict) -> list:
+    typed = {
+        name: value if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], list) else (F32, value)
+        for name, value in given.items()
+    }
+    return [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in typed.items()]
+
+
+def save(folder: Path, *args, **options) -> Path:
+    save_model(model(*args, **options), path := folder / "net.onnx")
+    return path
+
+
+def save_beside(folder: Path, *args, **options) -> Path:
+    """With the data of all tensors in 'net.data'."""
+    whole = model(*args, **options)
+    save_model(whole, path := folder / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+    return path
+
+
+def sizes(source: Source) -> list[tuple]:
+    """Rows as tuples, ones and Nones left to the kinds that have them."""
+    rows = source.layers
+    return [
+        (row.name, row.kind, row.input_elements, row.output_elements) if row.kind == "elementwise"
+        else (row.name, row.kind, row.m, row.k, row.n, row.count, row.groups) for row in rows
+    ]  # fmt: skip
+
+
+def only(source: Source, became: str = "skipped") -> Operator:
+    (operator,) = (operator for operator in source.operators if operator.became == became)
+    return operator
