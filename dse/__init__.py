@@ -36,7 +36,7 @@ def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
     `inputs` say what a network made by formulas is run on: `load_workload("llama-2-7b", phase="decode", sequence=4096)`.
     """
     from dse import catalog
-    from dse.readers import tables
+    from dse.workload import tables
 
     return tables.load(catalog.find("workloads", reference), inputs)
 

@@ -193,7 +193,7 @@ def _schema(options: argparse.Namespace) -> int:
 
     from dse.accelerator import Accelerator
     from dse.spec import Spec
-    from dse.workload import Description
+    from dse.workload.schema import Description
 
     models = {"accelerator": Accelerator, "workload": Description, "sweep": Spec}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[options.kind].model_json_schema()}

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dse import accelerator, catalog, spec, workload
+from dse import accelerator, catalog, spec
 from dse.document import read
 from dse.errors import BadInput
-from dse.readers import tables
 from dse.units import Quantity
+from dse.workload import schema, tables
 
 if TYPE_CHECKING:
     from dse.explore.plan import Plan
@@ -128,7 +128,7 @@ def check(path: Path) -> str:
     if path.is_dir() or path.name == "workload.yaml":
         return f"workload '{tables.load(path).name}'"
     document = read(path)
-    models = {"accelerator": accelerator.Accelerator, "sweep": spec.Spec, "workload": workload.Description}
+    models = {"accelerator": accelerator.Accelerator, "sweep": spec.Spec, "workload": schema.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":
         from dse.explore import plan

@@ -10,7 +10,7 @@ from dse.document import Document, read
 from dse.dtype import Dtype
 from dse.model.options import ModelOptions
 from dse.schema import Part, refusal
-from dse.workload import NetworkPattern
+from dse.workload.schema import NetworkPattern
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -10,8 +10,8 @@ from jaxtyping import install_import_hook
 
 install_import_hook("dse.model", "beartype.beartype")
 
-from dse import accelerator, workload  # noqa: E402 - the hook comes first
-from dse.readers import tables  # noqa: E402
+from dse import accelerator  # noqa: E402 - the hook comes first
+from dse.workload import Workload, tables  # noqa: E402
 
 hypothesis.settings.register_profile("dse", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.load_profile("dse")
@@ -98,7 +98,7 @@ def chip(folder: Path) -> accelerator.Accelerator:
 
 
 @pytest.fixture
-def net(folder: Path) -> workload.Workload:
+def net(folder: Path) -> Workload:
     return tables.load(folder / "net")
 
 

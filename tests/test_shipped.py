@@ -12,9 +12,9 @@ from dse import catalog
 from dse.accelerator import Accelerator
 from dse.document import read
 from dse.explore import plan
-from dse.readers.rows import read_rows
 from dse.spec import Spec
-from dse.workload import Description, VariantRow
+from dse.workload.rows import read_rows
+from dse.workload.schema import Description, VariantRow
 
 
 @pytest.mark.parametrize("name", catalog.names("accel_models"))

@@ -10,9 +10,9 @@ import pytest
 import dse
 from dse import catalog
 from dse.explore import plan
-from dse.readers.rows import read_rows
 from dse.sparsity.pattern import Block
-from dse.workload import AccuracyRow
+from dse.workload.rows import read_rows
+from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.names("workloads")}
 VARIANTS = [(name, variant) for name, network in NETWORKS.items() for variant in network.variants]

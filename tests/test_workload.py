@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from dse.errors import BadInput
-from dse.readers import tables
 from dse.sparsity.pattern import parse
+from dse.workload import tables
 
 
 def problems(path) -> list[str]:

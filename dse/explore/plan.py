@@ -22,9 +22,8 @@ from dse.explore.axis import Axis
 from dse.explore.variants import select
 from dse.model.equation import rate_paths
 from dse.model.peak import executions
-from dse.readers import tables
 from dse.spec import Spec
-from dse.workload import Variant, Workload
+from dse.workload import Variant, Workload, tables
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 from dse.document import read
 from dse.errors import BadInput, Problem
 from dse.network.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.rows import read_rows
 from dse.readers.source import Source, State, understood
 from dse.schema import Part, refusal
+from dse.workload.rows import read_rows
 
 
 class TableRow(LayerRow):

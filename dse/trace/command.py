@@ -14,12 +14,12 @@ from yamlcore import CCoreLoader
 from dse import catalog
 from dse.errors import BadInput, Collector
 from dse.network.layers import LayerRow
-from dse.readers import tables
 from dse.readers.source import Source, State, understood
 from dse.sparsity import statistics
 from dse.trace import recognise, report, write
 from dse.trace.recognise import Hints
 from dse.trace.trace import Counting, trace
+from dse.workload import tables
 
 
 def run(options: argparse.Namespace) -> str:

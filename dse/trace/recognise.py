@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dse.errors import BadInput, Collector, Problem
-from dse.readers import config, masks, matching, safetensors_file, table, tensors, torch_graph, torch_weights
+from dse.readers import config, masks, matching, safetensors_file, table, tensors
+from dse.readers.onnx import graph as onnx_graph
+from dse.readers.pytorch import graph as torch_graph
+from dse.readers.pytorch import weights as torch_weights
 from dse.readers.source import Operator, Source, Weights
 
 
@@ -114,6 +117,7 @@ READERS: dict[str, Callable[[Path, Hints], Source]] = {
     ".npy": lambda path, hints: masks.source(path),
     ".safetensors": _safetensors,
     ".json": _json,
+    ".onnx": lambda path, hints: onnx_graph.read(path, hints.shape),
     ".pt2": lambda path, hints: torch_graph.read(path),
     ".pt": _state_dict,
     ".pth": _state_dict,

@@ -7,7 +7,7 @@ import dse
 from dse import catalog
 from dse.network.layers import Layers
 from dse.network.llama import Llama, Mixtral
-from dse.readers import tables
+from dse.workload import tables
 
 COUNTED = [name for name in catalog.names("workloads") if dse.load_workload(name).description.published]
 WANTED = [

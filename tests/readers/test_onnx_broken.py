@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, save_model
 
 from dse.errors import BadInput
-from dse.readers import onnx_graph
+from dse.readers.onnx import graph as onnx_graph
 from tests.readers.onnx_models import NODE, model, numbers, save, save_beside
 
 PRODUCT = ([NODE("MatMul", ["x", "fc.weight"], ["y"])], {"x": [1, 100]}, {"fc.weight": numbers(100, 50)})

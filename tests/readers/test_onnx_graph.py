@@ -11,7 +11,7 @@ pytest.importorskip("onnx", reason="reading ONNX is optional")
 from onnx import TensorProto, helper, numpy_helper, save_model
 
 from dse.errors import BadInput
-from dse.readers import onnx_graph
+from dse.readers.onnx import graph as onnx_graph
 from dse.readers.source import Operator, Source
 from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, only, save, sizes
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="reading ONNX is optional")
 
-from dse.readers import onnx_graph
+from dse.readers.onnx import graph as onnx_graph
 from tests.readers.onnx_models import NODE, numbers, save
 
 

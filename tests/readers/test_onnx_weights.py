@@ -12,7 +12,10 @@ import ml_dtypes
 from onnx import TensorProto, helper, numpy_helper, save_model
 
 from dse.errors import BadInput
-from dse.readers import onnx_file, onnx_graph, onnx_shapes, source
+from dse.readers import source
+from dse.readers.onnx import file as onnx_file
+from dse.readers.onnx import graph as onnx_graph
+from dse.readers.onnx import shapes as onnx_shapes
 from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, save, save_beside
 
 PRODUCT = ([NODE("MatMul", ["x", "w"], ["y"])], {"x": [1, 24]})

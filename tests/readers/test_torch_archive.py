@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="archives are written by the package
 from torch import nn  # noqa: E402 - the skip comes first
 
 from dse.errors import BadInput  # noqa: E402
-from dse.readers import torch_graph  # noqa: E402
+from dse.readers.pytorch import graph as torch_graph  # noqa: E402
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from torch import nn  # noqa: E402 - the skip comes first
 from torch.nn.utils import prune  # noqa: E402
 
 from dse.errors import BadInput  # noqa: E402
-from dse.readers import torch_weights  # noqa: E402
-from dse.readers.torch_weights import Tensors  # noqa: E402
+from dse.readers.pytorch import weights as torch_weights  # noqa: E402
+from dse.readers.pytorch.weights import Tensors  # noqa: E402
 
 
 def saved(folder: Path, what: Any, **options: Any) -> Path:
@@ -110,7 +110,7 @@ def test_reading_warns_of_nothing(tmp_path):
     """PyTorch warns once a process, so this needs one of its own."""
     quantised = torch.quantize_per_tensor(torch.eye(4), scale=0.1, zero_point=3, dtype=torch.qint8)
     path = saved(tmp_path, {"quantised": quantised, "csr": torch.eye(4).to_sparse_csr(), "bsr": torch.eye(4).to_sparse_bsr((2, 2))})
-    read = f"from pathlib import Path; from dse.readers import torch_weights as t; found = t.read(Path({str(path)!r})).weights"
+    read = f"from pathlib import Path; from dse.readers.pytorch import weights as t; found = t.read(Path({str(path)!r})).weights"
     count = "print(*(sum(int((slab != 0).sum()) for slab in weights.slabs()) for weights in found.values()))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", f"{read}; {count}"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("4 4 4\n", "")

@@ -61,7 +61,9 @@ def test_the_320_masks_of_resnet50_count_as_the_collection_says(tmp_path):
         known = index[f"rn50/magnitude_pruning/{row['sparsity']}/{row['layer']}"]
         assert int(row["nnz"]) == float(known["nnz"])
         for ours, theirs in (("row", "row"), ("column", "col")):
-            assert float(row[f"{ours}_mean"]) == pytest.approx(float(known[f"mean_nnz_per_{theirs}"]), rel=1e-9)
+            assert float(row[f"{ours}_mean"]) == pytest.approx(
+                float(known[f"mean_nnz_per_{theirs}"]), rel=1e-6
+            )  # in single precision there
             assert float(row[f"{ours}_std"]) == pytest.approx(
                 float(known[f"std_nnz_per_{theirs}"]), rel=2e-6, abs=1e-6
             )  # in single precision there

@@ -7,11 +7,13 @@ from math import prod
 import numpy as np
 from onnx import NodeProto
 
-from dse.readers import onnx_shapes, onnx_storage, source
-from dse.readers.onnx_attention import name_of
-from dse.readers.onnx_file import File
-from dse.readers.onnx_shapes import Values
-from dse.readers.onnx_storage import Stored, Stretch
+from dse.readers import source
+from dse.readers.onnx import shapes as onnx_shapes
+from dse.readers.onnx import storage as onnx_storage
+from dse.readers.onnx.attention import name_of
+from dse.readers.onnx.file import File
+from dse.readers.onnx.shapes import Values
+from dse.readers.onnx.storage import Stored, Stretch
 from dse.readers.source import Weights
 
 Shape = tuple[int, ...]

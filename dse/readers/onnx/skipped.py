@@ -5,9 +5,9 @@ from math import prod
 
 from onnx import GraphProto, NodeProto
 
-from dse.readers import onnx_kinds
-from dse.readers.onnx_attention import integers
-from dse.readers.onnx_shapes import Values
+from dse.readers.onnx import kinds as onnx_kinds
+from dse.readers.onnx.attention import integers
+from dse.readers.onnx.shapes import Values
 
 Formula = Callable[[NodeProto, Values], float]
 AT_LEAST = "at least one multiply-add for each number of its weights"

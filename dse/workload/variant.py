@@ -1,116 +1,17 @@
-"""The workload schema: the layers of one network, its pruned variants and their accuracies.
-
-A workload is a folder:
-
-    workload.yaml           name, task, metric and its direction, sources; the architecture, if formulas make the layers
-    layers.csv              the layers otherwise (see `dse.network.layers`)
-    variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics
-    accuracy.csv            method, pattern, sparsity (nominal), value, dense_value, source, kind
-    statistics/stored.csv   what patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements
-"""
+"""A network with its pruned states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import AfterValidator, Field
 
 from dse.errors import BadInput, suggestion
-from dse.network.family import Network
 from dse.network.layers import Layers
-from dse.schema import Part, refusal
-from dse.sparsity.pattern import DENSE, BlockFamily, Pattern, parse
-
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class Metric(Part):
-    name: str = Field(examples=["top-1 accuracy"])
-    unit: str = ""
-    direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
-
-
-class Figure(Part):
-    """A published count, and what the network was run on when it was made."""
-
-    value: float = Field(gt=0)
-    source: str = Field(min_length=1)
-    inputs: dict[str, Any] = Field({})
-
-
-class Published(Part):
-    """What others count, for comparison: every parameter; multiply-adds of one sample."""
-
-    parameters: Figure
-    macs: Figure
-
-
-class Description(Part):
-    """workload.yaml"""
-
-    name: str = Field(min_length=1, examples=["my-network"])
-    description: str = ""
-    task: str = Field(examples=["image classification, ImageNet"])
-    metric: Metric
-    other_metrics: tuple[Metric, ...] = Field((), description="metrics of accuracies whose row names one")
-    sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
-    notes: tuple[str, ...] = ()
-    network: Network | None = Field(None, description="a published configuration, of which formulas make the layers")
-    inputs: dict[str, Any] = Field({}, description="what the network is run on, unless a sweep says otherwise")
-    published: Published | None = None
-
-    @property
-    def metrics(self) -> dict[str, Metric]:
-        return {metric.name: metric for metric in (self.metric, *self.other_metrics)}
-
-
-def _no_family(pattern: Pattern) -> Pattern:
-    if isinstance(pattern, BlockFamily):
-        raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{pattern.base}'")
-    return pattern
-
-
-NetworkPattern = Annotated[Pattern, AfterValidator(_no_family)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class VariantRow(Part):
-    method: str
-    pattern: NetworkPattern
-    sparsity: Share
-    layer: str
-    nnz: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    row_mean: float | None = None
-    row_std: float | None = None
-    column_mean: float | None = None
-    column_std: float | None = None
-    activation_density: Share | None = None
-
-
-class StoredRow(Part):
-    """What a pattern that contains the mask of a layer stores for it, counted from the mask: padding included."""
-
-    method: str
-    pattern: NetworkPattern
-    sparsity: Share
-    layer: str
-    stored_as: NetworkPattern
-    elements: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class AccuracyRow(Part):
-    method: str
-    pattern: NetworkPattern
-    sparsity: Share
-    value: Finite
-    dense_value: Finite | None = None
-    source: str
-    kind: Literal["published", "measured", "estimated"]
-    metric: str | None = None
-    densities: Literal["traced", "uniform"] = "traced"
+from dse.sparsity.pattern import DENSE, Pattern, parse
+from dse.workload.schema import Description
 
 
 def labelled(name: str, inputs: Mapping[str, Any]) -> str:

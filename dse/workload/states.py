@@ -9,7 +9,8 @@ import numpy as np
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.network.layers import Layers
 from dse.sparsity.pattern import Pattern
-from dse.workload import AccuracyRow, Description, StoredRow, Variant, VariantRow, Workload
+from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
+from dse.workload.variant import Variant, Workload
 
 Traced = tuple[Path, int, VariantRow]
 Accuracy = tuple[Path, int, AccuracyRow]

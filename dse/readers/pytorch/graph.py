@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from dse.network.layers import LayerRow
-from dse.readers import aten, operators, torch_archive, torch_constants
+from dse.readers import operators
 from dse.readers.operators import Shape, Unweighted
+from dse.readers.pytorch import archive as torch_archive
+from dse.readers.pytorch import aten
+from dse.readers.pytorch import constants as torch_constants
+from dse.readers.pytorch.archive import Archive
+from dse.readers.pytorch.constants import Constant
+from dse.readers.pytorch.program import Node
 from dse.readers.source import Operator, Source, State, Weights
-from dse.readers.torch_archive import Archive
-from dse.readers.torch_constants import Constant
-from dse.readers.torch_program import Node
 
 
 def read(path: Path) -> Source:

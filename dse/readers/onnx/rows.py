@@ -10,14 +10,18 @@ from pydantic import ValidationError
 
 from dse.errors import BadInput
 from dse.network.layers import LayerRow
-from dse.readers import onnx_attention, onnx_kinds, onnx_names, onnx_weights, operators
-from dse.readers.onnx_attention import integers, name_of
-from dse.readers.onnx_contrib import flipped
-from dse.readers.onnx_file import File
-from dse.readers.onnx_kinds import Places
-from dse.readers.onnx_shapes import Values
-from dse.readers.onnx_storage import Stored
-from dse.readers.onnx_weights import Matrix, Tracer
+from dse.readers import operators
+from dse.readers.onnx import attention as onnx_attention
+from dse.readers.onnx import kinds as onnx_kinds
+from dse.readers.onnx import names as onnx_names
+from dse.readers.onnx import weights as onnx_weights
+from dse.readers.onnx.attention import integers, name_of
+from dse.readers.onnx.contrib import flipped
+from dse.readers.onnx.file import File
+from dse.readers.onnx.kinds import Places
+from dse.readers.onnx.shapes import Values
+from dse.readers.onnx.storage import Stored
+from dse.readers.onnx.weights import Matrix, Tracer
 from dse.readers.source import Weights
 
 Shape = tuple[int, ...]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dse.readers import aten
+from dse.readers.pytorch import aten
+from dse.readers.pytorch.program import Node, Shape
 from dse.readers.source import Weights, slabs_of
-from dse.readers.torch_program import Node, Shape
 
 
 @dataclass(frozen=True)

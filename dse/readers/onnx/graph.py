@@ -12,6 +12,6 @@ def read(path: Path, shape: tuple[int, ...] | None = None) -> Source:
         import onnx  # noqa: F401 - optional: only who reads such files needs it
     except ImportError as error:
         raise BadInput.one("reading ONNX needs the package 'onnx'", "pip install 'sparse-dse[onnx]'") from error
-    from dse.readers import onnx_network
+    from dse.readers.onnx import network as onnx_network
 
     return onnx_network.read(path, shape)

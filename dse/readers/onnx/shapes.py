@@ -8,9 +8,10 @@ import onnx
 from onnx import NodeProto, TensorProto, TypeProto, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from dse.readers import onnx_contrib, onnx_file
-from dse.readers.onnx_attention import name_of
-from dse.readers.onnx_file import File
+from dse.readers.onnx import contrib as onnx_contrib
+from dse.readers.onnx import file as onnx_file
+from dse.readers.onnx.attention import name_of
+from dse.readers.onnx.file import File
 
 Shape = tuple[int, ...]
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")

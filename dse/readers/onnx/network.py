@@ -5,9 +5,13 @@ from pathlib import Path
 from onnx import NodeProto
 
 from dse.errors import BadInput, Collector, Problem
-from dse.readers import onnx_file, onnx_inputs, onnx_kinds, onnx_shapes, onnx_skipped
-from dse.readers.onnx_attention import name_of
-from dse.readers.onnx_rows import Layer, NotUnderstood, Rows
+from dse.readers.onnx import file as onnx_file
+from dse.readers.onnx import inputs as onnx_inputs
+from dse.readers.onnx import kinds as onnx_kinds
+from dse.readers.onnx import shapes as onnx_shapes
+from dse.readers.onnx import skipped as onnx_skipped
+from dse.readers.onnx.attention import name_of
+from dse.readers.onnx.rows import Layer, NotUnderstood, Rows
 from dse.readers.source import Operator, Source, State
 
 

@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from dse.errors import BadInput, Problem
-from dse.readers import onnx_storage
-from dse.readers.onnx_storage import Stored
+from dse.readers.onnx import storage as onnx_storage
+from dse.readers.onnx.storage import Stored
 
 SMALL = 4096  # elements; what shape arithmetic needs is never larger, and is held
 _EXPORT_AGAIN = "export the model again (torch.onnx.export), or copy the whole file again"

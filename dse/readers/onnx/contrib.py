@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from onnx import NodeProto
 
-from dse.readers import onnx_attention
-from dse.readers.onnx_attention import Shape, integers, name_of
+from dse.readers.onnx import attention as onnx_attention
+from dse.readers.onnx.attention import Shape, integers, name_of
 
 LIKE_FIRST = frozenset((
     "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasSplitGelu", "Inverse", "NhwcMaxPool", "QLinearSigmoid",

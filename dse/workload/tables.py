@@ -12,10 +12,11 @@ from dse.document import Document, read
 from dse.errors import BadInput, Collector, Problem
 from dse.network.architecture import Architecture
 from dse.network.layers import LayerRow, Layers
-from dse.readers import states
-from dse.readers.rows import read_rows
 from dse.schema import checked
-from dse.workload import AccuracyRow, Description, StoredRow, VariantRow, Workload
+from dse.workload import states
+from dse.workload.rows import read_rows
+from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
+from dse.workload.variant import Workload
 
 
 def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dse.errors import BadInput, Problem
+from dse.readers.pytorch.dtypes import numpy_dtype, short
 from dse.readers.source import SLAB_BYTES, Weights
-from dse.readers.torch_dtypes import numpy_dtype, short
 
 SAVE = "save model.state_dict() with torch.save, or use safetensors"
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # names under which a checkpoint keeps its weights

@@ -15,10 +15,10 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from dse.errors import BadInput, Problem
-from dse.readers import torch_program
+from dse.readers.pytorch import program as torch_program
+from dse.readers.pytorch.dtypes import numpy_dtype, short
+from dse.readers.pytorch.program import ExportedProgram, Flat, Shape, TensorMeta
 from dse.readers.source import SLAB_BYTES, Weights, slabs_of
-from dse.readers.torch_dtypes import numpy_dtype, short
-from dse.readers.torch_program import ExportedProgram, Flat, Shape, TensorMeta
 
 # The enumeration ScalarType of torch/_export/serde/schema.py
 DTYPES = {
