@@ -1,6 +1,7 @@
 """What `dse list` and `dse check` tell about descriptions, as tables."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dse import accelerator, catalog, spec
 from dse.document import read
 from dse.errors import BadInput
-from dse.units import Quantity
+from dse.units import Quantity, counted
 from dse.workload import schema, tables
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ def workloads() -> Rows:
             "name": w.name,
             "task": w.description.task,
             "metric": w.description.metric.name,
+            "parameters": counted(w.layers.parameters),
+            "MAC": counted(w.layers.macs),
+            "inputs": " ".join(f"{key}={value}" for key, value in w.description.inputs.items()),
             "layers": len(w.layers),
-            "parameters": f"{w.layers.parameters / 1e6:.4g} M",
-            "GMAC": f"{w.layers.macs / 1e9:.4g}",
             "variants": len(w.variants),
-            "methods": " ".join(w.methods),
+            "methods": len(w.methods),
+            "source": w.description.sources[0],
         }
         for w in found
     ]
@@ -97,13 +100,19 @@ def variants(reference: str) -> Rows:
             "pattern": str(v.pattern),
             "nominal": f"{v.nominal_sparsity:g}",
             "sparsity": f"{v.sparsity:.4f}",
-            "accuracy": f"{v.accuracy:g}",
-            "dense": f"{v.dense_accuracy:g}",
+            "densities": v.densities_from or "traced",
+            "metric": v.metric,
+            "accuracy": _known(v.accuracy),
+            "dense": _known(v.dense_accuracy),
             "kind": v.accuracy_kind,
             "accuracy source": v.accuracy_source,
         }
         for v in tables.load(catalog.find("workloads", reference)).variants
     ]
+
+
+def _known(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:g}"
 
 
 def sweeps() -> Rows:

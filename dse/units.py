@@ -178,3 +178,9 @@ class Efficiency(Quantity):
         if value > 1:
             raise refusal(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
         return value
+
+
+def counted(number: float) -> str:
+    """Four digits and a prefix: 6.738 G."""
+    prefix, factor = next((p, f) for p, f in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)) if number >= f or f == 1)
+    return f"{number / factor:.4g} {prefix}".rstrip()

@@ -35,7 +35,7 @@ def jobs_of(plan: Plan) -> Iterator[Job]:
 
 @dataclass(frozen=True)
 class Common:
-    """One shape for the arrays of every job of a sweep, so that one compilation serves them all."""
+    """One shape for the arrays of every job of a sweep, so that one compilation serves them all. `layers`: distinct ones."""
 
     layers: int
     executions: int
@@ -43,18 +43,19 @@ class Common:
 
     @classmethod
     def of(cls, jobs: list[Job]) -> "Common":
-        layers = max(len(job.case.layers) for job in jobs)
+        layers = max(len(job.case.distinct[0]) for job in jobs)
         executions = max(len(job.case.executions) for job in jobs)
         capped = any(execution.dense_rate for job in jobs for execution in job.case.executions)
         return cls(layers, executions, 0 if capped else 1)
 
     def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
         """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
-        layers, executions, _ = case.work.shape
+        distinct, count = case.distinct
+        layers, executions, _ = distinct.shape
         work = np.zeros((self.layers, self.executions, TERMS))
-        work[:layers, :executions] = case.work
+        work[:layers, :executions] = distinct
         work[:layers, executions:, 1] = np.inf
-        return work[..., self.first_term :], np.pad(case.count, (0, self.layers - layers))
+        return work[..., self.first_term :], np.pad(count, (0, self.layers - layers))
 
     def rates(self, rates: np.ndarray) -> np.ndarray:
         """Inverse rates [execution, term, ...]; those of absent executions are 1."""

@@ -47,6 +47,12 @@ class Case:
         return self.layers.count
 
     @cached_property
+    def distinct(self) -> tuple[Float[np.ndarray, "layer execution term"], Float[np.ndarray, "layer"]]:
+        """The work with equal layers taken together, and how often each of them runs: the blocks of a network are mostly alike."""
+        flat, which = np.unique(self.work.reshape(len(self.work), -1), axis=0, return_inverse=True)
+        return flat.reshape(-1, *self.work.shape[1:]), np.bincount(which.ravel(), self.count)
+
+    @cached_property
     def resources(self) -> list[str]:
         """What can bound a layer: the units, then the outermost memory."""
         units = dict.fromkeys(execution.unit for execution in self.executions)

@@ -8,6 +8,7 @@ positions touch on average D = experts (1 - (1 - active / experts)^T) different 
 independent; each of them sees T active / D positions.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Literal, Self
 
@@ -84,12 +85,24 @@ class Layers:
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
         kind = np.array([row.kind for row in rows])
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
-        m, k, n = (columns[name] for name in ("m", "k", "n"))
-        read_once = k * n * columns["groups"] + np.where(kind == "matmul", m * k, 0)
-        for name, usual in (("input_elements", read_once), ("output_elements", m * n)):
+        for name, usual in _moved_once(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
             columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
         prunable = np.array([row.prunable for row in rows]) & np.isin(kind, WITH_WEIGHTS)
         return cls(name=tuple(row.name for row in rows), kind=kind, prunable=prunable, **columns)
+
+    def rows(self) -> list[LayerRow]:
+        """As they would be written down: what follows from the rest is left out."""
+        usual = _moved_once(self.kind, self.m, self.k, self.n, self.groups)
+        return [self._row(number, usual) for number in range(len(self))]
+
+    def _row(self, number: int, usual: Mapping[str, np.ndarray]) -> LayerRow:
+        kind = self.kind[number]
+        names = LayerRow.model_fields.keys() - {"name", "kind", "prunable"} - ({"m", "k", "n"} if kind == "elementwise" else set())
+        given = {name: float(getattr(self, name)[number]) for name in names}
+        for name, values in usual.items():
+            if given[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
+                del given[name]
+        return LayerRow(name=self.name[number], kind=kind, prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **given)
 
     @property
     def has_weights(self) -> np.ndarray:
@@ -130,3 +143,8 @@ class Layers:
             self, n=self.n * wider, count=self.count * np.where(matmul, batch, 1.0) * touched,
             input_elements=self.input_elements * wider, output_elements=self.output_elements * wider,
         )  # fmt: skip
+
+
+def _moved_once(kind: np.ndarray, m: np.ndarray, k: np.ndarray, n: np.ndarray, groups: np.ndarray) -> dict[str, np.ndarray]:
+    """Elements that a layer reads beside its weights and writes, each of them once, where nothing else is said."""
+    return {"input_elements": k * n * groups + np.where(kind == "matmul", m * k, 0), "output_elements": m * n}

@@ -7,16 +7,14 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import yaml
 from yamlcore import CCoreLoader
 
 from dse import catalog
 from dse.errors import BadInput, Collector
-from dse.network.layers import LayerRow
 from dse.readers.source import Source, State, understood
 from dse.sparsity import statistics
-from dse.trace import recognise, report, write
+from dse.trace import activations, recognise, report, write
 from dse.trace.recognise import Hints
 from dse.trace.trace import Counting, trace
 from dse.workload import tables
@@ -30,6 +28,9 @@ def run(options: argparse.Namespace) -> str:
     if options.like is not None:
         source, hints = _on_workload(source, options.like, hints)
     states = trace(source, counting, options.method, options.sparsity, progress=True)
+    if options.activations is not None:
+        recorded = activations.densities(options.activations, source.layers, options.tolerance)
+        states = [replace(state, activations=recorded) for state in states]
     told = report.report(source, states, counting)
     write.write(options.out, source, states, told, about, hints.inputs)
     for remark in report.remarks(source, states):
@@ -86,16 +87,6 @@ def _check_number(name: str, value: float | None) -> None:
 def _on_workload(source: Source, reference: str, hints: Hints) -> tuple[Source, Hints]:
     """The masks of a source on the layers of a workload, which say how often each one runs."""
     known = tables.load(catalog.find("workloads", reference), hints.inputs)
-    layers = known.layers
-    columns = [name for name in LayerRow.model_fields if name not in ("name", "kind", "prunable")]
-    rows = tuple(
-        LayerRow(name=name, kind=kind, prunable=bool(prunable), **{column: float(getattr(layers, column)[n]) for column in columns})
-        for n, (name, kind, prunable) in enumerate(
-            zip(layers.name, layers.kind, np.where(layers.has_weights, layers.prunable, True), strict=True)
-        )
-    )
-    base = Source(
-        known.folder, "workload", rows, (State({}),), understood(rows), notes=(f"layers: as in the workload {known.description.name}",)
-    )
-    base = replace(base, network=known.description.network)
+    rows, about = tuple(known.layers.rows()), f"layers: as in the workload {known.description.name}"
+    base = Source(known.folder, "workload", rows, (State({}),), understood(rows), notes=(about,), network=known.description.network)
     return recognise.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})

@@ -6,6 +6,7 @@ from typing import Any
 from dse.network.layers import Layers
 from dse.readers.source import Operator, Source
 from dse.trace.trace import Counting, Traced
+from dse.units import counted
 
 ENOUGH = 0.95  # of the multiply-adds; below, a prediction may be far off
 
@@ -82,7 +83,7 @@ def render(told: dict[str, Any]) -> str:
     """The report as text."""
     lines = [
         ("source", f"{told['source']} ({told['format']})"),
-        ("layers", f"{told['layers']}, {told['macs'] / 1e9:.4g} GMAC a sample, {told['parameters'] / 1e6:.4g} M parameters"),
+        ("layers", f"{told['layers']}; {counted(told['macs'])}MAC a sample; {counted(told['parameters'])} parameters"),
         *((name, _listed(told["became"][key])) for name, key in (("understood", "layer"), ("fused", "fused"), ("skipped", "skipped"))),
         ("coverage", f"{told['coverage']:.2%} of the multiply-adds"),
         *(("skipped", f"{o['kind']} {o['name']}: {o['reason']}") for o in told["skipped"][:MOST]),

@@ -44,10 +44,11 @@ class Traced:
     nonzeros: dict[str, float]
     layout: str
     dtypes: dict[str, str] = field(default_factory=dict)
+    activations: dict[str, float] = field(default_factory=dict)  # share of a layer's input that is not zero
 
     @property
     def dense(self) -> bool:
-        return self.realised == 0
+        return self.realised == 0 and not self.activations
 
 
 def trace(source: Source, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from dse.errors import BadInput, Problem
-from dse.network.layers import LayerRow
+from dse.network.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source
 from dse.trace.trace import Traced
 
@@ -66,8 +66,8 @@ def _fill(
         _table(folder / "layers.csv", *_layers(source.layers))
     for method in dict.fromkeys(state.method for state in states):
         mine = [state for state in states if state.method == method]
-        header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std")
-        _table(folder / "variants" / f"{method}.csv", header, (row for state in mine for row in _variant(state)))
+        header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "activation_density")
+        _table(folder / "variants" / f"{method}.csv", header, (row for state in mine for row in _variant(state, source.layers)))
     for file, (columns, rows) in STATISTICS.items():
         if any(state.layers for state in states):
             found = ((*_key(state), name, *row) for state in states for name, layer in state.layers.items() for row in rows(layer))
@@ -109,12 +109,16 @@ def _key(state: Traced) -> tuple[str, str, float]:
     return (state.method, str(state.pattern), state.nominal)
 
 
-def _variant(state: Traced) -> Iterator[tuple[Any, ...]]:
-    for name, nnz in state.nonzeros.items():
+def _variant(state: Traced, rows: Iterable[LayerRow]) -> Iterator[tuple[Any, ...]]:
+    """A row for each layer of which something is known: its mask, the nonzeros of its weights, or those of its input."""
+    for row in rows:
+        if row.name not in state.nonzeros and row.name not in state.activations:
+            continue
         spread: tuple[float | None, ...] = (None,) * 4
-        if layer := state.layers.get(name):
+        if layer := state.layers.get(row.name):
             spread = (layer.rows.mean(), layer.rows.std(), layer.columns.mean(), layer.columns.std())
-        yield (*_key(state), name, nnz, *spread)
+        nnz = state.nonzeros.get(row.name, (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0)
+        yield (*_key(state), row.name, nnz, *spread, state.activations.get(row.name))
 
 
 def _histogram(nonzeros: np.ndarray) -> Iterator[tuple[int, int]]:

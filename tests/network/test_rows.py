@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dse
 from dse.network.layers import LayerRow, Layers
 
 
@@ -40,6 +41,15 @@ def test_attention_has_operands_of_its_own_for_each_sample():
     layers = Layers.of([LayerRow(name="qk", kind="matmul", m=128, k=64, n=32, count=12)])
     run = layers.at_batch(3)
     assert (run.count[0], run.n[0], run.input_elements[0]) == (36, 32, 64 * 32 + 128 * 64)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "transformer", "mixtral-8x7b", "swin-t"])
+def test_columns_and_rows_say_the_same(name):
+    layers = dse.load_workload(name).layers
+    again = Layers.of(layers.rows())
+    for column in ("m", "k", "n", "count", "groups", "input_elements", "output_elements", "prunable", "experts", "other_parameters"):
+        np.testing.assert_array_equal(getattr(again, column), getattr(layers, column))
+    assert not any(row.output_elements for row in layers.rows() if row.kind == "conv")
 
 
 def test_parameters_count_biases_and_tables_that_multiply_nothing():

@@ -1,0 +1,42 @@
+"""How much of each layer's input is not zero, counted from recorded activations.
+
+A recording is a file of arrays, each named after the layer whose input it holds (a forward hook in any framework writes one).
+Zeros behind a ReLU, or scores that softmax sends below the tolerance, are seen here and nowhere in the weights.
+"""
+
+from collections.abc import Iterable
+from math import prod
+from pathlib import Path
+
+from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.network.layers import LayerRow
+from dse.readers import masks, safetensors_file
+from dse.readers.source import Weights
+from dse.sparsity.statistics import nonzero
+
+
+def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
+    """Share of nonzero elements of each recorded input, by layer; raises BadInput."""
+    known = {row.name for row in rows}
+    problems, found = Collector(), {}
+    for name, recorded in _read(path).items():
+        with problems.at(path, path=name):
+            if name not in known:
+                raise BadInput.one(f"no layer is called '{name}'", suggestion(name, known))
+            found[name] = _density(recorded, tolerance)
+    problems.raise_all()
+    return found
+
+
+def _read(path: Path) -> dict[str, Weights]:
+    readers = {**masks.READERS, ".safetensors": safetensors_file.weights}
+    if not path.is_file() or path.suffix not in readers:
+        raise BadInput([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(readers)}", path)])
+    return dict(readers[path.suffix](path))
+
+
+def _density(recorded: Weights, tolerance: float) -> float:
+    if not (size := prod(recorded.shape)):
+        raise BadInput.one("the array is empty", "record at least one sample")
+    kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
+    return kept / size
