@@ -35,7 +35,8 @@ def panels(
     axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=sharey, squeeze=False)
     for row, line in zip(rows, axes, strict=True):
         for column, ax in zip(columns, line, strict=True):
-            ax.set_title(f"{row}, {column}", fontsize=9)
+            between = ", " if len(row) + len(column) < 12 * width else "\n"
+            ax.set_title(f"{row}{between}{column}", fontsize=9)
             ax.grid(alpha=0.25, linewidth=0.5)
             ax.spines[["top", "right"]].set_visible(False)
             ax.tick_params(labelsize=8)
