@@ -81,9 +81,7 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     parser.add_argument("--method", help="how the network was pruned (default: the name of a folder, or 'traced')")
     parser.add_argument("--sparsity", type=float, help="nominal sparsity (default: the name of a folder, or the realised one)")
     parser.add_argument("--tolerance", type=float, default=0.0, help="a weight is zero if |w| <= this (default: 0)")
-    parser.add_argument(
-        "--activations", type=Path, help="recorded inputs of layers (.npz, .npy, .safetensors), arrays named after them"
-    )
+    parser.add_argument("--activations", type=Path, help="recorded inputs of layers (.npz, .npy, .safetensors), arrays named after them")
     parser.add_argument("--blocks", nargs="+", metavar="RxC", help="block sizes to count (default: 4x4 8x8 16x16 32x32)")
     parser.add_argument("--groups", nargs="+", type=int, metavar="M", help="group sizes along k to test for N:M (default: 2 4 8 16 32)")
     parser.add_argument("--shape", help="shape of a graph's first input, where the file leaves it open, as in 1x3x224x224")

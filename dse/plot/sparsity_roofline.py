@@ -27,6 +27,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
     scales = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
+    points, relative = _comparable(rows, scales)
     dtypes = rows.dtype.unique()
     accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
     columns = [(scale, d, b) for scale in scales for d in dtypes for b in chosen.batch.values]
@@ -35,13 +36,13 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     labels = []
     for name, line in zip(accelerators, axes, strict=True):
         for ((workload, metric), dtype, batch), ax in zip(columns, line, strict=True):
-            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.metric == metric)
-            here &= (rows.dtype == dtype) & (rows.batch == batch)
-            labels.append((ax, draw(ax, rows[here], looks, spec.accuracy_drop, metrics[workload][metric])))
+            here = (points.accelerator == name) & (points.workload == workload) & (points.metric == metric)
+            here &= (points.dtype == dtype) & (points.batch == batch)
+            labels.append((ax, draw(ax, points[here], looks, spec.accuracy_drop, metrics[workload][metric])))
     style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", "")
-    for number, ((workload, metric), _, _) in enumerate(columns if len(scales) > 1 else columns[:1]):
+    for number, (scale, _, _) in enumerate(columns if len(scales) > 1 else columns[:1]):
         for ax in axes[:, number]:
-            ax.set_ylabel(_metric(metrics[workload][metric]), fontsize=9)
+            ax.set_ylabel(_metric(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
     style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
     for ax, points in labels:
         style.place_labels(ax, points)
@@ -51,8 +52,25 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
 MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies"}
 
 
-def _metric(metric: dict[str, str]) -> str:
-    return f"{metric['name']} [{metric['unit']}]" if metric["unit"] else metric["name"]
+def _comparable(rows: Rows, scales: list[tuple[str, str]]) -> tuple[Rows, set[tuple[str, str]]]:
+    """Rows to draw, and the scales on which sources start from different dense networks: there, the change against each is drawn.
+
+    A point whose source names no dense network has no place on such a scale.
+    """
+    points, relative = rows.copy(), set()
+    for workload, metric in scales:
+        here = (points.workload == workload) & (points.metric == metric)
+        if points[here].dense_accuracy.nunique() > 1:
+            relative.add((workload, metric))
+            points.loc[here, "accuracy"] -= points[here].dense_accuracy
+            points.loc[here, "dense_accuracy"] = 0.0
+    return points.dropna(subset="accuracy"), relative
+
+
+def _metric(metric: dict[str, str], relative: bool) -> str:
+    unit = "points" if relative and metric["unit"] == "%" else metric["unit"]
+    name = f"change of {metric['name']}" if relative else metric["name"]
+    return f"{name} [{unit}]" if unit else name
 
 
 def _title(workload: str, dtype: str, batch: int, workloads: int, dtypes: int) -> str:

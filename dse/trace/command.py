@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,9 @@ def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]
     for name in ("tolerance", "sparsity", "accuracy", "dense_accuracy"):
         with problems.at(path=f"--{name.replace('_', '-')}"):
             _check_number(name, getattr(options, name))
+    with problems.at(path="--method"):
+        if options.method is not None and not re.fullmatch(r"[\w.+-]+", options.method):
+            raise BadInput.one(f"'{options.method}' can't name a file", "write letters, digits, '_', '.', '+' and '-'")
     problems.raise_all()
     counting = Counting(options.tolerance, found["blocks"], found["groups"])
     about = write.About(options.task, options.metric, options.lower_is_better, options.accuracy, options.dense_accuracy)

@@ -52,6 +52,25 @@ def test_a_metric_that_goes_down_is_drawn_better_up(edited, folder):
     assert bottom > 80 > 76 > top
 
 
+def test_sources_with_different_dense_networks_are_compared_by_what_they_lose(edited, folder):
+    edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
+    figure, table = plot.FIGURES["sparsity_roofline"](dse.sweep(folder / "small.yaml"))
+    (pruned, *_), (semi, *_) = lines(figure, "pruned, unstructured"), lines(figure, "semi, 2:4")
+    assert list(pruned.get_ydata()) == [75 - 76, 70 - 76]
+    assert list(semi.get_ydata()) == [75.5 - 77]
+    assert figure.axes[0].get_ylabel() == "change of accuracy"
+    assert set(table.accuracy) == {75, 70, 75.5}  # the table says what was measured
+
+
+def test_accuracies_of_different_metrics_have_panels_of_their_own(edited, folder):
+    edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
+    edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("75.5,76,a test,measured", "0.3,0.2,a test,measured,loss"))
+    figure, _ = plot.FIGURES["sparsity_roofline"](dse.sweep(folder / "small.yaml"))
+    assert {ax.get_ylabel() for ax in figure.axes} == {"accuracy", "loss"}
+    for ax in figure.axes:
+        assert ax.yaxis_inverted() == (ax.get_ylabel() == "loss")
+
+
 def test_fixed_patterns_are_points_in_both_figures(results):
     figure, _ = plot.FIGURES["sparsity_roofline"](results)
     assert {line.get_linestyle() for line in lines(figure, "semi, 2:4")} == {"None"}
