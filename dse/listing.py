@@ -71,6 +71,8 @@ def _shown(cell: Any) -> str:
         return cell.text + (UNVERIFIED if cell.unverified else "")
     if isinstance(cell, bool) or cell is None:
         return "yes" if cell else ""
+    if isinstance(cell, float) and not isinstance(cell, Count):
+        return f"{cell:g}"
     return str(cell)
 
 
@@ -81,8 +83,8 @@ def workloads() -> Rows:
             "name": w.name,
             "task": w.description.task,
             "metric": w.description.metric.name,
-            "parameters": counted(w.layers.parameters),
-            "MAC": counted(w.layers.macs),
+            "parameters": Count(w.layers.parameters),
+            "MAC": Count(w.layers.macs),
             "inputs": " ".join(f"{key}={value}" for key, value in w.description.inputs.items()),
             "layers": len(w.layers),
             "variants": len(w.variants),
@@ -98,8 +100,8 @@ def variants(reference: str) -> Rows:
         {
             "method": v.method,
             "pattern": str(v.pattern),
-            "nominal": f"{v.nominal_sparsity:g}",
-            "sparsity": f"{v.sparsity:.4f}",
+            "nominal": v.nominal_sparsity,
+            "sparsity": round(v.sparsity, 4),
             "densities": v.densities_from or "traced",
             "metric": v.metric,
             "accuracy": _known(v.accuracy),
@@ -111,8 +113,15 @@ def variants(reference: str) -> Rows:
     ]
 
 
-def _known(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:g}"
+class Count(float):
+    """A large number, shown with four digits and a prefix."""
+
+    def __str__(self) -> str:
+        return counted(self)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def sweeps() -> Rows:

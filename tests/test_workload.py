@@ -107,6 +107,82 @@ def test_one_mistake_in_a_workload(edited, folder, file, old, new, expected):
     assert f"{path}{expected}" in problems(folder / "net")
 
 
+WIDER = {
+    "source,kind": "source,kind,metric,densities",
+    "a test,published\n": "a test,published,,\n",
+    "a test,measured": "a test,measured,,",
+}
+
+
+@pytest.fixture
+def accuracies(edited, folder):
+    """accuracy.csv with its optional columns, and a last row of one's own."""
+
+    def add(row: str):
+        edited("net/accuracy.csv", *WIDER.items())
+        path = edited("net/accuracy.csv", ("a test,published\n", "a test,published,,\n"))
+        path.write_text(path.read_text() + row + "\n")
+        return path
+
+    return add
+
+
+def test_a_total_without_layers_is_spread_evenly_and_says_so(accuracies, folder):
+    accuracies("guessed,unstructured,0.75,71,76,a test,published,,uniform")
+    variant = tables.load(folder / "net").variant("guessed")
+    assert variant.densities_from == "uniform"
+    assert variant.sparsity == pytest.approx(0.75)
+    assert set(variant.density[variant.layers.prunable]) == {0.25}
+    assert set(variant.density[~variant.layers.prunable]) == {1}
+
+
+def test_a_total_of_n_of_m_fills_what_it_may(accuracies, folder):
+    accuracies("guessed,1:4,0.75,71,76,a test,published,,uniform")
+    variant = tables.load(folder / "net").variant("guessed")
+    names = list(variant.layers.name)
+    assert variant.density[names.index("wide")] == 0.25
+    assert variant.density[names.index("stem")] == 37 / 147  # 36 whole groups of 4, and one of 3
+
+
+def test_densities_by_a_rule_are_told_from_counted_ones(edited, folder):
+    edited("net/accuracy.csv", ("source,kind", "source,kind,densities"), ("75,76,a test,published", "75,76,a test,published,computed"))
+    net = tables.load(folder / "net")
+    assert net.variant("pruned", 0.5).densities_from == "computed"
+    assert net.variant("pruned", 0.9).densities_from == ""
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("semi,2:4,0.6,75,76,a test,published,,", ":5: no variant is 'semi 2:4 0.6'; did you mean 'semi 2:4 0.5'? (or densities 'uniform', if only a total is known)"),
+        ("blocky,block:8x8,0.75,75,76,a test,published,,uniform", ":5: 'blocky block:8x8 0.75' is traced, so its densities are known; write densities 'traced'"),
+        ("blocky,block:8x8,0.75,75,76,a test,published,F1,", ":5: metric: unknown metric 'F1'; known: 'accuracy' (workload.yaml: metric, other_metrics)"),
+        ("blocky,block:8x8,0.75,75,76,a test,published,,guessed", ":5: densities: 'guessed' is not known here; write one of 'traced', 'computed' or 'uniform'"),
+    ],
+)  # fmt: skip
+def test_one_mistake_in_the_optional_columns(accuracies, folder, row, expected):
+    assert f"{accuracies(row)}{expected}" in problems(folder / "net")
+
+
+def test_what_was_counted_belongs_to_a_state_and_a_layer(folder):
+    (folder / "net/statistics").mkdir()
+    path = folder / "net/statistics/stored.csv"
+    path.write_text("method,pattern,sparsity,layer,stored_as,elements\npruned,unstructured,0.5,wid,2:4,4\n")
+    told = "no variant 'pruned unstructured 0.5' of a layer 'wid'; trace the network again, or remove statistics/"
+    assert f"{path}:2: {told}" in problems(folder / "net")
+
+
+def test_densities_of_activations_stand_with_the_layer_or_the_state(edited, folder):
+    edited(
+        "net/layers.csv", ("output_elements,prunable", "output_elements,prunable,activation_density"), ("150528,,true", "150528,,true,0.4")
+    )
+    edited("net/variants/pruned.csv", ("layer,nnz", "layer,nnz,activation_density"), ("0.9,stem,941", "0.9,stem,941,0.3"))
+    net = tables.load(folder / "net")
+    assert (net.variant("pruned", 0.5).activation_density[0], net.variant("pruned", 0.9).activation_density[0]) == (0.4, 0.3)
+    path = edited("net/variants/pruned.csv", ("941,0.3", "941,1.3"))
+    assert f"{path}:4: activation_density: 1.3 is out of range; write a number of at most 1" in problems(folder / "net")
+
+
 def test_mistakes_in_several_files_are_told_at_once(edited, folder):
     edited("net/workload.yaml", ("direction: higher", "direction: up"))
     edited("net/layers.csv", ("wide,gemm,4096", "wide,gemm,-4096"))

@@ -94,4 +94,6 @@ class AccuracyRow(Part):
     source: str
     kind: Literal["published", "measured", "estimated"]
     metric: str | None = None
-    densities: Literal["traced", "uniform"] = "traced"
+    densities: Literal["traced", "computed", "uniform"] = Field(
+        "traced", description="counted layer by layer; laid out by a rule of the method; or only the total is known, and spread evenly"
+    )

@@ -49,7 +49,7 @@ def _known_accuracies(
         state = (row.method, row.pattern, row.sparsity)
         if state in known:
             problems.add(Problem("this accuracy is given twice", "keep one row", file, line))
-        elif row.densities == "traced" and state not in traced:
+        elif row.densities != "uniform" and state not in traced:
             fix = f"{suggestion(_spoken(state), map(_spoken, traced))} (or densities 'uniform', if only a total is known)"
             problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
         elif row.densities == "uniform" and state in traced:
@@ -105,7 +105,7 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
     dense = np.nan if row.dense_value is None else row.dense_value
     return replace(
         variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind, accuracy_source=row.source,
-        metric=row.metric or description.metric.name,
+        metric=row.metric or description.metric.name, densities_from="" if row.densities == "traced" else row.densities,
     )  # fmt: skip
 
 
