@@ -5,6 +5,7 @@ answers at once.
 """
 
 import argparse
+import io
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,9 @@ SCHEMAS = ("accelerator", "workload", "sweep")
 
 
 def main(arguments: list[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be no text
     options = _parser().parse_args(arguments)
     verb: Callable[[argparse.Namespace], int] = options.verb
     try:

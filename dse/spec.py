@@ -75,7 +75,7 @@ class Selection(Part):
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
     )
     patterns: tuple[Patterns, ...] = ()
-    inputs: dict[str, Annotated[tuple[str | int | float, ...], Distinct]] = Field(
+    inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), Distinct]] = Field(
         {}, description="what the network is run on: a value or a list of each, every combination", examples=["{sequence: [512, 2048]}"]
     )
 

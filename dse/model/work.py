@@ -59,13 +59,13 @@ def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[
     """As which patterns hardware that lists `pattern` may store a variant, which layers, in how many elements.
 
     First what the variant's pattern guarantees, then what was counted from its masks: one that has no pattern as a whole may
-    be 2:4 in some layers, and any mask can be stored in the blocks that it occupies.
+    be 2:4 in some layers, and a mask can be stored in the blocks that it occupies, if that leaves anything out.
     """
     pruned = layers.has_weights & (variant.density < 1)
     if (member := pattern.member_for(variant.pattern)) is not None:
         yield member, pruned, member.stored(layers.m, layers.k, variant.density)
     for counted, elements in variant.stored.items():
-        member, known = pattern.member_for(counted), pruned & np.isfinite(elements)
+        member, known = pattern.member_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
         if member == counted:
             yield counted, known, np.where(known, elements, 0.0)
         elif isinstance(member, NM):

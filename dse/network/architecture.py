@@ -8,14 +8,28 @@ normalisation with the residual addition before it, softmax and the product of a
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from dse.network.layers import LayerRow
-from dse.schema import Part
+from dse.schema import Part, refusal
 
-Count = Field(gt=0, le=10**9)
+Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
+Depth = Annotated[int, Field(strict=True, gt=0, le=10_000)]
+Depths = Annotated[tuple[Depth, ...], Field(min_length=1, max_length=100)]
+Counts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
+Scale = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+
+
+def check_heads(width: int, heads: int) -> None:
+    if width % heads:
+        raise refusal(f"{heads} heads do not divide a width of {width}", "write a number of heads that does")
+
+
+def check_patches(image: int, patch: int) -> None:
+    if patch > image:
+        raise refusal(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
 class Inputs(Part):
@@ -77,7 +91,7 @@ class Rows(list[LayerRow]):
 
     def patches(self, name: str, m: int, channels: int, patch: int, size: int, extra: float = 0) -> int:
         """A linear layer over each patch x patch tile; returns the number of tiles along a side."""
-        return self.conv(name, m, channels, patch, size, patch, extra=m + extra)
+        return self.conv(name, m, channels, patch, size - size % patch, patch, extra=m + extra)  # an incomplete tile is left out
 
     def moved(self, name: str, read: float, written: float, parameters: float = 0) -> None:
         """Work that moves bytes and computes next to nothing."""

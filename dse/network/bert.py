@@ -1,22 +1,29 @@
 """BERT: post-norm encoders with learned positions and a pooler (Devlin et al. 2018, arXiv 1810.04805)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from dse.network.architecture import Architecture, Count, Inputs, Reading, Rows
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Depth, Inputs, Reading, Rows, check_heads
 from dse.network.layers import LayerRow
 
 
 class BERT(Architecture):
     model_type: Literal["bert", "roberta"]
-    vocab_size: int = Count
-    hidden_size: int = Count
-    intermediate_size: int = Count
-    num_hidden_layers: int = Count
-    num_attention_heads: int = Count
-    max_position_embeddings: int = Count
-    type_vocab_size: int = Count
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    max_position_embeddings: Count
+    type_vocab_size: Count
 
     inputs: ClassVar[type[Inputs]] = Reading
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_heads(self.hidden_size, self.num_attention_heads)
+        return self
 
     def rows(self, inputs: Reading) -> list[LayerRow]:
         found, hidden, tokens = Rows(), self.hidden_size, inputs.sequence

@@ -4,19 +4,19 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Count, Inputs, Rows
+from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_patches
 from dse.network.layers import LayerRow
 from dse.schema import refusal
 
 
 class ConvNeXt(Architecture):
     model_type: Literal["convnext"]
-    image_size: int = Count
-    patch_size: int = 4
-    num_channels: int = 3
-    hidden_sizes: tuple[int, ...]
-    depths: tuple[int, ...]
-    num_labels: int = 1000
+    image_size: Count
+    patch_size: Count = 4
+    num_channels: Count = 3
+    hidden_sizes: Counts
+    depths: Depths
+    num_labels: Count = 1000
 
     inputs: ClassVar[type[Inputs]] = Inputs
 
@@ -24,6 +24,7 @@ class ConvNeXt(Architecture):
     def _check_stages(self) -> Self:
         if len(self.depths) != len(self.hidden_sizes):
             raise refusal(f"{len(self.depths)} depths but {len(self.hidden_sizes)} hidden_sizes", "write one of each for every stage")
+        check_patches(self.image_size, self.patch_size)
         return self
 
     def rows(self, inputs: Inputs) -> list[LayerRow]:

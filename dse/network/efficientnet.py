@@ -3,7 +3,7 @@
 from math import ceil
 from typing import ClassVar, Literal
 
-from dse.network.architecture import Architecture, Inputs, Rows
+from dse.network.architecture import Architecture, Count, Inputs, Rows, Scale
 from dse.network.layers import LayerRow
 
 # Expansion, kernel, stride, channels and repeats of each stage of B0 (table 1 of the paper).
@@ -16,11 +16,11 @@ SQUEEZE = 4  # the gate is as wide as the block's input over this
 
 class EfficientNet(Architecture):
     model_type: Literal["efficientnet"]
-    image_size: int = 224
-    num_channels: int = 3
-    width_coefficient: float = 1.0
-    depth_coefficient: float = 1.0
-    num_labels: int = 1000
+    image_size: Count = 224
+    num_channels: Count = 3
+    width_coefficient: Scale = 1.0
+    depth_coefficient: Scale = 1.0
+    num_labels: Count = 1000
 
     inputs: ClassVar[type[Inputs]] = Inputs
 

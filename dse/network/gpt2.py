@@ -1,22 +1,29 @@
 """GPT-2: pre-norm decoders with learned positions and one matrix for queries, keys and values (Radford et al. 2019)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from dse.network.architecture import Architecture, Count, Generating, Inputs, Rows
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
 from dse.network.layers import LayerRow
 
 
 class GPT2(Architecture):
     model_type: Literal["gpt2"]
-    vocab_size: int = Count
-    n_positions: int = Count
-    n_embd: int = Count
-    n_layer: int = Count
-    n_head: int = Count
-    n_inner: int | None = None
+    vocab_size: Count
+    n_positions: Count
+    n_embd: Count
+    n_layer: Depth
+    n_head: Count
+    n_inner: Count | None = None
 
     inputs: ClassVar[type[Inputs]] = Generating
     stored_as: ClassVar[str] = "[k, m]"
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_heads(self.n_embd, self.n_head)
+        return self
 
     def rows(self, inputs: Generating) -> list[LayerRow]:
         found, width, queries = Rows(), self.n_embd, inputs.queries

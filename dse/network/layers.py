@@ -41,6 +41,7 @@ class LayerRow(Part):
     active: Size = 1
     other_parameters: Elements = 0
     activation_density: Density = 1
+    own_weights: bool = True
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -75,20 +76,22 @@ class Layers:
     active: np.ndarray
     other_parameters: np.ndarray
     activation_density: np.ndarray
+    own_weights: np.ndarray
 
     def __len__(self) -> int:
         return len(self.name)
 
     @classmethod
     def of(cls, rows: list[LayerRow]) -> "Layers":
-        names = [field.name for field in fields(cls) if field.name not in ("name", "kind", "prunable")]
+        names = [field.name for field in fields(cls) if field.name not in ("name", "kind", "prunable", "own_weights")]
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
         kind = np.array([row.kind for row in rows])
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
         for name, usual in _moved_once(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
             columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
-        prunable = np.array([row.prunable for row in rows]) & np.isin(kind, WITH_WEIGHTS)
-        return cls(name=tuple(row.name for row in rows), kind=kind, prunable=prunable, **columns)
+        prunable = np.array([row.prunable for row in rows], bool) & np.isin(kind, WITH_WEIGHTS)
+        own = np.array([row.own_weights for row in rows], bool)
+        return cls(name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, **columns)
 
     def rows(self) -> list[LayerRow]:
         """As they would be written down: what follows from the rest is left out."""
@@ -97,12 +100,17 @@ class Layers:
 
     def _row(self, number: int, usual: Mapping[str, np.ndarray]) -> LayerRow:
         kind = self.kind[number]
-        names = LayerRow.model_fields.keys() - {"name", "kind", "prunable"} - ({"m", "k", "n"} if kind == "elementwise" else set())
+        names = (
+            LayerRow.model_fields.keys()
+            - {"name", "kind", "prunable", "own_weights"}
+            - ({"m", "k", "n"} if kind == "elementwise" else set())
+        )
         given = {name: float(getattr(self, name)[number]) for name in names}
         for name, values in usual.items():
             if given[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
                 del given[name]
-        return LayerRow(name=self.name[number], kind=kind, prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **given)
+        prunable, own = bool(self.prunable[number]) or kind not in WITH_WEIGHTS, bool(self.own_weights[number])
+        return LayerRow(name=self.name[number], kind=kind, prunable=prunable, own_weights=own, **given)
 
     @property
     def has_weights(self) -> np.ndarray:
@@ -119,8 +127,8 @@ class Layers:
 
     @property
     def copies(self) -> np.ndarray:
-        """Weight matrices of each layer that memory has to hold: repeats, all experts [layer]."""
-        return self.count * self.experts
+        """Weight matrices of each layer that memory has to hold: repeats, all experts, none that another layer owns [layer]."""
+        return self.count * self.experts * self.own_weights
 
     @property
     def parameters(self) -> float:

@@ -9,28 +9,31 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Count, Generating, Inputs, Rows
+from dse.network.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
 from dse.network.layers import LayerRow
 from dse.schema import refusal
 
 
 class Llama(Architecture):
     model_type: Literal["llama", "mistral", "qwen2", "qwen3"]
-    vocab_size: int = Count
-    hidden_size: int = Count
-    intermediate_size: int = Count
-    num_hidden_layers: int = Count
-    num_attention_heads: int = Count
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_key_value_heads: Count | None = None
+    head_dim: Count | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
     tie_word_embeddings: bool = False
+    sliding_window: Count | None = None  # tokens that a query looks back to
 
     inputs: ClassVar[type[Inputs]] = Generating
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
+        if self.head_dim is None:
+            check_heads(self.hidden_size, self.num_attention_heads)
         if self.num_attention_heads % self.key_heads:
             what = f"{self.num_attention_heads} heads can't share {self.key_heads} key heads evenly"
             raise refusal(what, "write a num_key_value_heads that divides num_attention_heads")
@@ -65,7 +68,8 @@ class Llama(Architecture):
         if self.model_type == "qwen3":
             found.moved(f"{at}.qk_norm", (wide + narrow) * queries, (wide + narrow) * queries, 2 * self.width)
         fused = inputs.attention == "fused"
-        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, inputs.sequence, fused)
+        keys = min(inputs.sequence, self.sliding_window or inputs.sequence)
+        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused)
         found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
 
     def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
@@ -81,8 +85,8 @@ class Mixtral(Llama):
     """Each token takes `num_experts_per_tok` of the feed-forward networks; a row has the weights of all."""
 
     model_type: Literal["mixtral"]  # type: ignore[assignment]
-    num_local_experts: int = Count
-    num_experts_per_tok: int = Count
+    num_local_experts: Count
+    num_experts_per_tok: Count
 
     @model_validator(mode="after")
     def _check_experts(self) -> Self:

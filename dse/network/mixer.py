@@ -1,23 +1,30 @@
 """MLP-Mixer: linear layers across patches and across channels in turn (Tolstikhin et al. 2021, arXiv 2105.01601)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from dse.network.architecture import Architecture, Count, Inputs, Rows
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Depth, Inputs, Rows, check_patches
 from dse.network.layers import LayerRow
 
 
 class Mixer(Architecture):
     model_type: Literal["mlp_mixer"]
-    image_size: int = Count
-    patch_size: int = Count
-    num_channels: int = 3
-    hidden_size: int = Count
-    tokens_mlp_dim: int = Count
-    channels_mlp_dim: int = Count
-    num_hidden_layers: int = Count
-    num_labels: int = 1000
+    image_size: Count
+    patch_size: Count
+    num_channels: Count = 3
+    hidden_size: Count
+    tokens_mlp_dim: Count
+    channels_mlp_dim: Count
+    num_hidden_layers: Depth
+    num_labels: Count = 1000
 
     inputs: ClassVar[type[Inputs]] = Inputs
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_patches(self.image_size, self.patch_size)
+        return self
 
     def rows(self, inputs: Inputs) -> list[LayerRow]:
         found, hidden = Rows(), self.hidden_size

@@ -1,8 +1,10 @@
-"""OPT: pre-norm decoders with learned positions and ReLU (Zhang et al. 2022, arXiv 2205.01068)."""
+"""OPT: decoders (pre-norm, but for the 350 M one) with learned positions and ReLU (Zhang et al. 2022, arXiv 2205.01068)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from dse.network.architecture import Architecture, Count, Generating, Inputs, Rows
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
 from dse.network.layers import LayerRow
 
 OFFSET = 2  # the first two learned positions are never used
@@ -10,23 +12,36 @@ OFFSET = 2  # the first two learned positions are never used
 
 class OPT(Architecture):
     model_type: Literal["opt"]
-    vocab_size: int = Count
-    hidden_size: int = Count
-    ffn_dim: int = Count
-    num_hidden_layers: int = Count
-    num_attention_heads: int = Count
-    max_position_embeddings: int = Count
+    vocab_size: Count
+    hidden_size: Count
+    ffn_dim: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    max_position_embeddings: Count
+    word_embed_proj_dim: Count | None = None  # the tables may be narrower than the blocks, with a projection on either side
+    do_layer_norm_before: bool = True
 
     inputs: ClassVar[type[Inputs]] = Generating
 
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_heads(self.hidden_size, self.num_attention_heads)
+        return self
+
     def rows(self, inputs: Generating) -> list[LayerRow]:
         found, hidden, queries = Rows(), self.hidden_size, inputs.queries
+        narrow = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden
         found.moved("model.decoder.embed_tokens", 2 * queries * hidden, queries * hidden, positions)  # the table is the head's
+        if narrow != hidden:
+            found.linear("model.decoder.project_in", hidden, narrow, queries, bias=False)
         for number in range(self.num_hidden_layers):
             self._block(found, f"model.decoder.layers.{number}", inputs)
-        found.norm("model.decoder.final_layer_norm", hidden, queries, 2 * hidden)
-        found.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
+        if self.do_layer_norm_before:
+            found.norm("model.decoder.final_layer_norm", hidden, queries, 2 * hidden)
+        if narrow != hidden:
+            found.linear("model.decoder.project_out", narrow, hidden, queries, bias=False)
+        found.linear("lm_head", self.vocab_size, narrow, inputs.scored, bias=False, prunable=False)
         return found
 
     def _block(self, found: Rows, name: str, inputs: Generating) -> None:

@@ -4,20 +4,20 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Count, Inputs, Rows
+from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows
 from dse.network.layers import LayerRow
 from dse.schema import refusal
 
 
 class ResNet(Architecture):
     model_type: Literal["resnet"]
-    image_size: int = 224
-    num_channels: int = 3
-    embedding_size: int = 64
-    hidden_sizes: tuple[int, ...]
-    depths: tuple[int, ...]
+    image_size: Count = 224
+    num_channels: Count = 3
+    embedding_size: Count = 64
+    hidden_sizes: Counts
+    depths: Depths
     layer_type: Literal["bottleneck", "basic"] = "bottleneck"
-    num_labels: int = Count
+    num_labels: Count = 1000
 
     inputs: ClassVar[type[Inputs]] = Inputs
 
@@ -36,7 +36,7 @@ class ResNet(Architecture):
                 stride = 2 if stage and not number else 1
                 size = self._block(found, f"encoder.stages.{stage}.layers.{number}", before, width, size, stride)
                 before = width
-        found.linear("classifier", self.num_labels, before, 1)
+        found.linear("classifier.1", self.num_labels, before, 1)
         return found
 
     def _block(self, found: Rows, name: str, before: int, width: int, size: int, stride: int) -> int:

@@ -4,22 +4,22 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Attending, Count, Inputs, Rows
+from dse.network.architecture import Architecture, Attending, Count, Counts, Depths, Inputs, Rows, Scale, check_heads, check_patches
 from dse.network.layers import LayerRow
 from dse.schema import refusal
 
 
 class Swin(Architecture):
     model_type: Literal["swin"]
-    image_size: int = Count
-    patch_size: int = 4
-    num_channels: int = 3
-    embed_dim: int = Count
-    depths: tuple[int, ...]
-    num_heads: tuple[int, ...]
-    window_size: int = 7
-    mlp_ratio: float = 4.0
-    num_labels: int = 1000
+    image_size: Count
+    patch_size: Count = 4
+    num_channels: Count = 3
+    embed_dim: Count
+    depths: Depths
+    num_heads: Counts
+    window_size: Count = 7
+    mlp_ratio: Scale = 4.0
+    num_labels: Count = 1000
 
     inputs: ClassVar[type[Inputs]] = Attending
 
@@ -27,6 +27,9 @@ class Swin(Architecture):
     def _check_stages(self) -> Self:
         if len(self.depths) != len(self.num_heads):
             raise refusal(f"{len(self.depths)} depths but {len(self.num_heads)} num_heads", "write one of each for every stage")
+        for stage, heads in enumerate(self.num_heads):
+            check_heads(self.embed_dim * 2**stage, heads)
+        check_patches(self.image_size, self.patch_size)
         return self
 
     def rows(self, inputs: Attending) -> list[LayerRow]:
@@ -43,8 +46,9 @@ class Swin(Architecture):
         return found
 
     def _block(self, found: Rows, name: str, width: int, heads: int, size: int, fused: bool) -> None:
-        side = -(-size // self.window_size) * self.window_size  # the map is padded to whole windows
-        tokens, windows, inner = self.window_size**2, (side // self.window_size) ** 2, int(self.mlp_ratio * width)
+        window = min(self.window_size, size)
+        side = -(-size // window) * window  # the map is padded to whole windows
+        tokens, windows, inner = window**2, (side // window) ** 2, max(1, int(self.mlp_ratio * width))
         found.norm(f"{name}.layernorm_before", width, size**2, 2 * width)
         for role in ("query", "key", "value"):
             found.linear(f"{name}.attention.self.{role}", width, width, side**2)

@@ -1,24 +1,32 @@
 """ViT and DeiT: pre-norm encoders over image patches (Dosovitskiy et al. 2020, arXiv 2010.11929; Touvron et al. 2020, arXiv 2012.12877)."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from dse.network.architecture import Architecture, Attending, Count, Inputs, Rows
+from pydantic import model_validator
+
+from dse.network.architecture import Architecture, Attending, Count, Depth, Inputs, Rows, check_heads, check_patches
 from dse.network.layers import LayerRow
 
 
 class ViT(Architecture):
     model_type: Literal["vit", "deit"]
-    image_size: int = Count
-    patch_size: int = Count
-    num_channels: int = 3
-    hidden_size: int = Count
-    intermediate_size: int = Count
-    num_hidden_layers: int = Count
-    num_attention_heads: int = Count
-    num_labels: int = 1000
+    image_size: Count
+    patch_size: Count
+    num_channels: Count = 3
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_labels: Count = 1000
     distilled: bool = False  # a second learned token and a second head (arXiv 2012.12877, section 4)
 
     inputs: ClassVar[type[Inputs]] = Attending
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_heads(self.hidden_size, self.num_attention_heads)
+        check_patches(self.image_size, self.patch_size)
+        return self
 
     @property
     def learned_tokens(self) -> int:

@@ -18,7 +18,7 @@ def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
     config = _read(path)
     kinds = {name: family for family in FAMILIES for name in get_args(family.model_fields["model_type"].annotation)}
     kind = config.get("model_type")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise BadInput([Problem(f"model_type '{kind}' is not known", suggestion(kind, kinds), path)])
     family = kinds[kind]
     sizes = {key: value for key, value in _derived(config).items() if key in family.model_fields and value is not None}
@@ -28,19 +28,38 @@ def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
         raise BadInput(Problem(what, fix, path, path=".".join(map(str, loc))) for loc, what, fix in explained(family, error)) from error
 
 
+# What the formulas take for granted, where configurations may say otherwise.
+GRANTED = {
+    "enable_bias": True, "qkv_bias": True, "tie_word_embeddings": {"gpt2": True, "opt": True}, "downsample_in_first_stage": False,
+    "downsample_in_bottleneck": False, "num_block_repeats": [1, 2, 2, 3, 3, 4, 1], "out_channels": [16, 24, 40, 80, 112, 192, 320],
+}  # fmt: skip
+
+
+def _otherwise(path: Path) -> list[str]:
+    config, differ = _read(path), []
+    for key, value in GRANTED.items():
+        granted = value.get(config["model_type"], config.get(key)) if isinstance(value, dict) else value
+        if key in config and config[key] != granted:
+            differ.append(f"{key} {config[key]} (taken as {granted})")
+    return [f"otherwise in {path.name}: {', '.join(differ)}"] if differ else []
+
+
 def source(path: Path, inputs: dict[str, Any]) -> Source:
     """The layers of a configuration, run on `inputs`; raises BadInput."""
     found, ignored = network(path)
     asked: Inputs = checked(type(found).inputs, inputs, ("inputs",))
     rows = tuple(found.rows(asked))
-    notes = (f"not used of {path.name}: {', '.join(ignored)}",) if ignored else ()
-    return Source(path, "config.json", rows, (State({}),), understood(rows), notes=notes, network=found)
+    usual = {key: value for key, value in found.model_dump(exclude=found.model_fields_set).items() if value is not None}
+    notes = [f"assumed, since {path.name} does not say: " + ", ".join(f"{key} {value}" for key, value in usual.items())] if usual else []
+    notes += _otherwise(path)
+    notes += [f"not used of {path.name}: {', '.join(ignored)}"] if ignored else []
+    return Source(path, "config.json", rows, (State({}),), understood(rows), notes=tuple(notes), network=found)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_bytes())
-    except (ValueError, OSError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput([Problem(f"not JSON: {error}", "give a config.json", path, getattr(error, "lineno", None))]) from error
     if not isinstance(config, dict):
         raise BadInput([Problem("not a configuration", "give a config.json with a model_type in it", path)])
@@ -54,4 +73,6 @@ def _derived(config: dict[str, Any]) -> dict[str, Any]:
         derived.setdefault("num_labels", len(labels))
     if config.get("model_type") == "deit":
         derived.setdefault("distilled", True)  # the reference implementation always has the second token
+    if config.get("use_sliding_window") is False:
+        derived.pop("sliding_window", None)
     return derived

@@ -1,23 +1,47 @@
 """Weights of one file on the layers of another: by name, and by shape as a check."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from dse.errors import BadInput, Collector, Problem
 from dse.network.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.source import Weights, slabs_of
+from dse.readers.source import Operator, Source, Weights, slabs_of
+from dse.readers.tensors import ONCE
+
+
+def on_network(known: Source, traced: Source) -> Source:
+    """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises BadInput."""
+    states, left = [], set()
+    stored_as = known.network.stored_as if known.network else "[m, k]"
+    problems = Collector()
+    for state in traced.states:
+        with problems.at(traced.path):
+            weights, alone = matched(known.layers, state.weights, stored_as)
+            states.append(replace(state, weights=weights))
+            left |= set(alone)
+    problems.raise_all()
+    if not any(state.weights for state in states):
+        fix = f"give the network that they belong to; its layers are called '{known.layers[0].name}' and so on"
+        raise BadInput([Problem("no tensor has the name of a layer", fix, traced.path)])
+    sizes = {name: weights.shape for state in traced.states for name, weights in state.weights.items()}
+    lost = [Operator("tensor", name, "skipped", prod(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
+    notes = tuple(note for note in traced.notes if note != ONCE)
+    operators = (*known.operators, *(o for o in traced.operators if o.became != "layer"), *lost)
+    return Source(traced.path, traced.format, known.layers, tuple(states), operators, traced.shared, known.notes + notes, known.network)
 
 
 def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as: str = "[m, k]") -> tuple[dict[str, Weights], list[str]]:
     """The weights of each row, and the names that belong to none; raises BadInput where the shapes differ.
 
     A name belongs to the row of that name, or to the one row that it ends with, or that ends with it. `stored_as` says how a
-    square matrix is stored: "[m, k]" or "[k, m]"; others tell by their shape.
+    square matrix is stored: "[m, k]" or "[k, m]"; others tell by their shape, and for the square ones of their file too.
     """
     by_name = {row.name: row for row in rows if row.kind in WITH_WEIGHTS}
     owners = {name: _owner(name, by_name) for name in weights}
+    stored_as = _orientation(by_name, weights, owners) or stored_as
     found, problems = {}, Collector()
     for row in by_name.values():
         mine = [weights[name] for name, owner in owners.items() if owner == row.name]
@@ -25,7 +49,19 @@ def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as:
             if mine:
                 found[row.name] = _fitted(row, mine, stored_as)
     problems.raise_all()
+    for name in by_name:  # "fc#2" uses the weights of "fc" once more
+        if name.partition("#")[0] in found:
+            found.setdefault(name, found[name.partition("#")[0]])
     return found, [name for name, owner in owners.items() if owner is None]
+
+
+def _orientation(rows: Mapping[str, LayerRow], weights: Mapping[str, Weights], owners: Mapping[str, str | None]) -> str:
+    """How the matrices of a file are stored, as far as those that are not square tell."""
+    told = set()
+    for name, owner in owners.items():
+        if owner and len(weights[name].shape) == 2 and rows[owner].m != rows[owner].k:
+            told.add("[k, m]" if weights[name].shape == (rows[owner].k, rows[owner].m) else "[m, k]")
+    return told.pop() if len(told) == 1 else ""
 
 
 def _owner(name: str, rows: Mapping[str, LayerRow]) -> str | None:

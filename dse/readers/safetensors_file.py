@@ -1,4 +1,4 @@
-"""safetensors files and their shards: a header in JSON, then the bytes of each tensor.
+"""safetensors files: a header in JSON, then the bytes of each tensor.
 
 The library checks the header; the bytes are read piece by piece, since a mapped file would count as memory once touched, and
 since NumPy alone lacks bf16 and fp8.
@@ -14,7 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from dse.errors import BadInput, Collector, Problem
+from dse.errors import BadInput, Problem
 from dse.readers.source import SLAB_BYTES, Weights
 
 DTYPES = {
@@ -44,35 +44,17 @@ class _Slot:
 
 
 def weights(path: Path) -> dict[str, Weights]:
-    """The tensors of one file, of all shards that an index (`*.index.json`) names, by name; raises BadInput."""
-    shards = _shards(path) if path.suffix == ".json" else [path]
-    problems, found = Collector(), {}
-    for shard in shards:
-        with problems.at():
-            found |= _tensors(shard)
-    problems.raise_all()
-    return found
-
-
-def _shards(index: Path) -> list[Path]:
-    try:
-        named = json.loads(index.read_bytes())["weight_map"]
-        return sorted({index.parent / Path(shard).name for shard in named.values()})
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise BadInput([Problem("not an index of shards", "give the .safetensors.index.json that came with them", index)]) from error
-
-
-def _tensors(path: Path) -> dict[str, Weights]:
+    """The tensors of one file by name; raises BadInput."""
     header, start = _header(path)
-    found = {}
-    for name, entry in header.items():
-        if name != "__metadata__" and entry["dtype"] in DTYPES:
-            dtype, numpy_dtype = DTYPES[entry["dtype"]]
-            slot = _Slot(path, tuple(entry["shape"]), numpy_dtype, start + entry["data_offsets"][0])
-            found[name] = Weights(slot.shape, dtype, slot.slabs)
-        elif name != "__metadata__":
-            found[name] = Weights(tuple(entry["shape"]), entry["dtype"], partial(_unknown, path, name, entry["dtype"]))
-    return found
+    return {name: _weights(path, name, entry, start) for name, entry in header.items() if name != "__metadata__"}
+
+
+def _weights(path: Path, name: str, entry: dict, start: int) -> Weights:
+    if entry["dtype"] not in DTYPES:
+        return Weights(tuple(entry["shape"]), entry["dtype"], partial(_unknown, path, name, entry["dtype"]))
+    dtype, numpy_dtype = DTYPES[entry["dtype"]]
+    slot = _Slot(path, tuple(entry["shape"]), numpy_dtype, start + entry["data_offsets"][0])
+    return Weights(slot.shape, dtype, slot.slabs)
 
 
 def _unknown(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:

@@ -13,6 +13,8 @@ from dse.document import read_text
 from dse.errors import BadInput, Problem
 from dse.readers.source import Weights, rows_of
 
+MOST = 10**8  # rows or columns: far beyond any layer, and its counts still fit into memory
+
 
 def weights(path: Path) -> Weights:
     """The mask in one file; raises BadInput with the line of what is wrong."""
@@ -22,12 +24,14 @@ def weights(path: Path) -> Weights:
 
 def _header(path: Path) -> tuple[int, int]:
     lines = read_text(path).splitlines()
+    if len(lines) > 3 and any(line.strip() for line in lines[3:]):
+        raise BadInput([Problem("more than the 3 lines of a mask", "give sizes, row offsets and columns alone", path, 4)])
     if len(lines) < 3:
         raise BadInput(
             [Problem(f"{len(lines)} lines, where a mask has 3", "give the whole file: sizes, row offsets, columns", path, len(lines) or 1)]
         )
     sizes = _numbers(path, 1, lines[0].replace(",", " "))
-    if len(sizes) != 3 or min(sizes[:2]) < 1 or sizes[2] < 0:
+    if len(sizes) != 3 or min(sizes[:2]) < 1 or max(sizes[:2]) > MOST or sizes[2] < 0:
         raise BadInput([Problem("not the sizes of a matrix", "write 'rows, columns, nonzeros'", path, 1)])
     return int(sizes[0]), int(sizes[1])
 

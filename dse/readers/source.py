@@ -1,6 +1,6 @@
 """What every reader gives: the layers of a network, their weights in pieces small enough to hold, and what was not understood."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,14 @@ class Weights:
     shape: tuple[int, ...]
     dtype: str  # as stored: "fp32", "bf16", "bool" for a mask
     slabs: Callable[[], Iterator[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor."""
+
+    weights: Mapping[str, Weights]
+    shared: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Source:
     shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
     notes: tuple[str, ...] = ()  # what had to be assumed
     network: Architecture | None = None  # where formulas make the layers
+    parameters: float | None = None  # of the file, shared ones once, those of no layer (norms, tables) too
 
 
 def slabs_of(array: np.ndarray) -> Iterator[np.ndarray]:

@@ -47,7 +47,7 @@ class LayerTable(Part):
 
 def source(path: Path) -> Source:
     """The layers of a table, in its order; raises BadInput."""
-    rows = [row for _, row in read_rows(path, TableRow)] if path.suffix == ".csv" else read(path).validate(LayerTable).layers
+    rows = [row for _, row in read_rows(path, TableRow)] if path.suffix.lower() == ".csv" else read(path).validate(LayerTable).layers
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInput([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])

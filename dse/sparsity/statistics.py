@@ -80,6 +80,8 @@ def nonzero(slab: np.ndarray, tolerance: float, first: int = 0) -> np.ndarray:
     """Where a slab, whose first row is number `first`, is not zero; raises BadInput if a number is not finite."""
     if slab.dtype == bool:
         return slab
+    if slab.dtype.kind == "c":
+        raise BadInput.one("the weights are complex numbers", "give real ones")
     if slab.dtype.kind not in "iu":
         slab = slab.astype(np.float32, copy=False) if slab.dtype.itemsize <= 4 else slab  # bf16 and fp8 have no fast sums
         _check_finite(slab, first)

@@ -4,13 +4,13 @@ A recording is a file of arrays, each named after the layer whose input it holds
 Zeros behind a ReLU, or scores that softmax sends below the tolerance, are seen here and nowhere in the weights.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.network.layers import LayerRow
-from dse.readers import masks, safetensors_file
+from dse.readers import files
 from dse.readers.source import Weights
 from dse.sparsity.statistics import nonzero
 
@@ -28,15 +28,14 @@ def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[st
     return found
 
 
-def _read(path: Path) -> dict[str, Weights]:
-    readers = {**masks.READERS, ".safetensors": safetensors_file.weights}
-    if not path.is_file() or path.suffix not in readers:
-        raise BadInput([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(readers)}", path)])
-    return dict(readers[path.suffix](path))
+def _read(path: Path) -> Mapping[str, Weights]:
+    if not path.is_file() or path.suffix.lower() not in files.READERS:
+        raise BadInput([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)])
+    return files.READERS[path.suffix.lower()](path).weights
 
 
 def _density(recorded: Weights, tolerance: float) -> float:
-    if not (size := prod(recorded.shape)):
+    if not (recorded.shape and (size := prod(recorded.shape))):
         raise BadInput.one("the array is empty", "record at least one sample")
     kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
     return kept / size

@@ -6,13 +6,15 @@ import math
 import re
 import sys
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import yaml
 from yamlcore import CCoreLoader
 
 from dse import catalog
-from dse.errors import BadInput, Collector
+from dse.errors import BadInput, Collector, Problem
+from dse.readers import matching
 from dse.readers.source import Source, State, understood
 from dse.sparsity import statistics
 from dse.trace import activations, recognise, report, write
@@ -24,17 +26,21 @@ from dse.workload import tables
 def run(options: argparse.Namespace) -> str:
     """The report of a trace, as text or JSON, once its folder is written; raises BadInput."""
     counting, hints, about = _options(options)
-    write.check(options.out)
+    write.check(options.out, options.source)
     source = recognise.read(options.source, hints)
     if options.like is not None:
         source, hints = _on_workload(source, options.like, hints)
     states = trace(source, counting, options.method, options.sparsity, progress=True)
+    if options.accuracy is not None and sum(not state.dense for state in states) != 1:
+        raise BadInput(
+            [Problem("an accuracy belongs to one pruned state", "trace that state alone, or write accuracy.csv", path="--accuracy")]
+        )
     if options.activations is not None:
         recorded = activations.densities(options.activations, source.layers, options.tolerance)
         states = [replace(state, activations=recorded) for state in states]
     told = report.report(source, states, counting)
     write.write(options.out, source, states, told, about, hints.inputs)
-    for remark in report.remarks(source, states):
+    for remark in told["remarks"]:
         print(f"note: {remark}", file=sys.stderr)
     return json.dumps(told, indent=2) if options.json else f"{report.render(told)}\n{options.out}"
 
@@ -61,16 +67,19 @@ def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]
     return counting, Hints(found["shape"], found["inputs"]), about
 
 
+MOST = 2**20  # elements of a block or group
+
+
 def _sizes(text: str, number: int | None = None) -> Any:
-    sizes = tuple(int(part) if part.isdigit() else 0 for part in text.lower().split("x"))
-    if min(sizes) < 1 or number not in (None, len(sizes)):
+    sizes = tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in text.lower().split("x"))
+    if min(sizes) < 1 or number not in (None, len(sizes)) or (number and prod(sizes) > MOST):
         raise BadInput.one(f"'{text}' is not a shape", "write whole numbers with x between, as in '16x16'")
     return sizes
 
 
 def _groups(groups: list[int]) -> tuple[int, ...]:
-    if min(groups) < 2:
-        raise BadInput.one(f"a group of {min(groups)} says nothing", "write sizes of at least 2")
+    if min(groups) < 2 or max(groups) > MOST:
+        raise BadInput.one(f"groups of {min(groups)} to {max(groups)} can't be counted", f"write sizes from 2 to {MOST}")
     return tuple(groups)
 
 
@@ -78,7 +87,10 @@ def _assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not (key and equals and value):
         raise BadInput.one(f"'{text}' is no input", "write KEY=VALUE, as in sequence=512")
-    return key, yaml.load(value, Loader=CCoreLoader)
+    try:
+        return key, yaml.load(value, Loader=CCoreLoader)
+    except yaml.YAMLError as error:
+        raise BadInput.one(f"'{value}' is no value", "write a number or a word") from error
 
 
 def _check_number(name: str, value: float | None) -> None:
@@ -93,4 +105,4 @@ def _on_workload(source: Source, reference: str, hints: Hints) -> tuple[Source, 
     known = tables.load(catalog.find("workloads", reference), hints.inputs)
     rows, about = tuple(known.layers.rows()), f"layers: as in the workload {known.description.name}"
     base = Source(known.folder, "workload", rows, (State({}),), understood(rows), notes=(about,), network=known.description.network)
-    return recognise.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})
+    return matching.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})

@@ -1,16 +1,17 @@
-"""Which reader a path needs."""
+"""Which reader a path needs, and what holds for what any of them brings."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dse.errors import BadInput, Collector, Problem
-from dse.readers import config, masks, matching, safetensors_file, table, tensors
+from dse.network.layers import WITH_WEIGHTS, LayerRow, Layers
+from dse.readers import config, files, matching, table, tensors
 from dse.readers.onnx import graph as onnx_graph
 from dse.readers.pytorch import graph as torch_graph
-from dse.readers.pytorch import weights as torch_weights
-from dse.readers.source import Operator, Source, Weights
+from dse.readers.source import Source
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,14 @@ class Hints:
 
 def read(path: Path, hints: Hints) -> Source:
     """The network at `path`, by the ending of its name or the contents of a folder; raises BadInput."""
+    try:
+        return _complete(_named(_read(path, hints)))
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise BadInput([Problem(reason, "give a path that can be read", Path(error.filename or path))]) from error
+
+
+def _read(path: Path, hints: Hints) -> Source:
     if not path.exists():
         raise BadInput([Problem("no such file or folder", "give the path of a network", path)])
     if path.is_dir():
@@ -33,93 +42,83 @@ def read(path: Path, hints: Hints) -> Source:
         raise BadInput([Problem(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {known}", path)])
     if path.stat().st_size == 0:
         raise BadInput([Problem("the file is empty", "give the whole file", path)])
-    return reader(path, hints)
+    problems = Collector()
+    with problems.at(path):
+        return reader(path, hints)
+    raise BadInput(problems.problems)
 
 
 def _folder(path: Path, hints: Hints) -> Source:
     if (path / "workload.yaml").exists():
         raise BadInput([Problem("this is a workload already", "sweep it as it is, or give a network to trace", path)])
-    found = {file.suffix for file in path.rglob("*")}
     if (path / "config.json").exists():
         return _published(path, hints)
-    if indices := sorted(path.glob("*.safetensors.index.json")):
-        return _safetensors(indices[0], hints)
-    if ".safetensors" in found:
-        return tensors.source(path, "safetensors", _shards(path))
-    if found & masks.READERS.keys():
-        return masks.source(path)
-    raise BadInput([Problem("nothing in this folder can be read", "give one with masks, safetensors or a config.json", path)])
-
-
-def _shards(path: Path) -> dict[str, Weights]:
-    problems, found = Collector(), {}
-    for file in sorted(path.glob("*.safetensors")):
-        with problems.at():
-            found |= safetensors_file.weights(file)
-    problems.raise_all()
-    return found
+    if indices := sorted(path.glob("*.index.json")):
+        return _shards(indices[0])
+    if files.within(path):
+        return files.source(path)
+    raise BadInput([Problem("nothing in this folder can be read", "give one with masks, weights or a config.json", path)])
 
 
 def _published(path: Path, hints: Hints) -> Source:
     """A model's folder: sizes from config.json, masks from the weights beside it."""
     known = config.source(path / "config.json", hints.inputs)
-    indices = sorted(path.glob("*.safetensors.index.json"))
-    weights = safetensors_file.weights(indices[0]) if indices else _shards(path)
-    if not weights:
-        return known
-    return on_network(known, tensors.source(path, "safetensors", weights))
+    if indices := sorted(path.glob("*.index.json")):
+        return matching.on_network(known, _shards(indices[0]))
+    beside = [file for file in files.within(path) if file.parent == path]
+    best = [file for file in beside if file.suffix == ".safetensors"] or beside  # the same weights are often there twice
+    return matching.on_network(known, tensors.source(path, "folder of a model", files.gathered(best))) if best else known
 
 
-def on_network(known: Source, traced: Source) -> Source:
-    """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises BadInput."""
-    states, left = [], set()
-    stored_as = known.network.stored_as if known.network else "[m, k]"
-    for state in traced.states:
-        weights, alone = matching.matched(known.layers, state.weights, stored_as)
-        states.append(replace(state, weights=weights))
-        left |= set(alone)
-    if not any(state.weights for state in states):
-        fix = f"give the network that they belong to; its layers are called '{known.layers[0].name}' and so on"
-        raise BadInput([Problem("no tensor has the name of a layer", fix, traced.path)])
-    sizes = {name: weights.shape for state in traced.states for name, weights in state.weights.items()}
-    lost = [Operator("tensor", name, "skipped", _elements(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
-    notes = tuple(note for note in traced.notes if note != tensors.ONCE)
-    operators = (*known.operators, *(o for o in traced.operators if o.became != "layer"), *lost)
-    return Source(traced.path, traced.format, known.layers, tuple(states), operators, traced.shared, known.notes + notes, known.network)
-
-
-def _elements(shape: tuple[int, ...]) -> float:
-    total = 1.0
-    for size in shape:
-        total *= size
-    return total
-
-
-def _safetensors(path: Path, hints: Hints) -> Source:
-    return tensors.source(path, "safetensors", safetensors_file.weights(path))
+def _shards(index: Path) -> Source:
+    return tensors.source(index.parent, "shards", files.indexed(index))
 
 
 def _json(path: Path, hints: Hints) -> Source:
-    return _safetensors(path, hints) if path.name.endswith(".index.json") else config.source(path, hints.inputs)
-
-
-def _state_dict(path: Path, hints: Hints) -> Source:
-    found = torch_weights.read(path)
-    return tensors.source(path, "state dict", found.weights, found.shared)
+    return _shards(path) if path.name.endswith(".index.json") else config.source(path, hints.inputs)
 
 
 READERS: dict[str, Callable[[Path, Hints], Source]] = {
-    ".csv": lambda path, hints: table.source(path),
-    ".yaml": lambda path, hints: table.source(path),
-    ".yml": lambda path, hints: table.source(path),
-    ".smtx": lambda path, hints: masks.source(path),
-    ".npz": lambda path, hints: masks.source(path),
-    ".npy": lambda path, hints: masks.source(path),
-    ".safetensors": _safetensors,
-    ".json": _json,
     ".onnx": lambda path, hints: onnx_graph.read(path, hints.shape),
     ".pt2": lambda path, hints: torch_graph.read(path),
-    ".pt": _state_dict,
-    ".pth": _state_dict,
-    ".bin": _state_dict,
+    ".json": _json,
+    **dict.fromkeys((".csv", ".yaml", ".yml"), lambda path, hints: table.source(path)),
+    **dict.fromkeys(files.READERS, lambda path, hints: files.source(path)),
 }
+
+
+def _named(source: Source) -> Source:
+    """Layers under names that a table can hold and that differ."""
+    used, rows, names = Counter[str](), [], {}
+    for row in source.layers:
+        clean = _clean(row.name)
+        used[clean] += 1
+        rows.append(row.model_copy(update={"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}))
+        if row.name not in names or row.kind in WITH_WEIGHTS:  # a product of activations may be called like a layer
+            names[row.name] = rows[-1].name
+    states = tuple(
+        replace(s, weights={names[n]: w for n, w in s.weights.items()}, nonzeros={names[n]: z for n, z in s.nonzeros.items()})
+        for s in source.states
+    )
+    shared = tuple(tuple(names.get(name, name) for name in group) for group in source.shared)
+    return replace(source, layers=tuple(rows), states=states, shared=shared)
+
+
+def _clean(name: str) -> str:
+    """On one line, without control characters or halves of characters, and never empty."""
+    printable = "".join(letter if letter == " " or (letter.isprintable() and not letter.isspace()) else "_" for letter in name)
+    return " ".join(printable.split()) or "unnamed"
+
+
+def _complete(source: Source) -> Source:
+    """Weights that several layers use are one layer's own; parameters that belong to no layer stand in a row that moves nothing."""
+    if not any(row.kind in WITH_WEIGHTS for row in source.layers):
+        raise BadInput(
+            [Problem("nothing in it became a layer with weights", "see that it is the network, and not a part of it", source.path)]
+        )
+    borrowed = {name for group in source.shared for name in group[1:]}
+    rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
+    rest = (source.parameters or 0) - Layers.of(list(rows)).parameters
+    if rest > 0:
+        rows += (LayerRow(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
+    return replace(source, layers=rows)

@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from dse.network.layers import Layers
+from dse.network.layers import WITH_WEIGHTS, Layers
 from dse.readers.source import Operator, Source
+from dse.readers.tensors import ONCE
 from dse.trace.trace import Counting, Traced
 from dse.units import counted
 
@@ -20,12 +21,13 @@ def coverage(source: Source) -> float:
 def report(source: Source, states: list[Traced], counting: Counting) -> dict[str, Any]:
     layers = Layers.of(list(source.layers))
     return {
-        "source": source.path.name,
+        "source": source.path.name.encode("utf-8", "replace").decode(),
         "format": source.format,
         "layers": len(layers),
         "macs": layers.macs,
         "parameters": layers.parameters,
         "coverage": coverage(source),
+        "coverage_of": _counted_in(source),
         "became": {kind: _kinds(source, kind) for kind in ("layer", "fused", "skipped")},
         "skipped": [vars(operator) for operator in source.operators if operator.became == "skipped"],
         "shared": [list(names) for names in source.shared],
@@ -34,6 +36,11 @@ def report(source: Source, states: list[Traced], counting: Counting) -> dict[str
         "notes": list(source.notes),
         "remarks": remarks(source, states),
     }
+
+
+def _counted_in(source: Source) -> str:
+    """Without knowing how often a layer runs, its weights stand for its work."""
+    return "weights" if ONCE in source.notes else "multiply-adds"
 
 
 def _kinds(source: Source, became: str) -> dict[str, int]:
@@ -60,23 +67,27 @@ def remarks(source: Source, states: list[Traced]) -> list[str]:
     """What a reader must know before using the trace."""
     found = []
     if (share := coverage(source)) < ENOUGH:
-        found.append(f"only {share:.1%} of the multiply-adds are covered: predictions may be far off (see 'skipped')")
+        found.append(
+            f"only {share:.1%} of the {'weights' if ONCE in source.notes else 'multiply-adds'} are covered: predictions may be far off"
+        )
     if not any(state.nonzeros for state in states):
         found.append("the source holds no weights, so there is no pruned variant")
     elif all(state.dense for state in states):
         found.append("no weight is zero: the network is dense, and there is no pruned variant")
-    return found + _incomplete(states)
+    return found + _incomplete(source, states)
 
 
-def _incomplete(states: list[Traced]) -> list[str]:
-    """States that lack the mask of a layer that another one has: it counts as dense, which may not be meant."""
-    known = {name for state in states for name in state.nonzeros}
-    lacking = [(state, sorted(known - state.nonzeros.keys())) for state in states]
-    return [
-        f"{state.method} {state.nominal:g} lacks {len(names)} masks that another state has; those layers count as dense: {', '.join(names)}"
-        for state, names in lacking
-        if names
-    ]
+def _incomplete(source: Source, states: list[Traced]) -> list[str]:
+    """States that lack the mask of a layer: it counts as dense, which may not be meant."""
+    sizes = {row.name: (row.m or 0) * (row.k or 0) * row.count for row in source.layers if row.kind in WITH_WEIGHTS and row.prunable}
+    found = []
+    for state in states:
+        if state.nonzeros and (lacking := [name for name in sizes if name not in state.nonzeros]):
+            share = 1 - sum(sizes[name] for name in lacking) / sum(sizes.values())
+            listed = ", ".join(lacking[:MOST]) + (", ..." if len(lacking) > MOST else "")
+            said = f"masks for {len(sizes) - len(lacking)} of {len(sizes)} layers, {share:.1%} of the weights"
+            found.append(f"{state.method} {state.nominal:g} has {said}; the others count as dense: {listed}")
+    return found
 
 
 def render(told: dict[str, Any]) -> str:
@@ -85,7 +96,7 @@ def render(told: dict[str, Any]) -> str:
         ("source", f"{told['source']} ({told['format']})"),
         ("layers", f"{told['layers']}; {counted(told['macs'])}MAC a sample; {counted(told['parameters'])} parameters"),
         *((name, _listed(told["became"][key])) for name, key in (("understood", "layer"), ("fused", "fused"), ("skipped", "skipped"))),
-        ("coverage", f"{told['coverage']:.2%} of the multiply-adds"),
+        ("coverage", f"{told['coverage']:.2%} of the {told['coverage_of']}"),
         *(("skipped", f"{o['kind']} {o['name']}: {o['reason']}") for o in told["skipped"][:MOST]),
         *(("shared", " = ".join(names)) for names in told["shared"]),
         ("zero", f"|w| <= {told['tolerance']:g}"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from tqdm import tqdm
@@ -11,7 +11,7 @@ from dse.errors import BadInput, Collector
 from dse.network.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, Weights
 from dse.sparsity import statistics
-from dse.sparsity.pattern import UNSTRUCTURED, Block, Pattern
+from dse.sparsity.pattern import NM, UNSTRUCTURED, Block, Pattern
 from dse.sparsity.statistics import Size, Statistics
 
 FILLED = 0.9  # a mask is called N:M if it keeps at least this share of what N:M may keep
@@ -102,21 +102,23 @@ def _has_kernels(state: State) -> bool:
 
 
 def _common_pattern(layers: Iterable[Statistics]) -> Pattern:
-    """The tightest pattern that every pruned mask fits and nearly fills: an N:M, else the largest blocks, else none."""
+    """The tightest pattern that every pruned mask fits and that all of them nearly fill: an N:M, else the largest blocks, else none."""
     pruned = [layer for layer in layers if 0 < layer.nnz < layer.size]
     if not pruned:
         return UNSTRUCTURED
-    shared = set.intersection(*(set(layer.stored()) for layer in pruned))
-    nnz = sum(layer.nnz for layer in pruned)
-
-    def stored(pattern: Pattern) -> float:
-        return sum(layer.stored()[pattern] for layer in pruned)
-
-    fixed = [pattern for pattern in shared if pattern.density not in (None, 1.0) and nnz >= FILLED * stored(pattern)]
-    if fixed:
-        return min(fixed, key=lambda pattern: (pattern.density, pattern.tile))
-    whole = [pattern for pattern in shared if isinstance(pattern, Block) and stored(pattern) == nnz]
+    nnz, found = sum(layer.nnz for layer in pruned), [layer.stored() for layer in pruned]
+    slots = {pattern: _slots(pattern, pruned, found) for stored in found for pattern in stored if isinstance(pattern, NM)}
+    if fixed := [pattern for pattern, needed in slots.items() if nnz >= FILLED * needed]:
+        return min(fixed, key=lambda pattern: (slots[pattern], pattern.m))
+    shared = set.intersection(*map(set, found))
+    whole = [p for p in shared if isinstance(p, Block) and sum(stored[p] for stored in found) == nnz]
     return max(whole, key=lambda pattern: prod(pattern.tile), default=UNSTRUCTURED)
+
+
+def _slots(pattern: NM, pruned: list[Statistics], found: list[dict[Pattern, float]]) -> float:
+    """Elements that the pattern has room for in all masks; endless if one of them is not of it, nor of a tighter one."""
+    legal = all(any(isinstance(own, NM) and own.fits(pattern) for own in stored) for stored in found)
+    return sum(pattern.stored(len(layer.rows), len(layer.columns), 1.0) for layer in pruned) if legal else inf
 
 
 def _sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from dse.errors import BadInput, Problem
 from dse.network.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source
 from dse.trace.trace import Traced
+from dse.workload import tables
 
 REPORT = "trace.json"
 VARIANT = ("method", "pattern", "sparsity")
@@ -33,37 +35,63 @@ class About:
     dense_accuracy: float | None = None
 
 
-def check(out: Path) -> None:
+def check(out: Path, source: Path) -> None:
     """Whether a workload may be written there: raises BadInput before the work, not after."""
-    if out.exists() and not (out / REPORT).exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadInput([Problem("something else is there already", "give a new folder, or one that 'dse trace' wrote", out)])
-    above = next(folder for folder in (out.absolute().parent, *out.absolute().parents) if folder.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise BadInput([Problem(f"{above} can't be written to", "give a folder that can", out)])
+    place = Path(os.path.abspath(out))
+    try:
+        if reason := _refused(place, source):
+            raise BadInput([Problem(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)])
+    except OSError as error:
+        raise BadInput([Problem((error.strerror or "cannot be used").lower(), "give a folder that can be written", out)]) from error
+
+
+def _refused(place: Path, source: Path) -> str:
+    kept = [Path.cwd(), Path(os.path.abspath(source)), source.resolve()]
+    if any(place == path or place in path.parents for path in kept):
+        return "it holds the source, or the working directory"
+    if not re.fullmatch(r"\w[\w .+-]{0,99}", place.name):
+        return f"'{place.name}' can't name a workload"
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        return "something else is there already"
+    if place.is_dir() and (added := sorted({file.name for file in place.iterdir()} - OURS)):
+        return f"something else is there already: {', '.join(added[:5])}"
+    above = next(folder for folder in place.parents if folder.exists())
+    return "" if above.is_dir() and os.access(above, os.W_OK) else f"{above} can't be written to"
+
+
+OURS = {"workload.yaml", "layers.csv", "accuracy.csv", "variants", "statistics", REPORT}
 
 
 def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]) -> None:
-    """Everything goes into a folder beside `out` first, which then takes its place."""
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    """Everything goes into a folder beside `out` first and is read once; then it takes the place of `out`. Raises BadInput.
+
+    Accuracies that were written by hand stay, unless one is given now.
+    """
+    place = Path(os.path.abspath(out))
     try:
-        fresh.chmod(0o755)
-        _fill(fresh, out.absolute().name, source, [state for state in states if not state.dense], report, about, inputs)
-        if out.exists():
-            shutil.rmtree(out)
-        os.replace(fresh, out)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+            fresh = Path(beside) / place.name
+            fresh.mkdir()
+            _fill(fresh, place.name, source, [state for state in states if not state.dense], report, about, inputs)
+            if (by_hand := place / "accuracy.csv").exists() and about.accuracy is None:
+                shutil.copy(by_hand, fresh)
+            tables.load(fresh)
+            if place.exists():
+                os.replace(place, Path(beside) / "before")
+            os.replace(fresh, place)
+    except OSError as error:
+        raise BadInput([Problem(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out)]) from error
 
 
 def _fill(
     folder: Path, name: str, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
 ) -> None:
-    description = _description(name, source, about, inputs)
+    description = _description(name, source, states, about, inputs)
     (folder / "workload.yaml").write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=120))
     (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n")
     if source.network is None:
-        _table(folder / "layers.csv", *_layers(source.layers))
+        _table(folder / "layers.csv", *_layers([_row(row, states) for row in source.layers]))
     for method in dict.fromkeys(state.method for state in states):
         mine = [state for state in states if state.method == method]
         header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "activation_density")
@@ -72,7 +100,7 @@ def _fill(
         if any(state.layers for state in states):
             found = ((*_key(state), name, *row) for state in states for name, layer in state.layers.items() for row in rows(layer))
             _table(folder / "statistics" / file, (*VARIANT, "layer", *columns), found)
-    if about.accuracy is not None:
+    if about.accuracy is not None and states:
         header = (*VARIANT, "value", "dense_value", "source", "kind")
         _table(
             folder / "accuracy.csv",
@@ -81,20 +109,34 @@ def _fill(
         )
 
 
-def _description(name: str, source: Source, about: About, inputs: Mapping[str, Any]) -> dict[str, Any]:
+LAYOUT = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"
+
+
+def _description(name: str, source: Source, states: list[Traced], about: About, inputs: Mapping[str, Any]) -> dict[str, Any]:
     metric = {"name": about.metric, "direction": "lower" if about.lower_is_better else "higher"}
     network = source.network and source.network.model_dump(mode="json", exclude_none=True)
     described = {
         "name": name,
-        "description": f"traced from {source.path.name} ({source.format})",
+        "description": f"traced from {_shown(source.path)} ({source.format})",
         "task": about.task,
         "metric": metric,
-        "sources": [f"masks and layers: {source.path.name}, counted by dse trace"],
-        "notes": list(source.notes),
+        "sources": [f"masks and layers: {_shown(source.path)}, counted by dse trace"],
+        "notes": [*source.notes, *(LAYOUT for _ in range(any(state.layout != "channels-last" for state in states)))],
         "network": network,
         "inputs": dict(inputs) if network else None,
     }
     return {key: value for key, value in described.items() if value}
+
+
+def _row(row: LayerRow, states: list[Traced]) -> LayerRow:
+    """A layer that was pruned may be."""
+    pruned = any(row.name in state.nonzeros for state in states)
+    return row.model_copy(update={"prunable": True}) if pruned and not row.prunable else row
+
+
+def _shown(path: Path) -> str:
+    """The name of a file, where a text can hold it."""
+    return path.name.encode("utf-8", "replace").decode()
 
 
 def _layers(rows: Iterable[LayerRow]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

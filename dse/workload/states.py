@@ -1,6 +1,6 @@
 """Network states: traced layers, accuracies and counts of what is stored, joined into variants."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy
         grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(entry)
     problems = Collector()
     known = _known_accuracies(accuracies, grouped.keys(), workload.description, problems)
-    counted = _counted(workload.layers, stored, grouped.keys(), problems)
+    counted = _counted(workload.layers, stored, grouped, problems)
     found: list[Variant] = []
     for state, entries in grouped.items():
         with problems.at():
@@ -54,6 +54,9 @@ def _known_accuracies(
             problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
         elif row.densities == "uniform" and state in traced:
             problems.add(Problem(f"'{_spoken(state)}' is traced, so its densities are known", "write densities 'traced'", file, line))
+        elif row.densities == "uniform" and row.pattern.density is not None and abs(1 - row.sparsity - row.pattern.density) > 0.02:
+            what = f"{row.pattern} is {1 - row.pattern.density:g} sparse, not {row.sparsity:g}"
+            problems.add(Problem(what, "write the sparsity of the pattern", file, line, "sparsity"))
         elif row.metric not in (None, *description.metrics):
             fix = f"{suggestion(row.metric, description.metrics)} (workload.yaml: metric, other_metrics)"
             problems.add(Problem(f"unknown metric '{row.metric}'", fix, file, line, "metric"))
@@ -63,25 +66,29 @@ def _known_accuracies(
 
 
 def _counted(
-    layers: Layers, stored: list[Stored], traced: Collection[State], problems: Collector
+    layers: Layers, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: Collector
 ) -> dict[State, dict[Pattern, np.ndarray]]:
     """Elements that patterns store of each traced state [layer], NaN where a pattern can't hold the mask."""
     index = {name: position for position, name in enumerate(layers.name)}
+    nonzeros = {(state, entry[2].layer): entry[2].nnz for state, entries in traced.items() for entry in entries}
     found: dict[State, dict[Pattern, np.ndarray]] = {}
     for file, line, row in stored:
         state = (row.method, row.pattern, row.sparsity)
-        if state not in traced or row.layer not in index:
+        if (state, row.layer) not in nonzeros or row.layer not in index:
             what = f"no variant '{_spoken(state)}' of a layer '{row.layer}'"
             problems.add(Problem(what, "trace the network again, or remove statistics/", file, line))
             continue
-        columns = found.setdefault(state, {}).setdefault(row.stored_as, np.full(len(layers), np.nan))
-        columns[index[row.layer]] = row.elements
+        column = found.setdefault(state, {}).setdefault(row.stored_as, np.full(len(layers), np.nan))
+        if row.elements < nonzeros[state, row.layer] or not np.isnan(column[index[row.layer]]):
+            what = f"{row.stored_as} can't store '{row.layer}' in {row.elements:g} elements, or is there twice"
+            problems.add(Problem(what, "trace the network again, or remove statistics/", file, line))
+        column[index[row.layer]] = row.elements / layers.experts[index[row.layer]]  # of one copy
     return found
 
 
 def _traced(workload: Workload, state: State, entries: list[Traced], stored: dict[Pattern, np.ndarray]) -> Variant:
     layers = workload.layers
-    density, activations = _densities(layers, entries)
+    density, activations = _densities(layers, entries, told=workload.description.network is None)
     return Variant(workload.name, layers, *state, density, stored=stored, activation_density=activations)
 
 
@@ -109,8 +116,11 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
     )  # fmt: skip
 
 
-def _densities(layers: Layers, entries: list[Traced]) -> tuple[np.ndarray, np.ndarray]:
-    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises BadInput."""
+def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises BadInput.
+
+    `told`: what may be pruned was written down, so that a trace must not differ; a formula only knows what is usual.
+    """
     index = {name: position for position, name in enumerate(layers.name)}
     density, activations = np.ones(len(layers)), layers.activation_density.copy()
     problems, seen = Collector(), set()
@@ -125,17 +135,17 @@ def _densities(layers: Layers, entries: list[Traced]) -> tuple[np.ndarray, np.nd
                 activations[index[row.layer]] = row.activation_density
         with problems.at(file, line, "nnz"):
             if row.layer in index:
-                density[index[row.layer]] = _density(layers, index[row.layer], row)
+                density[index[row.layer]] = _density(layers, index[row.layer], row, told)
     problems.raise_all()
     return density, activations
 
 
-def _density(layers: Layers, layer: int, row: VariantRow) -> float:
+def _density(layers: Layers, layer: int, row: VariantRow, told: bool) -> float:
     size = layers.weights[layer] * layers.experts[layer]
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
         raise BadInput.one(what, "write at most m x k nonzeros")
-    if row.nnz < size and not layers.prunable[layer]:
+    if told and row.nnz < size and not layers.prunable[layer]:
         raise BadInput.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
     most = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
     if most < row.nnz < size:

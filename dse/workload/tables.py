@@ -55,7 +55,7 @@ def _layers(folder: Path, document: Document | None, description: Description | 
     if document is None and not (folder / "layers.csv").exists():
         return Layers.of([])  # the description that can't be read may have the network
     if document is None or "network" not in document.data:
-        if inputs:
+        if inputs or (description is not None and description.inputs):
             raise BadInput.one("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
         return _read_layers(folder / "layers.csv")
     if (folder / "layers.csv").exists():

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from dse.errors import BadInput
+from dse.network.layers import Layers
 from dse.readers import source as sources
 from dse.readers.source import Source
 from dse.sparsity.pattern import parse
@@ -227,10 +228,70 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
     }  # fmt: skip
     save_file(tensors, tmp_path / "a.safetensors")
     source = read(tmp_path / "a.safetensors", Hints())
-    assert {row.name: row.other_parameters for row in source.layers} == {"fc": 3, "patch_embed.proj": 0}
+    assert {row.name: row.other_parameters for row in source.layers} == {"fc": 3, "patch_embed.proj": 0, "other_parameters": 9 * 4 + 4}
     assert {operator.name: operator.reason for operator in source.operators if operator.became == "fused"} == {
-        "attn.bias": "bias, mask or normalisation", "embed_tokens.weight": "lookup",
+        "attn.bias": "the same for every output", "embed_tokens.weight": "lookup", "fc.bias": "vector", "norm.weight": "vector",
     }  # fmt: skip
+    assert Layers.of(list(source.layers)).parameters == sum(t.size for name, t in tensors.items() if name != "attn.bias")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer_blocks.0.norm1.linear.weight", "layernorm_mlp.fc1_weight", "layernorm_qkv.weight", "t_embedder.mlp.0.weight",
+        "time_embed.0.weight", "positionwise_ffn.w_1.weight", "embed_out.weight", "patch_embed.proj.weight", "scale_proj.weight",
+    ],
+)  # fmt: skip
+def test_layers_are_not_lost_for_the_company_they_keep(tmp_path, name):
+    np.savez(tmp_path / "a.npz", **{name: FC1, "other": FC2})
+    assert len(read(tmp_path / "a.npz", Hints()).layers) == 2
+
+
+def test_tensors_that_may_be_weights_count_against_the_coverage(tmp_path):
+    np.savez(tmp_path / "a.npz", fc=FC1, **{"q.qweight": np.ones((8, 8), np.int32), "pad_mask": np.ones((4, 4))})
+    source = read(tmp_path / "a.npz", Hints())
+    assert {operator.name: operator.macs for operator in source.operators if operator.became == "skipped"} == {
+        "q.qweight": 64,
+        "pad_mask": 16,
+    }
+
+
+def test_weights_kept_beside_their_masks_are_multiplied(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"fc.weight_orig": np.ones((3, 4), np.float32), "fc.weight_mask": FC1 != 0})
+    found = traced(read(tmp_path / "a.npz", Hints()))
+    assert {name: layer.nnz for name, layer in found.layers.items()} == {"fc": 4}
+
+
+def test_names_that_a_table_cannot_hold_are_mended_and_stay_apart(tmp_path):
+    source = read(tmp_path_of(tmp_path, {"a": FC1, "a.weight": FC2, "b\nc": FC1, "b_c": FC2, " d ": FC1}), Hints())
+    assert [row.name for row in source.layers] == ["d", "a", "a.weight", "b_c", "b_c#2"]
+    assert set(source.states[0].weights) == {row.name for row in source.layers}
+
+
+def tmp_path_of(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+    np.savez(folder / "names.npz", **arrays)
+    return folder / "names.npz"
+
+
+def test_one_name_in_two_files_of_a_state_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", fc=FC1, one=FC2)
+    np.savez(tmp_path / "b.npz", fc=FC1, two=FC2)
+    with pytest.raises(BadInput, match=r"b.npz: 'fc' is in a.npz as well"):
+        read(tmp_path, Hints())
+
+
+def test_endings_in_capitals_are_endings(tmp_path):
+    np.save(tmp_path / "a.npy", FC1)
+    (tmp_path / "a.npy").rename(tmp_path / "a.NPY")
+    assert read(tmp_path / "a.NPY", Hints()).layers[0].m == 3
+
+
+@pytest.mark.parametrize(("write", "ending"), [(npz, ".npy"), (npy, ".npz")], ids=["npz as npy", "npy as npz"])
+def test_a_file_under_the_ending_of_another_is_told(tmp_path, write, ending):
+    path = write(tmp_path)
+    victim = path if path.is_file() else path / "fc1.npy"
+    with pytest.raises(BadInput, match="name it"):
+        read(victim.rename(tmp_path / f"wrong{ending}"), Hints())
 
 
 def test_layers_come_in_the_order_of_their_numbers(tmp_path):

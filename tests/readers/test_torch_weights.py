@@ -18,7 +18,8 @@ from torch.nn.utils import prune  # noqa: E402
 
 from dse.errors import BadInput  # noqa: E402
 from dse.readers.pytorch import weights as torch_weights  # noqa: E402
-from dse.readers.pytorch.weights import Tensors  # noqa: E402
+from dse.readers.source import Tensors  # noqa: E402
+from dse.readers.tensors import unmasked  # noqa: E402
 
 
 def saved(folder: Path, what: Any, **options: Any) -> Path:
@@ -120,7 +121,7 @@ def test_masks_of_pruning_are_applied(tmp_path):
     net = nn.Sequential(nn.Linear(20, 10), nn.Linear(10, 5))
     prune.l1_unstructured(net[0], "weight", 150)
     prune.random_unstructured(net[1], "bias", 2)
-    tensors = torch_weights.read(saved(tmp_path, net.state_dict()))
+    tensors = Tensors(unmasked(torch_weights.read(saved(tmp_path, net.state_dict())).weights))
     assert set(tensors.weights) == {"0.weight", "0.bias", "1.weight", "1.bias"}
     assert np.count_nonzero(whole(tensors, "0.weight")) == 50
     np.testing.assert_array_equal(whole(tensors, "0.weight"), net[0].weight.detach().numpy())

@@ -244,15 +244,105 @@ def test_unknown_families_and_sizes_that_are_missing_are_told(tmp_path, capsys):
     assert "'vocab_size' is missing" in told
 
 
-def test_nothing_is_half_written(archive, monkeypatch):
+def test_nothing_is_half_written(archive, monkeypatch, capsys):
     path = archive(fc=pruned_24(8, 8))
     before = traced(path).folder
     kept = {file: file.read_bytes() for file in before.rglob("*") if file.is_file()}
     monkeypatch.setattr("dse.trace.write._table", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        main(["trace", str(path), "-o", str(before)])
+    assert main(["trace", str(path), "-o", str(before)]) == 2
+    assert "can't be written: disk full" in capsys.readouterr().err
     assert {file: file.read_bytes() for file in before.rglob("*") if file.is_file()} == kept
     assert sorted(file.name for file in path.parent.iterdir()) == ["net.npz", "out"]
+
+
+@pytest.mark.parametrize("out", ["zz/..", ".", "in", "in/", "link", "x" * 200])
+def test_nothing_that_is_not_a_trace_is_ever_replaced(tmp_path, monkeypatch, capsys, out):
+    """Neither the working directory nor what holds the source, nor a link to somewhere else."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "fc.npy", pruned_24(8, 8))
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "in/fc.npy", "-o", out]) == 2
+    assert "give a new folder" in capsys.readouterr().err
+    assert (tmp_path / "in" / "fc.npy").exists()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "link"]
+
+
+def test_what_a_user_added_to_a_trace_is_kept(archive, capsys):
+    path = archive(fc=pruned_24(8, 8))
+    folder = traced(path).folder
+    write(folder / "accuracy.csv", "method,pattern,sparsity,value,source,kind\ntraced,2:4,0.5,75,me,measured")
+    assert traced(path).variants[0].accuracy == 75
+    write(folder / "notes.txt", "mine")
+    assert main(["trace", str(path), "-o", str(folder)]) == 2
+    assert "something else is there already: notes.txt" in capsys.readouterr().err
+
+
+def test_an_accuracy_belongs_to_one_state(archive, tmp_path, capsys):
+    path = archive(fc=np.ones((4, 4)))
+    assert main(["trace", str(path), "-o", str(tmp_path / "out"), "--accuracy", "76"]) == 2
+    for sparsity in ("0.5", "0.75"):
+        (tmp_path / "m" / sparsity).mkdir(parents=True)
+        np.save(tmp_path / "m" / sparsity / "fc.npy", np.eye(4))
+    assert main(["trace", str(tmp_path / "m"), "-o", str(tmp_path / "out"), "--accuracy", "76"]) == 2
+    assert capsys.readouterr().err.count("an accuracy belongs to one pruned state") == 2
+
+
+def test_several_checkpoints_are_one_workload(tmp_path):
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    for sparsity, kept in (("0.5", 2), ("0.75", 1)):
+        (tmp_path / "magnitude" / sparsity).mkdir(parents=True)
+        mask = np.tile(np.arange(4) < kept, (8, 2)).astype(np.float32)
+        save_file({"fc.weight": mask}, tmp_path / "magnitude" / sparsity / "model.safetensors")
+    net = traced(tmp_path / "magnitude")
+    assert [(v.method, str(v.pattern), v.nominal_sparsity) for v in net.variants] == [("magnitude", "2:4", 0.5), ("magnitude", "1:4", 0.75)]
+
+
+def test_one_tighter_layer_does_not_take_the_pattern_from_a_network(archive):
+    odd = np.tile([1.0, 0, 0, 0], (8, 2))
+    net = traced(archive(odd=odd, **{f"fc{n}": pruned_24(64, 64) for n in range(4)}))
+    assert str(net.variants[0].pattern) == "2:4"
+
+
+def test_a_mixture_is_counted_as_one_of_its_experts(tmp_path):
+    """Equal experts store, each, what one of them stores."""
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    mixture = LLAMA | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 1, "num_hidden_layers": 1}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(mixture))
+    expert = np.kron(np.eye(2, 4), np.ones((16, 4))).astype(np.float32)
+    save_file({f"model.layers.0.block_sparse_moe.experts.{e}.w1.weight": expert for e in range(4)}, tmp_path / "model" / "a.safetensors")
+    variant = traced(tmp_path / "model").variants[0]
+    layer = variant.layers.name.index("model.layers.0.block_sparse_moe.experts.w1")
+    assert variant.density[layer] == 1 / 4
+    assert variant.stored[parse("block:4x4")][layer] == expert.sum()
+
+
+def test_zeros_where_formulas_expect_none_are_no_mistake(tmp_path):
+    pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
+    from safetensors.numpy import save_file
+
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(LLAMA))
+    head = np.ones((50, 16), np.float32)
+    head[48:] = 0  # a padded vocabulary
+    save_file(
+        {"lm_head.weight": head, "model.layers.0.mlp.up_proj.weight": pruned_24(32, 16).astype(np.float32)},
+        tmp_path / "model" / "a.safetensors",
+    )
+    net = traced(tmp_path / "model")
+    assert net.variants[0].density[net.layers.name.index("lm_head")] == 48 / 50
+
+
+def test_layers_without_a_mask_are_told(tmp_path, capsys):
+    (tmp_path / "final_dense.smtx").write_text("1000, 2048, 1\n" + " ".join(["0"] * 1000 + ["1"]) + "\n5\n")
+    traced(tmp_path / "final_dense.smtx", "--like", "resnet50")
+    told = capsys.readouterr().err
+    assert "has masks for 1 of 54 layers, 8.0% of the weights; the others count as dense: initial_conv" in told
 
 
 def test_a_folder_of_something_else_is_left_alone(archive, capsys):
@@ -267,11 +357,15 @@ def test_a_folder_of_something_else_is_left_alone(archive, capsys):
     ("options", "text"),
     [
         (("--blocks", "4by4"), "--blocks: '4by4' is not a shape"),
-        (("--groups", "1"), "--groups: a group of 1 says nothing"),
+        (("--groups", "1"), "--groups: groups of 1 to 1 can't be counted"),
         (("--tolerance", "-1"), "--tolerance: -1.0 is out of range"),
         (("--sparsity", "nan"), "--sparsity: nan is out of range"),
         (("--input", "sequence"), "--input: 'sequence' is no input"),
         (("--like", "resnet5"), "did you mean 'resnet50'?"),
+        (("--method", "../evil"), "--method: '../evil' can't name a file"),
+        (("--input", "sequence=[1"), "--input: '[1' is no value"),
+        (("--blocks", "100000x100000"), "--blocks: '100000x100000' is not a shape"),
+        (("--shape", "²x3"), "--shape: '²x3' is not a shape"),
     ],
 )
 def test_wrong_options_are_told(archive, capsys, options, text):

@@ -119,7 +119,7 @@ def _keep(tensor: TensorProto, path: Path, stored: dict[str, Stored], small: dic
     if prod(tensor.dims) > SMALL or not onnx_storage.is_number(tensor):
         return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     array = small[tensor.name] = stored[tensor.name].whole()
-    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), tensor.name)
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), tensor.name)  # a number has no axis
 
 
 def _without_data(tensor: SparseTensorProto) -> TensorProto:

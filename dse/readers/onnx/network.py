@@ -1,5 +1,6 @@
 """The network of an ONNX file: every operator in turn, and what became of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import NodeProto
@@ -24,7 +25,7 @@ def read(path: Path, shape: tuple[int, ...] | None) -> Source:
         made, told = _understand(node, rows)
         layers += made
         operators += told
-    return _source(path, layers, operators, rows, notes)
+    return replace(_source(path, layers, operators, rows, notes), parameters=_parameters(file))
 
 
 def _source(path: Path, layers: list[Layer], operators: list[Operator], rows: Rows, notes: list[str]) -> Source:
@@ -34,6 +35,15 @@ def _source(path: Path, layers: list[Layer], operators: list[Operator], rows: Ro
         path=path, format="onnx", layers=tuple(layer.row for layer in layers), states=(State(weights),), operators=tuple(operators),
         shared=rows.register.shared, notes=tuple(dict.fromkeys([*notes, *rows.notes])),
     )  # fmt: skip
+
+
+def _parameters(file: onnx_file.File) -> float:
+    """Elements of the tensors that nodes use; single numbers and batch normalisation, which exporters fold away, left out."""
+    used = {name for node in file.nodes if node.op_type != "BatchNormalization" for name in node.input}
+    kept = [
+        stored for name, stored in file.stored.items() if name in used and stored.shape and stored.dtype.startswith(("fp", "bf", "float"))
+    ]
+    return float(sum(stored.elements for stored in kept))
 
 
 def _check(path: Path, layers: list[Layer], operators: list[Operator]) -> None:

@@ -1,6 +1,6 @@
 """Networks as `torch.export.save` writes them (.pt2): operators in the order in which they run, and their weights.
 
-No code of the file is run, and PyTorch itself isn't needed: see `torch_program`.
+No code of the file is run, and PyTorch itself isn't needed: see `program`.
 """
 
 import re
@@ -30,7 +30,15 @@ def read(path: Path) -> Source:
         for node in archive.program.nodes:
             walk.visit(node)
         shared = tuple(tuple(names) for names in walk.users.values() if len(names) > 1)
-        return Source(path, "torch.export", tuple(walk.layers), (State(walk.weights),), tuple(walk.operators), shared, tuple(walk.notes()))
+        found = tuple(walk.layers), (State(walk.weights),), tuple(walk.operators), shared, tuple(walk.notes())
+        return Source(path, "torch.export", *found, parameters=_parameters(archive))
+
+
+def _parameters(archive: Archive) -> float:
+    """Elements of all parameters, each tensor once; those of batch normalisation, which exporters fold away, left out."""
+    folded = {part for node in archive.program.nodes if "batch_norm" in node.kind for part in node.operands}
+    own = {archive.places[name]: archive.stored[name].shape for name in archive.stored if name in archive.parameters - folded}
+    return float(sum(map(prod, own.values())))
 
 
 def _batch(archive: Archive) -> tuple[int, str]:

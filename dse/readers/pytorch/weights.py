@@ -5,7 +5,6 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,11 @@ import numpy as np
 
 from dse.errors import BadInput, Problem
 from dse.readers.pytorch.dtypes import numpy_dtype, short
-from dse.readers.source import SLAB_BYTES, Weights
+from dse.readers.source import SLAB_BYTES, Tensors, Weights
 
 SAVE = "save model.state_dict() with torch.save, or use safetensors"
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # names under which a checkpoint keeps its weights
 SPARSE = ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc")
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor."""
-
-    weights: dict[str, Weights]
-    shared: tuple[tuple[str, ...], ...] = ()
 
 
 def read(path: Path) -> Tensors:
@@ -37,7 +28,7 @@ def read(path: Path) -> Tensors:
         found = _state_dict(_load(torch, path, archive))
         if not found:
             raise BadInput([Problem("no tensors in it", SAVE, path)])
-        return Tensors(_unmasked({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}), _shared(found))
+        return Tensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found))
 
 
 def _torch(path: Path) -> Any:
@@ -69,7 +60,7 @@ def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # a damaged directory ends in whatever reads it first
         raise BadInput([Problem(f"not a whole file of torch.save ({error})", "copy it again", path)]) from error
     if any(name.endswith("archive_format") for name in members):
         raise BadInput([Problem("this is a torch.export archive", f"name it {path.stem}.pt2", path)])
@@ -173,30 +164,6 @@ def _sparse_slabs(nonzeros: tuple[np.ndarray, np.ndarray], shape: tuple[int, ...
         first, last = np.searchsorted(indices[0], (start, start + rows))
         slab[indices[0, first:last] - start, *indices[1:, first:last]] = values[first:last]
         yield slab
-
-
-def _unmasked(weights: dict[str, Weights]) -> dict[str, Weights]:
-    """Pairs of `torch.nn.utils.prune`, "weight_orig" and "weight_mask", as the weights that they make."""
-    found: dict[str, Weights] = {}
-    for name, tensor in weights.items():
-        plain = name.removesuffix("_orig")
-        mask = weights.get(f"{plain}_mask") if plain != name else None
-        if mask and mask.shape == tensor.shape:
-            found[plain] = Weights(tensor.shape, tensor.dtype, lambda tensor=tensor, mask=mask: _masked(tensor, mask))
-        elif not (name.endswith("_mask") and f"{name.removesuffix('_mask')}_orig" in weights):
-            found[name] = tensor
-    return found
-
-
-def _masked(tensor: Weights, mask: Weights) -> Iterator[np.ndarray]:
-    """Both in pieces, cut alike: their numbers may differ in size."""
-    pieces, rest = mask.slabs(), None
-    for slab in tensor.slabs():
-        rest = next(pieces) if rest is None else rest
-        while len(rest) < len(slab):
-            rest = np.concatenate([rest, next(pieces)])
-        yield slab * rest[: len(slab)].astype(slab.dtype)
-        rest = rest[len(slab) :]
 
 
 def _shared(tensors: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:

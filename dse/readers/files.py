@@ -1,0 +1,104 @@
+"""Files of weights or masks: one network state a folder, `METHOD/SPARSITY/...` where there are several."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dse.errors import BadInput, Collector, Problem
+from dse.network.layers import LayerRow
+from dse.readers import arrays, safetensors_file, smtx, tensors
+from dse.readers.pytorch import weights as torch_weights
+from dse.readers.source import Source, State, Tensors, Weights
+
+READERS: dict[str, Callable[[Path], Tensors]] = {
+    ".smtx": lambda path: Tensors({path.stem: smtx.weights(path)}),
+    ".npz": lambda path: Tensors(arrays.weights(path)),
+    ".npy": lambda path: Tensors(arrays.weights(path)),
+    ".safetensors": lambda path: Tensors(safetensors_file.weights(path)),
+    ".pt": torch_weights.read,
+    ".pth": torch_weights.read,
+    ".bin": torch_weights.read,
+}
+
+
+def within(path: Path) -> list[Path]:
+    """The files of weights in a folder and below it."""
+    return sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in READERS)
+
+
+def source(path: Path) -> Source:
+    """Every tensor in a file or below a folder; raises BadInput with what is wrong in any of them."""
+    if path.is_file():
+        return tensors.source(path, path.suffix[1:].lower(), READERS[path.suffix.lower()](path))
+    folders: dict[Path, list[Path]] = {}
+    for file in within(path):
+        folders.setdefault(file.parent, []).append(file)
+    problems, parts = Collector(), {}
+    for folder, files in folders.items():
+        with problems.at(folder):
+            parts[folder] = tensors.source(folder, "folder of weights", gathered(files))
+    problems.raise_all()
+    states = tuple(_state(folder, part, len(parts)) for folder, part in parts.items())
+    most = max(parts.values(), key=lambda part: len(part.layers))
+    layers = _common(path, parts)
+    return Source(path, "folder of weights", layers, states, most.operators, most.shared, most.notes, parameters=most.parameters)
+
+
+def gathered(files: list[Path]) -> Tensors:
+    """The tensors of several files, such as shards; raises BadInput with every broken file, and where a name comes twice."""
+    problems, shared = Collector(), ()
+    found: dict[str, Weights] = {}
+    where: dict[str, Path] = {}
+    for file in files:
+        with problems.at(file):
+            part = READERS[file.suffix.lower()](file)
+            for name in part.weights.keys() & found.keys():
+                fix = "keep one of them, or give each network state a folder of its own"
+                problems.add(Problem(f"'{name}' is in {where[name].name} as well", fix, file))
+            where |= dict.fromkeys(part.weights, file)
+            found.update(part.weights)
+            shared += part.shared
+    problems.raise_all()
+    return Tensors(found, shared)
+
+
+def indexed(index: Path) -> Tensors:
+    """The tensors that an index (`*.index.json`) names, from all its shards; raises BadInput."""
+    try:
+        named = {str(name): index.parent / Path(shard).name for name, shard in json.loads(index.read_bytes())["weight_map"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput([Problem("not an index of shards", "give the .index.json that came with them", index)]) from error
+    shards = sorted(set(named.values()))
+    if unknown := [shard for shard in shards if shard.suffix.lower() not in READERS]:
+        raise BadInput([Problem(f"'{unknown[0].name}' is no shard", "give the .index.json that came with them", index)])
+    found = gathered(shards)
+    if missing := sorted(named.keys() - found.weights.keys()):
+        raise BadInput([Problem(f"no shard has '{missing[0]}'", "give the shards that came with the index", index)])
+    return found
+
+
+def _state(folder: Path, part: Source, states: int) -> State:
+    """Named by its folders: 'magnitude_pruning/0.5'."""
+    weights = part.states[0].weights
+    try:
+        sparsity = float(folder.resolve().name)
+    except ValueError:
+        return State(weights, method=folder.name if states > 1 else None)
+    if not 0 <= sparsity <= 1:
+        raise BadInput([Problem(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)])
+    return State(weights, method=folder.resolve().parent.name, sparsity=sparsity)
+
+
+def _common(path: Path, parts: Mapping[Path, Source]) -> tuple[LayerRow, ...]:
+    """The layers of all states, which must be of one network."""
+    found: dict[str, tuple[LayerRow, Path]] = {}
+    problems = Collector()
+    for folder, part in parts.items():
+        for row in part.layers:
+            known, where = found.setdefault(row.name, (row, folder))
+            if (known.m, known.k) != (row.m, row.k):
+                what = f"layer '{row.name}' is {row.m:g} x {row.k:g}, but {known.m:g} x {known.k:g} in {where.relative_to(path)}"
+                problems.add(Problem(what, "trace one network at a time", folder))
+    problems.raise_all()
+    order = [row.name for row in max(parts.values(), key=lambda part: len(part.layers)).layers]
+    return tuple(found[name][0] for name in dict.fromkeys([*order, *found]))
