@@ -49,7 +49,8 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     smallest = Stored(~everything, np.full(len(layers), np.inf), np.zeros(len(layers)))
     for member, legal, elements in _ways(layers, variant, execution.pattern):
         bits = execution.format.metadata_bits(member, layers.m, layers.k, elements)
-        smaller = legal & (elements < smallest.elements)
+        tie = (elements == smallest.elements) & (bits < smallest.metadata_bits)
+        smaller = legal & ((elements < smallest.elements) | tie)
         columns = ((elements, smallest.elements), (bits, smallest.metadata_bits))
         smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in columns))
     return replace(smallest, elements=np.where(smallest.legal, smallest.elements, layers.weights))

@@ -41,7 +41,7 @@ class ViT(Architecture):
         for number in range(self.num_hidden_layers):
             self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
         found.norm("layernorm", hidden, tokens, 2 * hidden)
-        for head in ("classifier", "distillation_classifier")[: self.learned_tokens]:
+        for head in ("cls_classifier", "distillation_classifier") if self.distilled else ("classifier",):
             found.linear(head, self.num_labels, hidden, 1, prunable=False)
         return found
 

@@ -67,7 +67,7 @@ def _no_layer(name: str, tensor: Weights) -> list[Operator] | None:
         return [Operator("tensor", name, "fused", reason="vector")]
     if PACKED.fullmatch(own):
         return [Operator("tensor", name, "skipped", size, "packed by a quantiser, so that its zeros can't be counted")]
-    if TABLE.fullmatch(own) or (own == "weight" and TABLE_MODULE.fullmatch(module)):
+    if TABLE.fullmatch(own) or (own == "weight" and len(tensor.shape) == 2 and TABLE_MODULE.fullmatch(module)):
         return [Operator("tensor", name, "fused", reason="lookup")]
     if tensor.shape[0] == 1 and len(tensor.shape) > 2 and own != "weight":
         return [Operator("tensor", name, "fused", reason="the same for every output")]

@@ -61,6 +61,8 @@ def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]
     with problems.at(path="--method"):
         if options.method is not None and not re.fullmatch(r"[\w.+-]+", options.method):
             raise BadInput.one(f"'{options.method}' can't name a file", "write letters, digits, '_', '.', '+' and '-'")
+        if options.method in ("dense", "hypothetical"):
+            raise BadInput.one(f"'{options.method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
     problems.raise_all()
     counting = Counting(options.tolerance, found["blocks"], found["groups"])
     about = write.About(options.task, options.metric, options.lower_is_better, options.accuracy, options.dense_accuracy)

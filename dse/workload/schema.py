@@ -61,8 +61,17 @@ NetworkPattern = Annotated[Pattern, AfterValidator(_no_family)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
+def _free(method: str) -> str:
+    if method in ("dense", "hypothetical"):
+        raise refusal(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
+    return method
+
+
+Method = Annotated[str, Field(min_length=1), AfterValidator(_free)]
+
+
 class VariantRow(Part):
-    method: str
+    method: Method
     pattern: NetworkPattern
     sparsity: Share
     layer: str
@@ -77,7 +86,7 @@ class VariantRow(Part):
 class StoredRow(Part):
     """What a pattern that contains the mask of a layer stores for it, counted from the mask: padding included."""
 
-    method: str
+    method: Method
     pattern: NetworkPattern
     sparsity: Share
     layer: str
@@ -86,7 +95,7 @@ class StoredRow(Part):
 
 
 class AccuracyRow(Part):
-    method: str
+    method: Method
     pattern: NetworkPattern
     sparsity: Share
     value: Finite

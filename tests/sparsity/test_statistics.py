@@ -49,8 +49,11 @@ def test_what_patterns_store_is_what_a_slow_encoder_would(case):
             groups = np.pad(mask, ((0, 0), (0, -mask.shape[1] % pattern.m))).reshape(-1, pattern.m)
             assert groups.sum(axis=1).max() == pattern.n  # the tightest that holds it
             assert elements == len(groups) * pattern.n
-        elif isinstance(pattern, Block):
-            assert elements >= mask.sum()
+        elif isinstance(pattern, Block) and pattern.tile != (1, 1):
+            rows, columns = pattern.tile
+            padded = np.pad(mask, ((0, -len(mask) % rows), (0, -mask.shape[1] % columns)))
+            blocks = padded.reshape(len(padded) // rows, rows, -1, columns).any(axis=(1, 3))
+            assert elements == blocks.sum() * rows * columns
         assert elements >= mask.sum()
 
 

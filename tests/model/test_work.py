@@ -1,0 +1,83 @@
+"""What a mask really stores decides where it may run: counts against the pattern that a network is labelled with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dse
+from dse.network.layers import LayerRow, Layers
+from dse.sparsity.pattern import UNSTRUCTURED, Block, parse
+from dse.workload import Variant
+
+M, K = 64, 128
+
+
+def network(mask: np.ndarray, *counted: str, experts: int = 1) -> Variant:
+    """One layer with a mask, of which the named patterns were counted: blocks by a loop over them, others by their formula."""
+    rows = [LayerRow(name="fc", kind="gemm", m=mask.shape[0], k=mask.shape[1], n=32, experts=experts)]
+    stored = {pattern: np.array([elements(mask, pattern)]) for pattern in map(parse, counted)}
+    return Variant("net", Layers.of(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored=stored)
+
+
+def elements(mask: np.ndarray, pattern) -> float:
+    if not isinstance(pattern, Block):
+        return float(pattern.stored(*mask.shape, mask.mean()))
+    rows, columns = pattern.tile
+    blocks = [mask[i : i + rows, j : j + columns] for i in range(0, len(mask), rows) for j in range(0, mask.shape[1], columns)]
+    return float(sum(block.any() for block in blocks) * rows * columns)
+
+
+def blocky(side: int) -> np.ndarray:
+    """A quarter of the blocks, each half full."""
+    mask = np.kron(np.random.default_rng(0).random((M // side, K // side)) < 0.25, np.ones((side, side), bool))
+    return mask & (np.indices(mask.shape).sum(axis=0) % 2 == 0)
+
+
+def run(chip, variant: Variant, **options):
+    return dse.evaluate(chip, variant, batch=4, dtype="fp16", **options).isel(layer=0)
+
+
+def test_a_mask_runs_in_the_blocks_that_it_occupies(chip):
+    mask = blocky(4)
+    found = run(chip, network(mask, "block:4x4"))
+    kept = elements(mask, parse("block:4x4"))
+    assert found.execution == "tensor.blocks"
+    assert kept < M * K / 2
+    metadata = 4 * (kept / 16 + M / 4 + 1)  # a word for each block, and one for each row of them
+    assert found.bytes.item() == pytest.approx(2 * kept + metadata + 2 * 32 * 4 * (K + M))
+    assert run(chip, network(mask)).execution == "vector.csr"  # without the counts, nobody knows
+
+
+def test_a_family_takes_the_block_size_that_stores_least(chip):
+    mask = blocky(8)
+    small, large, both = (run(chip, network(mask, *sizes)) for sizes in (["block:4x4"], ["block:8x8"], ["block:4x4", "block:8x8"]))
+    assert both.latency == min(small.latency, large.latency)
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_blocks_that_leave_nothing_out_are_no_way_around_sparsity(chip, fallback):
+    """One mask has one speedup, counted or not."""
+    mask = np.random.default_rng(0).random((M, K)) < 0.5
+    counted, labelled = (run(chip, network(mask, *sizes), dense_fallback=fallback) for sizes in (["block:4x4", "block:16x16"], []))
+    assert counted.execution == labelled.execution
+    assert counted.latency == labelled.latency
+
+
+def test_blocks_padded_beyond_the_matrix_are_no_gain(chip):
+    mask = np.zeros((5, 5), bool)
+    mask[:, 0] = True
+    mask[0] = True
+    assert elements(mask, parse("block:4x4")) > mask.size
+    assert run(chip, network(mask, "block:4x4")).execution == "vector.csr"
+
+
+def test_a_layer_that_is_of_a_pattern_runs_as_any_that_contains_it(chip):
+    assert run(chip, network(np.tile([True, False, False, False], (M, K // 4)), "1:4")).execution == "tensor.sparse_24"
+    assert run(chip, network(np.tile([True, True, True, False], (M, K // 4)), "3:4")).execution == "vector.csr"
+
+
+def test_counts_say_nothing_of_layers_that_were_not_counted(chip):
+    variant = network(blocky(4), "block:4x4")
+    unknown = replace(variant, stored={parse("block:4x4"): np.array([np.nan])})
+    assert run(chip, unknown).execution == "vector.csr"
