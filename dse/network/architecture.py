@@ -27,6 +27,14 @@ def check_heads(width: int, heads: int) -> None:
         raise refusal(f"{heads} heads do not divide a width of {width}", "write a number of heads that does")
 
 
+def check_stages(**sizes: tuple[int, ...]) -> None:
+    """That every stage of a network has one of each."""
+    (first, depths), *others = sizes.items()
+    for name, values in others:
+        if len(values) != len(depths):
+            raise refusal(f"{len(depths)} {first} but {len(values)} {name}", "write one of each for every stage")
+
+
 def check_patches(image: int, patch: int) -> None:
     if patch > image:
         raise refusal(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")

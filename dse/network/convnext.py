@@ -4,9 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_patches
+from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_patches, check_stages
 from dse.network.layers import LayerRow
-from dse.schema import refusal
 
 
 class ConvNeXt(Architecture):
@@ -22,8 +21,7 @@ class ConvNeXt(Architecture):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
-        if len(self.depths) != len(self.hidden_sizes):
-            raise refusal(f"{len(self.depths)} depths but {len(self.hidden_sizes)} hidden_sizes", "write one of each for every stage")
+        check_stages(depths=self.depths, hidden_sizes=self.hidden_sizes)
         check_patches(self.image_size, self.patch_size)
         return self
 

@@ -4,9 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows
+from dse.network.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_stages
 from dse.network.layers import LayerRow
-from dse.schema import refusal
 
 
 class ResNet(Architecture):
@@ -23,8 +22,7 @@ class ResNet(Architecture):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
-        if len(self.depths) != len(self.hidden_sizes):
-            raise refusal(f"{len(self.depths)} depths but {len(self.hidden_sizes)} hidden_sizes", "write one of each for every stage")
+        check_stages(depths=self.depths, hidden_sizes=self.hidden_sizes)
         return self
 
     def rows(self, inputs: Inputs) -> list[LayerRow]:

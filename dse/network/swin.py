@@ -4,9 +4,20 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.network.architecture import Architecture, Attending, Count, Counts, Depths, Inputs, Rows, Scale, check_heads, check_patches
+from dse.network.architecture import (
+    Architecture,
+    Attending,
+    Count,
+    Counts,
+    Depths,
+    Inputs,
+    Rows,
+    Scale,
+    check_heads,
+    check_patches,
+    check_stages,
+)
 from dse.network.layers import LayerRow
-from dse.schema import refusal
 
 
 class Swin(Architecture):
@@ -25,8 +36,7 @@ class Swin(Architecture):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
-        if len(self.depths) != len(self.num_heads):
-            raise refusal(f"{len(self.depths)} depths but {len(self.num_heads)} num_heads", "write one of each for every stage")
+        check_stages(depths=self.depths, num_heads=self.num_heads)
         for stage, heads in enumerate(self.num_heads):
             check_heads(self.embed_dim * 2**stage, heads)
         check_patches(self.image_size, self.patch_size)
