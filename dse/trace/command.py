@@ -32,9 +32,8 @@ def run(options: argparse.Namespace) -> str:
         source, hints = _on_workload(source, options.like, hints)
     states = trace(source, counting, options.method, options.sparsity, progress=True)
     if options.accuracy is not None and sum(not state.dense for state in states) != 1:
-        raise BadInput(
-            [Problem("an accuracy belongs to one pruned state", "trace that state alone, or write accuracy.csv", path="--accuracy")]
-        )
+        fix = "trace that state alone, or write accuracy.csv"
+        raise BadInput([Problem("an accuracy belongs to one pruned state", fix, path="--accuracy")])
     if options.activations is not None:
         recorded = activations.densities(options.activations, source.layers, options.tolerance)
         states = [replace(state, activations=recorded) for state in states]

@@ -67,9 +67,10 @@ def remarks(source: Source, states: list[Traced]) -> list[str]:
     """What a reader must know before using the trace."""
     found = []
     if (share := coverage(source)) < ENOUGH:
-        found.append(
-            f"only {share:.1%} of the {'weights' if ONCE in source.notes else 'multiply-adds'} are covered: predictions may be far off"
-        )
+        found.append(f"only {share:.1%} of the {_counted_in(source)} are covered: predictions may be far off")
+    if skipped := [f"{o.kind} {o.name}" for o in source.operators if o.became == "skipped"]:
+        listed = ", ".join(skipped[:MOST]) + (", ..." if len(skipped) > MOST else "")
+        found.append(f"{len(skipped)} operators or tensors of {source.path.name} were not understood and are left out: {listed}")
     if not any(state.nonzeros for state in states):
         found.append("the source holds no weights, so there is no pruned variant")
     elif all(state.dense for state in states):

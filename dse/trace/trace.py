@@ -1,7 +1,7 @@
 """The layers of a network, and exact statistics of every mask that came with it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 import numpy as np
@@ -68,7 +68,7 @@ def _state(source: Source, state: State, counting: Counting, method: str | None,
     layers = _count(source, state, counting, bar)
     pattern, layout = _common_pattern(layers.values()), counting.layout
     if pattern == UNSTRUCTURED and layout == "channels-last" and _has_kernels(state):
-        other = _count(source, state, Counting(counting.tolerance, counting.blocks, counting.groups, "channels-first"), None)
+        other = _count(source, state, replace(counting, layout="channels-first"), None)
         if (found := _common_pattern(other.values())) != UNSTRUCTURED:
             layers, pattern, layout = other, found, "channels-first"
     nonzeros = {name: float(found.nnz) for name, found in layers.items()} | state.nonzeros

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +76,21 @@ def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, 
             _fill(fresh, place.name, source, [state for state in states if not state.dense], report, about, inputs)
             if (by_hand := place / "accuracy.csv").exists() and about.accuracy is None:
                 shutil.copy(by_hand, fresh)
-            tables.load(fresh)
+            _check_read(fresh, out)
             if place.exists():
                 os.replace(place, Path(beside) / "before")
             os.replace(fresh, place)
     except OSError as error:
         raise BadInput([Problem(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out)]) from error
+
+
+def _check_read(fresh: Path, out: Path) -> None:
+    """What is written can be read, with accuracies that were there before: otherwise nothing is replaced. Raises BadInput."""
+    try:
+        tables.load(fresh)
+    except BadInput as error:
+        places = [problem.file and out / problem.file.relative_to(fresh) for problem in error.problems]
+        raise BadInput(replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)) from error
 
 
 def _fill(
@@ -102,11 +111,8 @@ def _fill(
             _table(folder / "statistics" / file, (*VARIANT, "layer", *columns), found)
     if about.accuracy is not None and states:
         header = (*VARIANT, "value", "dense_value", "source", "kind")
-        _table(
-            folder / "accuracy.csv",
-            header,
-            [(*_key(s), about.accuracy, about.dense_accuracy, "given with the trace", "measured") for s in states],
-        )
+        given = (about.accuracy, about.dense_accuracy, "given with the trace", "measured")
+        _table(folder / "accuracy.csv", header, [(*_key(state), *given) for state in states])
 
 
 LAYOUT = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"

@@ -273,6 +273,10 @@ def test_what_a_user_added_to_a_trace_is_kept(archive, capsys):
     folder = traced(path).folder
     write(folder / "accuracy.csv", "method,pattern,sparsity,value,source,kind\ntraced,2:4,0.5,75,me,measured")
     assert traced(path).variants[0].accuracy == 75
+    np.savez(path, fc=np.eye(8))
+    assert main(["trace", str(path), "-o", str(folder)]) == 2
+    assert f"{folder}/accuracy.csv:2: no variant is 'traced 2:4 0.5'" in capsys.readouterr().err
+    assert dse.load_workload(folder).variants[0].accuracy == 75
     write(folder / "notes.txt", "mine")
     assert main(["trace", str(path), "-o", str(folder)]) == 2
     assert "something else is there already: notes.txt" in capsys.readouterr().err
