@@ -16,7 +16,8 @@ from dse.document import Document, read
 from dse.errors import BadInput, suggestion
 from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
-from dse.sparsity.pattern import DENSE, Pattern
+from dse.sparsity.kinds import DENSE
+from dse.sparsity.pattern import Pattern
 from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]

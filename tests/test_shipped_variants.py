@@ -10,7 +10,7 @@ import pytest
 import dse
 from dse import catalog
 from dse.explore import plan
-from dse.sparsity.pattern import Block
+from dse.sparsity.kinds import Block
 from dse.workload.rows import read_rows
 from dse.workload.schema import AccuracyRow
 

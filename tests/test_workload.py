@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dse.errors import BadInput
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 from dse.workload import tables
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dse.accelerator import Accelerator
 from dse.errors import BadInput, suggestion
-from dse.sparsity import pattern
+from dse.sparsity import grammar
 from dse.spec import Range
 
 Role = Literal["rate", "structure", "idle"]
@@ -77,7 +77,7 @@ def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
 
 def _label(path: str, raw: Any) -> str:
     if path.endswith(".pattern") and isinstance(raw, str):
-        return str(pattern.parse(raw))
+        return str(grammar.parse(raw))
     return ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
 
 

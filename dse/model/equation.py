@@ -23,6 +23,7 @@ from dse.model import traffic, work
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution, executions
 from dse.network.layers import Layers
+from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
 TERMS = 3
@@ -76,7 +77,7 @@ def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, o
 
 
 def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
-    capped = work.dense_flops(layers) if execution.dense_rate else np.zeros(len(layers))
+    capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
     moved = traffic.compulsory(layers, stored, dtype, options.activations)
     return np.stack([capped, work.stored_flops(layers, stored), moved], axis=1)
 
@@ -91,10 +92,11 @@ def _legal(
     legal = np.stack([s.legal for s in stored], axis=1)
     sparse = np.array([execution.sparse for execution in candidates])
     taken = np.any(legal & sparse, axis=1)
-    if not dense_fallback:
+    compacted = isinstance(variant.pattern, Whole)  # a dense unit runs what is left as a smaller matrix
+    if not dense_fallback and not compacted:
         legal &= sparse | ~taken[:, None]
     pruned = variant.layers.has_weights & (variant.density < 1)
-    return legal, bool(np.any(pruned & ~taken))
+    return legal, bool(np.any(pruned & ~taken)) and not compacted
 
 
 def inverse_rates(

@@ -17,7 +17,8 @@ from dse.errors import BadInput
 from dse.model.efficiency import efficiency_paths
 from dse.model.options import Fidelity
 from dse.sparsity.format import DenseFormat, Format
-from dse.sparsity.pattern import DENSE, Dense, Pattern
+from dse.sparsity.kinds import DENSE, Dense
+from dse.sparsity.pattern import Pattern
 
 Paths = tuple[str, ...]
 

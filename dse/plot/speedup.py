@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from dse.explore import provenance
 from dse.plot import style
 from dse.plot.style import Looks, Rows
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:

@@ -4,9 +4,9 @@ Formulas: theory of the Sparsity Roofline (Shinn et al. 2023, arXiv 2310.00496) 
 For an [m, k] matrix of which z elements are stored (padding included):
 
     csr            index * z + pointer * (m + 1)
-    bsr            index * z / (R C) + pointer * (ceil(m / R) + 1)
-    nm_index       z * ceil(log2 M)
-    bitmask        one bit per grain, kept or not
+    bsr            index for each block kept + pointer * (ceil(m / R) + 1); inside a block, as nm_index
+    nm_index       ceil(log2 size) for each place kept, level by level: z * ceil(log2 M) for N:M
+    bitmask        one bit per place, kept or not, level by level
     combinatorial  log2 of the number of masks: what no lossless code beats on average (a real one rounds up)
 """
 
@@ -18,7 +18,8 @@ from pydantic import Field
 from scipy.special import gammaln
 
 from dse.schema import Part
-from dse.sparsity.pattern import NM, UNSTRUCTURED, Block, BlockFamily, Counts, Dense, Pattern
+from dse.sparsity.kinds import NM, UNSTRUCTURED, Block, BlockFamily, Dense, Hierarchy, VNMFamily
+from dse.sparsity.pattern import Counts, Level, Pattern
 from dse.units import Width
 
 
@@ -68,25 +69,25 @@ class BSR(_Format):
     kind: Literal["bsr"] = "bsr"
     index: Width = Field(default_factory=_word)
     pointer: Width = Field(default_factory=_word)
-    carries = "blocks"
+    carries = "blocks, and N:M inside blocks"
 
     def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        rows, columns = pattern.tile
-        return self.index.value * stored / (rows * columns) + self.pointer.value * (np.ceil(m / rows) + 1)
+        blocks, *inside = pattern.levels(m, k, stored)
+        return self.index.value * blocks.kept + self.pointer.value * (np.ceil(m / pattern.tile[0]) + 1) + _index_bits(inside)
 
     def accepts(self, pattern: Pattern) -> bool:
-        return isinstance(pattern, Block | BlockFamily)
+        return isinstance(pattern, Block | BlockFamily) or (isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block))
 
 
 class NMIndex(_Format):
     kind: Literal["nm_index"] = "nm_index"
-    carries = "N:M patterns"
+    carries = "patterns that fix how many they keep"
 
     def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return stored * np.ceil(np.log2(pattern.tile[1]))
+        return _index_bits(pattern.levels(m, k, stored))
 
     def accepts(self, pattern: Pattern) -> bool:
-        return isinstance(pattern, NM)
+        return (pattern.density is not None and not isinstance(pattern, Dense)) or isinstance(pattern, VNMFamily)
 
 
 class Bitmask(_Format):
@@ -94,7 +95,7 @@ class Bitmask(_Format):
     carries = "every sparse pattern"
 
     def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return m * k + 0.0 * stored if isinstance(pattern, NM) else pattern.tiles(m, k) + 0.0 * stored
+        return sum(level.groups * level.size for level in pattern.levels(m, k, stored)) + 0.0 * stored
 
     def accepts(self, pattern: Pattern) -> bool:
         return not isinstance(pattern, Dense)
@@ -105,14 +106,15 @@ class Combinatorial(_Format):
     carries = "every sparse pattern"
 
     def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        tiles = pattern.tiles(m, k)
-        if isinstance(pattern, NM):
-            return tiles * _log2_binomial(pattern.m, pattern.n) + 0.0 * stored
-        rows, columns = pattern.tile
-        return _log2_binomial(tiles, stored / (rows * columns))
+        return sum(level.groups * _log2_binomial(level.size, level.kept) for level in pattern.levels(m, k, stored)) + 0.0 * stored
 
     def accepts(self, pattern: Pattern) -> bool:
         return not isinstance(pattern, Dense)
+
+
+def _index_bits(levels: list[Level]) -> Counts:
+    """A place number for everything kept in a group; none where all of it is."""
+    return sum(level.groups * level.kept * np.ceil(np.log2(level.size)) for level in levels if level.kept < level.size)
 
 
 def _log2_binomial(n: Counts, k: Counts) -> Counts:
@@ -124,4 +126,4 @@ Format = Annotated[DenseFormat | CSR | BSR | NMIndex | Bitmask | Combinatorial, 
 
 def default_format(pattern: Pattern) -> Any:
     """The usual format of a pattern, for descriptions that name none."""
-    return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR) if kind().accepts(pattern))
+    return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR, Bitmask) if kind().accepts(pattern))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dse.errors import BadInput
-from dse.sparsity.pattern import DENSE, NM, UNSTRUCTURED, Block, Pattern
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, Block
+from dse.sparsity.pattern import Pattern
 
 Size = tuple[int, int]  # rows and columns of a block
 

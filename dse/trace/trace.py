@@ -11,7 +11,8 @@ from dse.errors import BadInput, Collector
 from dse.network.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, Weights
 from dse.sparsity import statistics
-from dse.sparsity.pattern import NM, UNSTRUCTURED, Block, Pattern
+from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
+from dse.sparsity.pattern import Pattern
 from dse.sparsity.statistics import Size, Statistics
 
 FILLED = 0.9  # a mask is called N:M if it keeps at least this share of what N:M may keep

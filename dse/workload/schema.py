@@ -6,7 +6,8 @@ from pydantic import AfterValidator, Field
 
 from dse.network.family import Network
 from dse.schema import Part, refusal
-from dse.sparsity.pattern import BlockFamily, Pattern
+from dse.sparsity.kinds import BlockFamily, VNMFamily
+from dse.sparsity.pattern import Pattern
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -52,8 +53,9 @@ class Description(Part):
 
 
 def _no_family(pattern: Pattern) -> Pattern:
-    if isinstance(pattern, BlockFamily):
-        raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{pattern.base}'")
+    if isinstance(pattern, BlockFamily | VNMFamily):
+        member = pattern.base if isinstance(pattern, BlockFamily) else f"{pattern.v}:{pattern.n}:8"
+        raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
     return pattern
 
 

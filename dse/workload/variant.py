@@ -10,7 +10,9 @@ import numpy as np
 
 from dse.errors import BadInput, suggestion
 from dse.network.layers import Layers
-from dse.sparsity.pattern import DENSE, Pattern, parse
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import DENSE
+from dse.sparsity.pattern import Pattern
 from dse.workload.schema import Description
 
 

@@ -11,7 +11,7 @@ from dse.accelerator import Accelerator
 from dse.document import parse as parse_document
 from dse.explore.layers import evaluate
 from dse.network.layers import LayerRow, Layers
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle
 

@@ -8,7 +8,7 @@ import pytest
 import dse
 from dse.explore.layers import evaluate
 from dse.network.layers import LayerRow, Layers
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle
 

@@ -7,7 +7,8 @@ import pytest
 
 import dse
 from dse.network.layers import LayerRow, Layers
-from dse.sparsity.pattern import UNSTRUCTURED, Block, parse
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import UNSTRUCTURED, Block
 from dse.workload import Variant
 
 M, K = 64, 128
@@ -81,3 +82,45 @@ def test_counts_say_nothing_of_layers_that_were_not_counted(chip):
     variant = network(blocky(4), "block:4x4")
     unknown = replace(variant, stored={parse("block:4x4"): np.array([np.nan])})
     assert run(chip, unknown).execution == "vector.csr"
+
+
+def labelled(text: str, density: float | None = None) -> Variant:
+    variant = network(np.ones((M, K), bool))
+    pattern = parse(text)
+    kept = pattern.density if density is None else density
+    return replace(variant, pattern=pattern, density=np.array([kept]))
+
+
+@pytest.mark.parametrize(("text", "gain"), [("64:2:8", 4), ("64:2:16", 8), ("64:1:8", 4)])
+def test_a_24_unit_gathers_the_columns_of_wider_groups(edited, folder, text, gain):
+    """V:2:M on 2:4: the columns that are left make a matrix of 4/M of the width, which runs twice as fast as dense: M/2."""
+    fast = edited("chip.yaml", ("bandwidth: 1 TB/s", "bandwidth: 1000 TB/s"))
+    chip = dse.load_accelerator(fast)
+    found, dense = (dse.evaluate(chip, variant, batch=4096).isel(layer=0) for variant in (labelled(text), labelled("dense")))
+    assert found.execution == "tensor.sparse_24"
+    assert dense.latency.item() / found.latency.item() == pytest.approx(gain)
+
+
+def test_gathered_columns_are_stored_with_their_places(chip):
+    found = run(chip, labelled("64:2:8"))
+    bits = (M / 64) * (K / 8) * 4 * 3 + M * K / 4 * 2
+    assert found.bytes.item() == pytest.approx(2 * M * K / 4 + bits / 8 + 2 * 32 * 4 * (K + M))
+
+
+@pytest.mark.parametrize("text", ["row", "column"])
+def test_whole_rows_and_columns_leave_a_smaller_matrix_for_any_unit(chip, text):
+    found, dense = run(chip, labelled(text, 0.25)), run(chip, labelled("dense"))
+    assert found.execution == "tensor.dense"
+    assert found.flops.item() == dense.flops.item() / 4
+    assert dense.bytes.item() - found.bytes.item() == 2 * M * K * 3 / 4
+
+
+@pytest.mark.parametrize("text", ["3:4/2:4", "1:4x32", "block:32x32/2:4", "2:4/block:4x4", "64:2:*"])
+def test_a_pattern_that_no_hardware_has_takes_a_line_of_yaml(edited, text):
+    """One line in the accelerator, none of Python: it runs, at the gain that its stored work allows."""
+    own = text.replace("*", "16")
+    chip = dse.load_accelerator(edited("chip.yaml", ("sparse_24: {pattern: 2:4, gain: 2}", f'dream: {{pattern: "{text}"}}')))
+    free = parse(own).density is None
+    found = run(chip, labelled(own, 0.25 if free else None))
+    assert found.execution == "tensor.dream"
+    assert found.flops.item() == pytest.approx(2 * M * K * 32 * 4 * (0.25 if free else parse(own).density))

@@ -13,7 +13,7 @@ from dse.errors import BadInput
 from dse.network.layers import Layers
 from dse.readers import source as sources
 from dse.readers.source import Source
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 from dse.trace.recognise import Hints, read
 from dse.trace.trace import Counting, trace
 

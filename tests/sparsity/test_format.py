@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, NMIndex, default_format
-from dse.sparsity.pattern import DENSE, NM, UNSTRUCTURED, Block, parse
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, Block
 
 CONTRACT = [(CSR(), UNSTRUCTURED), (CSR(), NM(2, 4)), (BSR(), Block(4, 2)), (NMIndex(), NM(1, 8))]
 CONTRACT += [(kind(), pattern) for kind in (Bitmask, Combinatorial) for pattern in (UNSTRUCTURED, Block(4, 2), NM(2, 4))]
@@ -76,7 +77,9 @@ def test_no_format_is_below_the_combinatorial_floor(m, k, density):
     assert floor <= Bitmask().metadata_bits(UNSTRUCTURED, float(m), float(k), stored) + 1e-9
 
 
-@pytest.mark.parametrize("text", ["dense", "unstructured", "2:4", "block:8x8", "block:8x8*"])
+@pytest.mark.parametrize(
+    "text", ["dense", "unstructured", "2:4", "block:8x8", "block:8x8*", "64:2:8", "64:2:*", "1:4x32", "3:4/2:4", "block:32x32/2:4", "row"]
+)
 def test_every_pattern_has_a_usual_format(text):
     assert default_format(parse(text)).accepts(parse(text))
 
@@ -88,3 +91,23 @@ def test_widths_count():
 
 def test_dense_needs_no_metadata():
     assert default_format(DENSE).metadata_bits(DENSE, 3.0, 4.0, 12.0) == 0
+
+
+def test_bits_of_nested_patterns_are_counted_level_by_level():
+    """128 x 256 elements, by hand."""
+    size = (128.0, 256.0)
+
+    def bits(form, text: str, density: float = 1.0) -> float:
+        pattern = parse(text)
+        return float(form.metadata_bits(pattern, *size, pattern.stored(*size, density)))
+
+    blocks = 2 * 32  # of 64 x 8
+    assert bits(NMIndex(), "64:2:8") == blocks * 4 * 3 + blocks * 64 * 2 * 2  # 4 of 8 columns, then 2 of 4 in each of 64 rows
+    assert bits(NMIndex(), "1:4x32") == 4 * 64 * 2  # one place in 4, chosen once for 32 rows
+    groups = 128 * 16  # of 4 tiles of 4
+    assert bits(NMIndex(), "3:4/2:4") == groups * 3 * 2 + groups * 3 * 2 * 2
+    assert bits(Bitmask(), "3:4/2:4") == groups * 4 + groups * 3 * 4
+    assert bits(Combinatorial(), "3:4/2:4") == pytest.approx(groups * log2(4) + groups * 3 * log2(6))
+    kept = 0.25 / 0.5 * (4 * 8)  # blocks of 32 x 32, each half full
+    assert bits(BSR(), "block:32x32/2:4", 0.25) == 32 * kept + 32 * (4 + 1) + kept * 32 * 8 * 2 * 2
+    assert bits(Bitmask(), "row", 0.5) == 128

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dse.errors import BadInput
 from dse.sparsity import statistics
-from dse.sparsity.pattern import NM, Block, parse
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import NM, Block
 
 SIZES = ((1, 2), (1, 4), (1, 3), (2, 2), (4, 4), (3, 5))
 

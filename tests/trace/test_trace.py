@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 import dse
 from dse.cli import main
-from dse.sparsity.pattern import parse
+from dse.sparsity.grammar import parse
 from dse.workload import Workload
 from tests.conftest import write
 

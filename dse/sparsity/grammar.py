@@ -1,0 +1,134 @@
+"""From text to patterns: `2:4`, `block:16x16`, `64:2:8`, `block:32x32/2:4` (see `dse.sparsity.kinds`)."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from dse.errors import BadInput
+from dse.schema import refusal
+from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
+from dse.sparsity.pattern import Pattern
+
+KNOWN = "'dense', 'unstructured', 'row', 'column', '2:4', '1:4x32', '64:2:8', 'block:16x16', 'vector:8', or levels as in 'block:32x32/2:4'"
+NUMBER = r"\d{1,9}"
+
+
+def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
+    """Each form as its pieces, so that a mistake can be placed, and what it makes of its numbers."""
+    return [
+        (["dense"], lambda: DENSE),
+        (["unstructured"], lambda: UNSTRUCTURED),
+        (["row"], lambda: Whole("row")),
+        (["column"], lambda: Whole("column")),
+        (["vector:", NUMBER], lambda v: _block(v, 1)),
+        (["block:", NUMBER, "x", NUMBER], _block),
+        (["block:", NUMBER, "x", NUMBER, r"\*"], lambda r, c: BlockFamily(_block(r, c))),
+        ([NUMBER, ":", NUMBER], _nm),
+        ([NUMBER, ":", NUMBER, "x", NUMBER], _nm),
+        ([NUMBER, ":", NUMBER, ":", NUMBER], _vnm),
+        ([NUMBER, ":", NUMBER, ":", r"\*"], lambda v, n: VNMFamily(*_checked_vnm(v, n, CHOSEN)[:2])),
+    ]
+
+
+def parse(text: str) -> Pattern:
+    """The pattern that `text` names; raises BadInput with what is impossible about it, and at which character."""
+    found, start = [], 0
+    for part in text.split("/"):
+        found.append(_level(text, part, start))
+        start += len(part) + 1
+    pattern = found.pop()
+    while found:
+        pattern = _nested(found.pop(), pattern)
+    return pattern
+
+
+def _level(text: str, part: str, start: int) -> Pattern:
+    wanted, reached = part.strip().lower(), 0
+    for pieces, build in _forms():
+        length = _matched(pieces, wanted)
+        if length == len(wanted) and (match := re.fullmatch("".join(_grouped(piece) for piece in pieces), wanted)):
+            return build(*map(int, match.groups()))
+        reached = max(reached, length)
+    place = start + len(part) - len(part.lstrip()) + reached
+    where = f" (see character {place + 1}, '{text[place]}')" if place < len(text) else " (it ends too early)"
+    raise BadInput.one(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
+
+
+def _grouped(piece: str) -> str:
+    return f"({piece})" if piece == NUMBER else piece
+
+
+def _matched(pieces: list[str], text: str) -> int:
+    """How many characters of the text the first pieces of a form account for."""
+    length = 0
+    for piece in pieces:
+        if match := re.compile(piece).match(text, length):
+            length = match.end()
+            continue
+        literal = piece.replace("\\", "") if piece != NUMBER else ""
+        while literal and length < len(text) and text[length] == literal[0]:
+            length, literal = length + 1, literal[1:]
+        break
+    return length
+
+
+def _nm(n: int, m: int, v: int = 1) -> Pattern:
+    text = f"{n}:{m}" if v == 1 else f"{n}:{m}x{v}"
+    if n > m:
+        raise BadInput.one(f"'{text}' keeps {n} of {m}, which is impossible", f"write N:M with N <= M, as in '{m}:{n}'")
+    if n == 0:
+        raise BadInput.one(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
+    if v == 0:
+        raise BadInput.one(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
+    return DENSE if n == m else NM(n, m, v)
+
+
+def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
+    if v == 0 or n == 0:
+        raise BadInput.one(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
+    if n > CHOSEN or m < CHOSEN:
+        what = f"'{v}:{n}:{m}' keeps {n} of {CHOSEN} columns chosen from {m}, which is impossible"
+        raise BadInput.one(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
+    return v, n, m
+
+
+def _vnm(v: int, n: int, m: int) -> Pattern:
+    _checked_vnm(v, n, m)
+    if m == CHOSEN:  # all columns are chosen: an N:4
+        return _nm(n, m)
+    return NM(n, m) if v == 1 else VNM(v, n, m)  # in one row, choosing 4 and then N of them is choosing N
+
+
+def _block(rows: int, columns: int) -> Block:
+    if rows == 0 or columns == 0:
+        raise BadInput.one(f"a block of {rows}x{columns} is empty", "write at least 1 row and 1 column, as in 'block:16x16'")
+    return Block(rows, columns)
+
+
+def _nested(outer: Pattern, inner: Pattern) -> Pattern:
+    """One level around another; raises BadInput where the two don't go together."""
+    text = f"{outer}/{inner}"
+    if isinstance(outer, Dense):
+        return inner
+    if isinstance(inner, Dense):
+        return outer
+    if isinstance(inner, BlockFamily | VNMFamily | Whole) or not isinstance(outer, Block | NM) or (isinstance(outer, NM) and outer.v > 1):
+        raise BadInput.one(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
+    if isinstance(outer, Block):
+        if inner.density is None:
+            raise BadInput.one(f"in '{text}' both levels keep any fraction", f"write '{inner}' alone, which has the same masks")
+        if outer.rows % inner.tile[0] or outer.columns % inner.tile[1]:
+            rows, columns = inner.tile
+            raise BadInput.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
+    return outer if inner == UNSTRUCTURED else Hierarchy(outer, inner)
+
+
+def validate(value: Any) -> Pattern:
+    if isinstance(value, Pattern):
+        return value
+    if not isinstance(value, str):
+        raise refusal(f"'{value}' is not a pattern", "write text, as in '2:4'")
+    try:
+        return parse(value)
+    except BadInput as error:
+        raise refusal(error.problems[0].what, error.problems[0].fix) from error

@@ -1,0 +1,280 @@
+"""Every kind of pattern.
+
+| text           | meaning                                                                                     |
+|----------------|---------------------------------------------------------------------------------------------|
+| `dense`        | all kept                                                                                    |
+| `unstructured` | any fraction of single elements (also `block:1x1`)                                          |
+| `block:RxC`    | any fraction of R x C blocks, each kept or dropped whole (`vector:V` is `block:Vx1`)        |
+| `row` `column` | any fraction of whole rows, of whole columns                                                |
+| `N:M`          | at most N of each aligned group of M along k                                                |
+| `N:MxV`        | the same, chosen once for V neighbouring rows                                               |
+| `V:N:M`        | of each V x M block 4 columns, then N of those 4 in each row (VENOM, arXiv 2310.02065)      |
+| `A/B`          | B inside what A keeps (HighLight, arXiv 2305.12718): an outer N:M counts tiles of B         |
+| `block:RxC*`   | a family: blocks of any multiple of R by any multiple of C                                  |
+| `V:N:*`        | a family: any M                                                                             |
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from dse.sparsity.pattern import Counts, Level, Limit, Pattern
+
+CHOSEN = 4  # columns of V:N:M that are left for the N:4 hardware
+
+
+@dataclass(frozen=True)
+class Dense(Pattern):
+    def __str__(self) -> str:
+        return "dense"
+
+    def admits(self, other: Pattern) -> bool:
+        return True
+
+    @property
+    def stores_zeros(self) -> bool:
+        return True
+
+    @property
+    def density(self) -> float:
+        return 1.0
+
+    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+        return m * k * np.ones_like(density, float)  # zeros too
+
+
+@dataclass(frozen=True)
+class Block(Pattern):
+    """Any fraction of `rows` x `columns` blocks; 1 x 1 is `unstructured`."""
+
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        return "unstructured" if self.tile == (1, 1) else f"block:{self.rows}x{self.columns}"
+
+    @property
+    def grain(self) -> tuple[float, float]:
+        return self.tile
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return (self.rows, self.columns)
+
+
+UNSTRUCTURED = Block(1, 1)
+DENSE = Dense()
+
+
+@dataclass(frozen=True)
+class BlockFamily(Pattern):
+    """Blocks of any multiple of `base`: hardware that lists it stores each mask in its own block size.
+
+    The same masks as `base` are legal, so the two fit each other; only what is stored differs.
+    """
+
+    base: Block
+
+    def __str__(self) -> str:
+        return f"block:{self.base.rows}x{self.base.columns}*"
+
+    @property
+    def grain(self) -> tuple[float, float]:
+        return self.base.grain
+
+    def member_for(self, pattern: Pattern) -> Pattern | None:
+        if not pattern.fits(self):
+            return None
+        return pattern if isinstance(pattern, Block) else self.base
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return self.base.tile
+
+
+@dataclass(frozen=True)
+class Whole(Pattern):
+    """Any fraction of whole rows or columns: what is left is a smaller dense matrix, which every unit runs."""
+
+    axis: Literal["row", "column"]
+
+    def __str__(self) -> str:
+        return self.axis
+
+    @property
+    def grain(self) -> tuple[float, float]:
+        return (1, inf) if self.axis == "row" else (inf, 1)
+
+    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
+        return [Level(1.0, m, stored / k) if self.axis == "row" else Level(1.0, k, stored / m)]
+
+
+@dataclass(frozen=True)
+class NM(Pattern):
+    """At most `n` of each aligned group of `m` along k, with n < m (n = m is `dense`), alike in `v` neighbouring rows."""
+
+    n: int
+    m: int
+    v: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.n}:{self.m}" if self.v == 1 else f"{self.n}:{self.m}x{self.v}"
+
+    @property
+    def grain(self) -> tuple[float, float]:
+        return (self.v, 1)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (Limit(self.v, 1, self.n, self.m),)
+
+    @property
+    def density(self) -> float:
+        return self.n / self.m
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return (self.v, self.m)
+
+    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)  # every slot, used or not
+
+    def kept(self, m: Counts, k: Counts) -> Counts:
+        whole = np.floor(k / self.m)
+        return m * (whole * self.n + np.minimum(k - whole * self.m, self.n))
+
+    def inside(self, tiles: Counts) -> list[Level]:
+        return [Level(tiles, float(self.m), float(self.n))]
+
+    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
+        return self.inside(self.tiles(m, k))
+
+
+@dataclass(frozen=True)
+class VNM(Pattern):
+    """Of each `v` x `m` block 4 columns are chosen, then at most `n` of those 4 in each row (Castro et al. 2023, VENOM)."""
+
+    v: int
+    n: int
+    m: int
+
+    def __str__(self) -> str:
+        return f"{self.v}:{self.n}:{self.m}"
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (Limit(self.v, 1, CHOSEN, self.m), Limit(1, 1, self.n, self.m))
+
+    @property
+    def density(self) -> float:
+        return self.n / self.m
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return (self.v, self.m)
+
+    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)
+
+    def kept(self, m: Counts, k: Counts) -> Counts:
+        return NM(self.n, self.m).kept(m, k)
+
+    def inside(self, tiles: Counts) -> list[Level]:
+        return [Level(tiles, float(self.m), float(CHOSEN)), Level(tiles * self.v, float(CHOSEN), float(self.n))]
+
+    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
+        return self.inside(self.tiles(m, k))
+
+
+@dataclass(frozen=True)
+class VNMFamily(Pattern):
+    """`V:N:M` for any M: hardware that gathers columns stores each mask with its own M."""
+
+    v: int
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.v}:{self.n}:*"
+
+    def admits(self, other: Pattern) -> bool:
+        return self == other or self.member_for(other) is not None
+
+    def member_for(self, pattern: Pattern) -> Pattern | None:
+        """The widest group at which `pattern` is a V:N:M."""
+        groups = sorted({limit.of * limit.columns for limit in pattern.limits if limit.of * limit.columns > CHOSEN}, reverse=True)
+        return next((member for m in groups if pattern.fits(member := VNM(self.v, self.n, m))), None)
+
+
+@dataclass(frozen=True)
+class Hierarchy(Pattern):
+    """`inner` inside what `outer` keeps: any fraction of blocks, or N of every M tiles of the inner one along k."""
+
+    outer: Block | NM
+    inner: Pattern
+
+    def __str__(self) -> str:
+        return f"{self.outer}/{self.inner}"
+
+    @property
+    def grain(self) -> tuple[float, float]:
+        return self.inner.grain
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Those of the inner pattern; that of the outer one, which counts its tiles; and both together, where they nest."""
+        if isinstance(self.outer, Block):  # any block may be kept
+            return self.inner.limits
+        (rows, columns), n, m = self.inner.tile, self.outer.n, self.outer.m
+        nested = [x for x in self.inner.limits if x.of * x.columns == columns and rows % x.rows == 0]
+        both = tuple(Limit(x.rows, x.columns, n * x.most, m * x.of) for x in nested)
+        return (Limit(rows, columns, n, m), *both, *self.inner.limits)
+
+    @property
+    def density(self) -> float | None:
+        inner = 1.0 if isinstance(self.inner, Block) else self.inner.density
+        return None if self.outer.density is None or inner is None else self.outer.density * inner
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        if isinstance(self.outer, Block):
+            return self.outer.tile
+        return (self.inner.tile[0], self.inner.tile[1] * self.outer.m)
+
+    @property
+    def _stored_in_tile(self) -> float:
+        rows, columns = self.tile
+        if isinstance(self.outer, Block):
+            return float(self.inner.stored(float(rows), float(columns), 1.0))
+        return self.outer.n * float(self.inner.stored(float(self.inner.tile[0]), float(self.inner.tile[1]), 1.0))
+
+    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+        if self.density is not None:
+            return self.tiles(m, k) * self._stored_in_tile * np.ones_like(density, float)
+        kept = np.minimum(density / (self.inner.density or 1.0), 1.0)  # share of the blocks, each as full as it may be
+        return kept * self.tiles(m, k) * self._stored_in_tile
+
+    def kept(self, m: Counts, k: Counts) -> Counts:
+        if isinstance(self.outer, Block):
+            return self.inner.kept(m, k)
+        columns, n = self.inner.tile[1], self.outer.n
+        whole = np.floor(k / (columns * self.outer.m))
+        rest = k - whole * columns * self.outer.m
+        tiles = np.floor(rest / columns)  # the last group is cut, and so may be its last tile
+        of_a_tile = self.inner.kept(m, columns * np.ones_like(k, float))
+        last = np.where(tiles < n, self.inner.kept(m, rest - tiles * columns), 0.0)
+        return (whole * n + np.minimum(tiles, n)) * of_a_tile + last
+
+    def inside(self, tiles: Counts) -> list[Level]:
+        if isinstance(self.outer, Block):
+            (rows, columns), (inner_rows, inner_columns) = self.outer.tile, self.inner.tile
+            return self.inner.inside(tiles * (rows // inner_rows) * (columns // inner_columns))
+        return [Level(tiles, float(self.outer.m), float(self.outer.n)), *self.inner.inside(tiles * self.outer.n)]
+
+    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
+        tiles = self.tiles(m, k)
+        if self.density is not None:
+            return self.inside(tiles)
+        kept = stored / self._stored_in_tile
+        return [Level(1.0, tiles, kept), *self.inside(kept)]

@@ -1,0 +1,39 @@
+"""Masks themselves: whether one is legal in a pattern, straight from the pattern's rules."""
+
+from math import inf
+
+import numpy as np
+from jaxtyping import Bool
+
+from dse.sparsity.pattern import Limit, Pattern
+
+
+def legal(mask: Bool[np.ndarray, "*batch m k"], pattern: Pattern) -> Bool[np.ndarray, "*batch"]:
+    """Whether each mask is a union of the pattern's grains within the pattern's limits. Tiles cut by the edge count as tiles."""
+    found = np.ones(mask.shape[:-2], bool)
+    if pattern.grain != (1, 1):
+        rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, mask.shape[-2:], strict=True))
+        found &= _whole(mask, rows, columns)
+    for limit in pattern.limits:
+        found &= _within(mask, limit)
+    return found
+
+
+def _whole(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Whether every block is kept or dropped whole: what pads an edge block follows the block."""
+    some = _tiled(mask, rows, columns, fill=False).any(axis=(-3, -1))
+    every = _tiled(mask, rows, columns, fill=True).all(axis=(-3, -1))
+    return (some == every).all(axis=(-2, -1))
+
+
+def _within(mask: np.ndarray, limit: Limit) -> np.ndarray:
+    occupied = np.asarray(_tiled(mask, limit.rows, limit.columns, fill=False).any(axis=(-3, -1)))
+    groups = _tiled(occupied, 1, limit.of, fill=False).sum(axis=(-3, -1))
+    return (groups <= limit.most).all(axis=(-2, -1))
+
+
+def _tiled(mask: np.ndarray, rows: int, columns: int, fill: bool) -> np.ndarray:
+    """[..., m, k] as [..., tile row, row, tile column, column], padded to whole tiles."""
+    *batch, m, k = mask.shape
+    padded = np.pad(mask, [(0, 0)] * len(batch) + [(0, -m % rows), (0, -k % columns)], constant_values=fill)
+    return padded.reshape(*batch, -(-m // rows), rows, -(-k // columns), columns)
