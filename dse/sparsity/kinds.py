@@ -14,7 +14,7 @@
 | `V:N:*`        | a family: any M                                                                             |
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
@@ -209,10 +209,14 @@ class VNMFamily(Pattern):
 
 @dataclass(frozen=True)
 class Hierarchy(Pattern):
-    """`inner` inside what `outer` keeps: any fraction of blocks, or N of every M tiles of the inner one along k."""
+    """`inner` inside what `outer` keeps: any fraction of blocks, or N of every M tiles of the inner one along k.
+
+    `full`: every block is kept, as has to be where a mask of another pattern, which leaves no block empty, is stored so.
+    """
 
     outer: Block | NM
     inner: Pattern
+    full: bool = False
 
     def __str__(self) -> str:
         return f"{self.outer}/{self.inner}"
@@ -231,10 +235,17 @@ class Hierarchy(Pattern):
         both = tuple(Limit(x.rows, x.columns, n * x.most, m * x.of) for x in nested)
         return (Limit(rows, columns, n, m), *both, *self.inner.limits)
 
+    def member_for(self, pattern: Pattern) -> Pattern | None:
+        if not pattern.fits(self):
+            return None
+        blocks = isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block) and pattern.outer.fits(self.outer)
+        return self if isinstance(self.outer, NM) or blocks else replace(self, full=True)
+
     @property
     def density(self) -> float | None:
         inner = 1.0 if isinstance(self.inner, Block) else self.inner.density
-        return None if self.outer.density is None or inner is None else self.outer.density * inner
+        outer = 1.0 if self.full else self.outer.density
+        return None if outer is None or inner is None else outer * inner
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -274,7 +285,7 @@ class Hierarchy(Pattern):
 
     def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
         tiles = self.tiles(m, k)
-        if self.density is not None:
+        if isinstance(self.outer, NM):
             return self.inside(tiles)
         kept = stored / self._stored_in_tile
         return [Level(1.0, tiles, kept), *self.inside(kept)]

@@ -124,3 +124,12 @@ def test_a_pattern_that_no_hardware_has_takes_a_line_of_yaml(edited, text):
     found = run(chip, labelled(own, 0.25 if free else None))
     assert found.execution == "tensor.dream"
     assert found.flops.item() == pytest.approx(2 * M * K * 32 * 4 * (0.25 if free else parse(own).density))
+
+
+def test_a_mask_without_empty_blocks_keeps_them_all(edited):
+    """2:8 is a 2:4 in every block of 32 x 32, but leaves none of them out; blocks of its own do."""
+    chip = dse.load_accelerator(edited("chip.yaml", ("sparse_24: {pattern: 2:4, gain: 2}", 'nested: {pattern: "block:32x32/2:4"}')))
+    spread, apart = (run(chip, labelled(text, 0.25)) for text in ("2:8", "block:32x32/2:4"))
+    assert spread.execution == apart.execution == "tensor.nested"
+    assert spread.flops.item() == 2 * apart.flops.item() == M * K * 32 * 4
+    assert run(chip, labelled("block:64x32/2:4", 0.25)).flops == apart.flops
