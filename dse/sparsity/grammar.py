@@ -42,6 +42,11 @@ def parse(text: str) -> Pattern:
     return pattern
 
 
+def named(pattern: Pattern | str) -> Pattern:
+    """A pattern, or the one that a text names; raises BadInput."""
+    return parse(pattern) if isinstance(pattern, str) else pattern
+
+
 def _level(text: str, part: str, start: int) -> Pattern:
     wanted, reached = part.strip().lower(), 0
     for pieces, build in _forms():

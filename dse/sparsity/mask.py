@@ -5,12 +5,13 @@ from math import inf
 import numpy as np
 from jaxtyping import Bool
 
+from dse.sparsity.grammar import named
 from dse.sparsity.pattern import Limit, Pattern
 
 
-def legal(mask: Bool[np.ndarray, "*batch m k"], pattern: Pattern) -> Bool[np.ndarray, "*batch"]:
+def legal(mask: Bool[np.ndarray, "*batch m k"], pattern: Pattern | str) -> Bool[np.ndarray, "*batch"]:
     """Whether each mask is a union of the pattern's grains within the pattern's limits. Tiles cut by the edge count as tiles."""
-    found = np.ones(mask.shape[:-2], bool)
+    pattern, found = named(pattern), np.ones(mask.shape[:-2], bool)
     if pattern.grain != (1, 1):
         rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, mask.shape[-2:], strict=True))
         found &= _whole(mask, rows, columns)
