@@ -16,8 +16,8 @@ from dse.document import Document, read
 from dse.errors import BadInput, suggestion
 from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
+from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
-from dse.sparsity.pattern import Pattern
 from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -26,7 +26,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 class Run(Part):
     """A pattern that a unit executes faster than dense, and how it wants the pattern stored."""
 
-    pattern: Pattern = Field(examples=["2:4"])
+    pattern: WrittenPattern = Field(examples=["2:4"])
     format: Format = Field(default_factory=lambda given: default_format(given["pattern"]), description="default: the pattern's usual one")
     dtypes: tuple[str, ...] | None = Field(None, min_length=1, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
     gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")

@@ -1,7 +1,7 @@
 """What may be nonzero (`pattern`, `kinds`, `grammar`), how many bits it takes to say where (`format`), and masks themselves.
 
-from dse.sparsity import apply, parse
-mask = apply(weights, parse("64:2:8"))
+from dse.sparsity import apply
+mask = apply(weights, "64:2:8")
 """
 
 from typing import TYPE_CHECKING, Any

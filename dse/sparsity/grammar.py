@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from dse.errors import BadInput
 from dse.schema import refusal
@@ -137,3 +139,9 @@ def validate(value: Any) -> Pattern:
         return parse(value)
     except BadInput as error:
         raise refusal(error.problems[0].what, error.problems[0].fix) from error
+
+
+EXAMPLES = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
+WrittenPattern = Annotated[
+    Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": EXAMPLES})
+]  # a pattern as it stands in a description

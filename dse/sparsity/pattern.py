@@ -16,8 +16,6 @@ from math import inf, lcm
 from typing import Any
 
 import numpy as np
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
 
 Counts = Any  # a float or a numpy array of floats
 
@@ -107,17 +105,6 @@ class Pattern(ABC):
         """What is kept of an [m, k] matrix of which `stored` elements are stored, level by level, outermost first."""
         rows, columns = self.tile
         return [Level(1.0, self.tiles(m, k), stored / (rows * columns))]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from dse.sparsity.grammar import validate  # which names every kind, and each of them is a Pattern
-
-        return core_schema.no_info_plain_validator_function(validate, serialization=core_schema.plain_serializer_function_ser_schema(str))
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        examples = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
-        return {"type": "string", "examples": examples}
 
 
 def most(pattern: Pattern, limit: Limit) -> int:

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field
 
 from dse.network.family import Network
 from dse.schema import Part, refusal
+from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
 
@@ -59,7 +60,7 @@ def _no_family(pattern: Pattern) -> Pattern:
     return pattern
 
 
-NetworkPattern = Annotated[Pattern, AfterValidator(_no_family)]
+NetworkPattern = Annotated[WrittenPattern, AfterValidator(_no_family)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
