@@ -12,7 +12,7 @@ from dse.readers.source import Source, State, Tensors, Weights
 
 READERS: dict[str, Callable[[Path], Tensors]] = {
     ".smtx": lambda path: Tensors({path.stem: smtx.weights(path)}),
-    ".npz": lambda path: Tensors(arrays.weights(path)),
+    ".npz": lambda path: Tensors(arrays.weights(path), ordered=True),
     ".npy": lambda path: Tensors(arrays.weights(path)),
     ".safetensors": lambda path: Tensors(safetensors_file.weights(path)),
     ".pt": torch_weights.read,

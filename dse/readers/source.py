@@ -28,10 +28,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Tensors:
-    """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor."""
+    """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor; `ordered`: the file
+    keeps them in the order in which they were put there, which is that of the modules."""
 
     weights: Mapping[str, Weights]
     shared: tuple[tuple[str, ...], ...] = ()
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

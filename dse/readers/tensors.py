@@ -26,10 +26,13 @@ ONCE = "how often a layer runs is not in a file of weights: once a sample is ass
 
 
 def source(path: Path, kind: str, given: Tensors) -> Source:
-    """Tensors as a network of independent layers, in the natural order of their names; raises BadInput if none is a layer."""
+    """Tensors as a network of independent layers; raises BadInput if none is a layer.
+
+    In the order of the file, or in the natural order of their names if it keeps none.
+    """
     rows, weights, operators = [], {}, []
     tensors = unmasked(given.weights)
-    for name in sorted(tensors, key=_natural):
+    for name in tensors if given.ordered else sorted(tensors, key=_natural):
         tensor, short = tensors[name], layer_name(name)
         if other := _no_layer(name, tensor):
             operators += other

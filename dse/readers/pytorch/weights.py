@@ -28,7 +28,7 @@ def read(path: Path) -> Tensors:
         found = _state_dict(_load(torch, path, archive))
         if not found:
             raise BadInput([Problem("no tensors in it", SAVE, path)])
-        return Tensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found))
+        return Tensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found), ordered=True)
 
 
 def _torch(path: Path) -> Any:
