@@ -11,14 +11,15 @@ from dse.sparsity.mask import legal
 
 if TYPE_CHECKING:
     from dse.sparsity.choose import apply, nearest, random_mask
+    from dse.sparsity.encoding import decode, encode
 
-__all__ = ["apply", "legal", "nearest", "parse", "random_mask"]
+__all__ = ["apply", "decode", "encode", "legal", "nearest", "parse", "random_mask"]
 
 
 def __getattr__(name: str) -> Any:
     """JAX takes a second to import: only when masks are chosen."""
     if name not in __all__:
         raise AttributeError(f"module 'dse.sparsity' has no attribute '{name}'")
-    from dse.sparsity import choose
+    from dse.sparsity import choose, encoding
 
-    return getattr(choose, name)
+    return getattr(encoding if name in ("encode", "decode") else choose, name)

@@ -74,7 +74,7 @@ def _best(scores: np.ndarray, pattern: Pattern, sparsity: float | None) -> Mask:
         share = None if sparsity is None else 1 - (1 - sparsity) / (pattern.inner.density or 1.0)
         kept = inner & _fraction(padded * inner, rows, columns, share)
     else:
-        kept = _fixed(padded, pattern)
+        kept = fixed(padded, pattern)
     return np.asarray(kept)[:m, :k] & (True if sparsity is not None or scores.min(initial=0) >= 0 else _worth(scores, pattern))
 
 
@@ -83,35 +83,35 @@ def _worth(scores: np.ndarray, pattern: Pattern) -> Mask:
     m, k = scores.shape
     rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, scores.shape, strict=True))
     tiled = _tiled(np.pad(scores, ((0, -m % rows), (0, -k % columns))), rows, columns)
-    return np.asarray(_spread(tiled.sum(axis=(1, 3)) > 0, rows, columns))[:m, :k]
+    return np.asarray(spread(tiled.sum(axis=(1, 3)) > 0, rows, columns))[:m, :k]
 
 
 def _fraction(scores: np.ndarray, rows: int, columns: int, sparsity: float | None) -> Mask:
     """The heaviest blocks, as many as the sparsity leaves."""
     blocks = np.asarray(_tiled(scores, rows, columns).sum(axis=(1, 3)))
     if sparsity is None:
-        return np.asarray(_spread(blocks > 0, rows, columns))
+        return np.asarray(spread(blocks > 0, rows, columns))
     kept = round((1 - sparsity) * blocks.size)
     chosen = np.zeros(blocks.size, bool)
     chosen[np.argpartition(-blocks.ravel(), min(kept, blocks.size - 1))[:kept]] = True
-    return np.asarray(_spread(chosen.reshape(blocks.shape), rows, columns))
+    return np.asarray(spread(chosen.reshape(blocks.shape), rows, columns))
 
 
-def _fixed(scores: np.ndarray, pattern: Pattern) -> Any:
+def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
     """Of each group as many as the pattern fixes; `scores` are whole tiles."""
     if isinstance(pattern, NM):
-        return _spread(_top_along(_tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
+        return spread(_top_along(_tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
     if isinstance(pattern, VNM):
         blocks = jnp.moveaxis(jnp.maximum(_tiled(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
         chosen = _columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
-        kept = _top(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
+        kept = top(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
         return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
     assert isinstance(pattern, Hierarchy)
     assert isinstance(pattern.outer, NM)
     inner = _best(scores, pattern.inner, None if pattern.inner.density is not None else 0.0)
     rows, columns = pattern.inner.tile
     tiles = _tiled(scores * inner, rows, columns).sum(axis=(1, 3))
-    return inner & np.asarray(_spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns))
+    return inner & np.asarray(spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns))
 
 
 def _tiled(scores: Any, rows: int, columns: int) -> Any:
@@ -120,18 +120,18 @@ def _tiled(scores: Any, rows: int, columns: int) -> Any:
     return scores.reshape(m // rows, rows, k // columns, columns)
 
 
-def _spread(chosen: Any, rows: int, columns: int) -> Any:
+def spread(chosen: Any, rows: int, columns: int) -> Any:
     """A choice of tiles as a choice of elements."""
     return np.repeat(np.repeat(np.asarray(chosen), rows, axis=0), columns, axis=1)
 
 
 def _top_along(scores: Any, group: int, n: int) -> Any:
     """The n best of each `group` neighbours in each row."""
-    return _top(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
+    return top(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
 
 
 @partial(jax.jit, static_argnames="n")
-def _top(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size"]:
+def top(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size"]:
     """The n largest along the last axis, the first ones among equals: those that fewer than n others beat."""
     size = scores.shape[-1]
     earlier = jnp.arange(size)
@@ -147,7 +147,7 @@ def _columns(blocks: Float[Array, "down across v m"], n: int) -> Bool[Array, "do
     """The 4 columns of each block that leave the most for the best n of them in each row."""
     m = blocks.shape[-1]
     if m > MOST_COLUMNS:
-        return _top(blocks.sum(axis=2), CHOSEN)
+        return top(blocks.sum(axis=2), CHOSEN)
     columns = jnp.moveaxis(blocks, -1, 0)
     choices = jnp.array(list(combinations(range(m), CHOSEN)))
 

@@ -62,7 +62,7 @@ class CSR(_Format):
         return self.index.value * stored + self.pointer.value * (m + 1)
 
     def accepts(self, pattern: Pattern) -> bool:
-        return pattern == UNSTRUCTURED or isinstance(pattern, NM)
+        return pattern == UNSTRUCTURED or (isinstance(pattern, NM) and pattern.v == 1)
 
 
 class BSR(_Format):
