@@ -111,8 +111,34 @@ class Whole(Pattern):
         return [Level(1.0, m, stored / k) if self.axis == "row" else Level(1.0, k, stored / m)]
 
 
+class _Grouped(Pattern):
+    """At most `n` of each `m` along k in a row, chosen together in some way for `v` rows."""
+
+    n: int
+    m: int
+    v: int
+
+    @property
+    def density(self) -> float:
+        return self.n / self.m
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        return (self.v, self.m)
+
+    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)  # every slot, used or not
+
+    def kept(self, m: Counts, k: Counts) -> Counts:
+        whole = np.floor(k / self.m)
+        return m * (whole * self.n + np.minimum(k - whole * self.m, self.n))
+
+    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
+        return self.inside(self.tiles(m, k))
+
+
 @dataclass(frozen=True)
-class NM(Pattern):
+class NM(_Grouped):
     """At most `n` of each aligned group of `m` along k, with n < m (n = m is `dense`), alike in `v` neighbouring rows."""
 
     n: int
@@ -130,30 +156,12 @@ class NM(Pattern):
     def limits(self) -> tuple[Limit, ...]:
         return (Limit(self.v, 1, self.n, self.m),)
 
-    @property
-    def density(self) -> float:
-        return self.n / self.m
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        return (self.v, self.m)
-
-    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
-        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)  # every slot, used or not
-
-    def kept(self, m: Counts, k: Counts) -> Counts:
-        whole = np.floor(k / self.m)
-        return m * (whole * self.n + np.minimum(k - whole * self.m, self.n))
-
     def inside(self, tiles: Counts) -> list[Level]:
         return [Level(tiles, float(self.m), float(self.n))]
 
-    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
-        return self.inside(self.tiles(m, k))
-
 
 @dataclass(frozen=True)
-class VNM(Pattern):
+class VNM(_Grouped):
     """Of each `v` x `m` block 4 columns are chosen, then at most `n` of those 4 in each row (Castro et al. 2023, VENOM)."""
 
     v: int
@@ -167,25 +175,8 @@ class VNM(Pattern):
     def limits(self) -> tuple[Limit, ...]:
         return (Limit(self.v, 1, CHOSEN, self.m), Limit(1, 1, self.n, self.m))
 
-    @property
-    def density(self) -> float:
-        return self.n / self.m
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        return (self.v, self.m)
-
-    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
-        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)
-
-    def kept(self, m: Counts, k: Counts) -> Counts:
-        return NM(self.n, self.m).kept(m, k)
-
     def inside(self, tiles: Counts) -> list[Level]:
         return [Level(tiles, float(self.m), float(CHOSEN)), Level(tiles * self.v, float(CHOSEN), float(self.n))]
-
-    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
-        return self.inside(self.tiles(m, k))
 
 
 @dataclass(frozen=True)
