@@ -27,6 +27,7 @@ ATTRS = {
     "bound": {"long_name": "resource that sets the time"},
     "unit": {"long_name": "unit that executes the layer"},
     "execution": {"long_name": "unit and run that execute the layer"},
+    "rivals": {"long_name": "the other executions that may run the layer, and how many times as long they would take"},
 }
 
 
@@ -49,6 +50,7 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
         time = np.asarray(roofline.layer_time(compute, memory, asked.options.overlap))
     choice = time.argmin(axis=1)
     labelled = _labelled(found, variant, choice, inverse, *(_pick(values, choice) for values in (time, compute, memory)))
+    labelled["rivals"] = ("layer", np.array([_rivals(found, row) for row in time], object), ATTRS["rivals"])
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
     chosen = {name: str(value) for name, value in asked.options}
     return labelled.assign_attrs(names | {"batch": asked.batch} | chosen)
@@ -57,6 +59,13 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
 def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
     """`values` [layer, execution] at the chosen execution of each layer [layer]."""
     return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]
+
+
+def _rivals(found: Case, time: np.ndarray) -> str:
+    """Why an execution was chosen: 'vector_unit.csr 4.1x' is how much longer another one would take, fastest first."""
+    best, *others = np.argsort(time)
+    legal = [number for number in others if np.isfinite(time[number]) and time[best] > 0]  # a row of parameters takes no time
+    return ", ".join(f"{found.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal)
 
 
 def _labelled(

@@ -40,3 +40,21 @@ def test_without_overlap_each_resource_is_charged_its_own_time(folder, chip, net
     np.testing.assert_allclose(found.bound_share.sel(resource="dram"), memory.sum() / layers.latency.sum(), rtol=1e-12)
     tensor = layers.flops.where(layers.unit == "tensor", 0) / 100e12
     np.testing.assert_allclose(found.bound_share.sel(resource="tensor"), tensor.sum() / layers.latency.sum(), rtol=1e-12)
+
+
+def test_the_rivals_say_why_an_execution_was_chosen(chip, net):
+    bound, free = (
+        dse.evaluate(chip, net.variant("semi"), batch=8, dtype="fp16", dense_fallback=fallback).sel(layer="wide")
+        for fallback in (False, True)
+    )
+    assert bound.execution.item() == "tensor.sparse_24"
+    name, times = bound.rivals.item().split()
+    assert name == "vector.csr"
+    assert float(times.removesuffix("x")) > 1
+    assert [rival.split()[0] for rival in free.rivals.item().split(", ")] == ["tensor.dense", "vector.csr", "vector.dense"]
+
+
+def test_a_row_that_moves_nothing_takes_no_time_and_has_no_rivals(edited, folder, chip):
+    edited("net/layers.csv", ("norm,elementwise,,,,1,1,65536,65536", "norm,elementwise,,,,1,1,0,0"))
+    found = dse.evaluate(chip, dse.load_workload(folder / "net").dense).sel(layer="norm")
+    assert (found.latency.item(), found.rivals.item()) == (0, "")
