@@ -64,3 +64,8 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path):
     source = onnx_graph.read(path)
     assert sizes(source) == [("w", "gemm", 5, 8, 1, 1, 1)]
     assert source.notes == ("input 'x' [N, 8] leaves the batch open: 1 is taken",)
+
+
+def test_a_vector_is_one_sample(tmp_path: Path):
+    source = onnx_graph.read(save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"x": [8]}, {"w": numbers(8, 5)}))
+    assert sizes(source) == [("w", "gemm", 5, 8, 1, 1, 1)]

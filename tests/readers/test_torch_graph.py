@@ -338,3 +338,8 @@ def test_sizes_that_depend_on_numbers_are_noted(exported):
     module = Calling(lambda self, x: self.layer(x[x[:, 0] > 0]), layer=nn.Linear(4, 4))
     source = exported(module, torch.ones(3, 4))
     assert source.notes[-1].startswith("taken as 1, since only running the network would tell: u")
+
+
+def test_a_vector_is_one_sample(exported):
+    source = exported(Calling(lambda self, x: self.fc(x), fc=nn.Linear(8, 5)), torch.ones(8))
+    assert by_name(source) == {"fc": (5, 8, 1, 1)}

@@ -18,7 +18,7 @@ def settle(graph: GraphProto, shape: Shape | None, path: Path) -> tuple[int, lis
         return 1, []
     first, notes = inputs[0], list[str]()
     sizes = _first(first, shape, path, notes)
-    batch = sizes[0] if sizes else 1
+    batch = sizes[0] if len(sizes) > 1 else 1  # a vector is one sample
     symbols: dict[Dim, int] = {dim: size for dim, size in zip(_dims(first) or (), sizes, strict=False) if dim != "?"}
     _write(first, sizes)
     for value in inputs[1:]:

@@ -42,7 +42,7 @@ def _parameters(archive: Archive) -> float:
 
 
 def _batch(archive: Archive) -> tuple[int, str]:
-    """Samples that the network was exported for, and the input that says so: the first that has dimensions.
+    """Samples that the network was exported for, and the input that says so: the first that is more than one vector.
 
     A convolution without a dimension for samples says that there is one.
     """
@@ -50,7 +50,7 @@ def _batch(archive: Archive) -> tuple[int, str]:
     for node in archive.program.nodes:
         if node.kind.removeprefix("aten.") in aten.CONVOLUTIONS and len(shapes[node.args["input"]]) < len(shapes[node.args["weight"]]):
             return 1, ""
-    return next(((shapes[name][0] or 1, name) for name in archive.inputs if shapes[name]), (1, ""))
+    return next(((shapes[name][0] or 1, name) for name in archive.inputs if len(shapes[name]) > 1), (1, ""))
 
 
 class _Walk:
