@@ -40,7 +40,7 @@ def source(path: Path) -> Source:
     problems.raise_all()
     states = tuple(_state(folder, part, len(parts)) for folder, part in parts.items())
     most = max(parts.values(), key=lambda part: len(part.layers))
-    layers = _common(path, parts)
+    layers = _common(path, parts, most)
     return Source(path, "folder of weights", layers, states, most.operators, most.shared, most.notes, parameters=most.parameters)
 
 
@@ -89,8 +89,8 @@ def _state(folder: Path, part: Source, states: int) -> State:
     return State(weights, method=folder.resolve().parent.name, sparsity=sparsity)
 
 
-def _common(path: Path, parts: Mapping[Path, Source]) -> tuple[LayerRow, ...]:
-    """The layers of all states, which must be of one network."""
+def _common(path: Path, parts: Mapping[Path, Source], most: Source) -> tuple[LayerRow, ...]:
+    """The layers of all states, which must be of one network, in the order of the state that has most."""
     found: dict[str, tuple[LayerRow, Path]] = {}
     problems = Collector()
     for folder, part in parts.items():
@@ -100,5 +100,4 @@ def _common(path: Path, parts: Mapping[Path, Source]) -> tuple[LayerRow, ...]:
                 what = f"layer '{row.name}' is {row.m:g} x {row.k:g}, but {known.m:g} x {known.k:g} in {where.relative_to(path)}"
                 problems.add(Problem(what, "trace one network at a time", folder))
     problems.raise_all()
-    order = [row.name for row in max(parts.values(), key=lambda part: len(part.layers)).layers]
-    return tuple(found[name][0] for name in dict.fromkeys([*order, *found]))
+    return tuple(found[name][0] for name in dict.fromkeys([*(row.name for row in most.layers), *found]))

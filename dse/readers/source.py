@@ -96,7 +96,3 @@ def rows_of(matrix: Any) -> Iterator[np.ndarray]:
 def understood(rows: Iterable[LayerRow]) -> tuple[Operator, ...]:
     """Operators of a source that is made of layers, so that each became one."""
     return tuple(Operator(row.kind, row.name, "layer", Layers.of([row]).macs) for row in rows)
-
-
-def in_memory(array: np.ndarray, dtype: str) -> Weights:
-    return Weights(array.shape, dtype, lambda: slabs_of(array))

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float
 from dse.errors import BadInput
 from dse.sparsity.grammar import named
 from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
+from dse.sparsity.mask import tiled
 from dse.sparsity.pattern import Pattern
 
 MOST_COLUMNS = 16
@@ -82,27 +83,26 @@ def _worth(scores: np.ndarray, pattern: Pattern) -> Mask:
     """Where keeping a grain is worth more than dropping it."""
     m, k = scores.shape
     rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, scores.shape, strict=True))
-    tiled = _tiled(np.pad(scores, ((0, -m % rows), (0, -k % columns))), rows, columns)
-    return np.asarray(spread(tiled.sum(axis=(1, 3)) > 0, rows, columns))[:m, :k]
+    return spread(tiled(scores, rows, columns).sum(axis=(1, 3)) > 0, rows, columns)[:m, :k]
 
 
 def _fraction(scores: np.ndarray, rows: int, columns: int, sparsity: float | None) -> Mask:
     """The heaviest blocks, as many as the sparsity leaves."""
-    blocks = np.asarray(_tiled(scores, rows, columns).sum(axis=(1, 3)))
+    blocks = np.asarray(tiled(scores, rows, columns).sum(axis=(1, 3)))
     if sparsity is None:
-        return np.asarray(spread(blocks > 0, rows, columns))
+        return spread(blocks > 0, rows, columns)
     kept = round((1 - sparsity) * blocks.size)
     chosen = np.zeros(blocks.size, bool)
     chosen[np.argpartition(-blocks.ravel(), min(kept, blocks.size - 1))[:kept]] = True
-    return np.asarray(spread(chosen.reshape(blocks.shape), rows, columns))
+    return spread(chosen.reshape(blocks.shape), rows, columns)
 
 
 def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
     """Of each group as many as the pattern fixes; `scores` are whole tiles."""
     if isinstance(pattern, NM):
-        return spread(_top_along(_tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
+        return spread(_top_along(tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
     if isinstance(pattern, VNM):
-        blocks = jnp.moveaxis(jnp.maximum(_tiled(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
+        blocks = jnp.moveaxis(jnp.maximum(tiled(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
         chosen = _columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
         kept = top(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
         return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
@@ -110,17 +110,11 @@ def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
     assert isinstance(pattern.outer, NM)
     inner = _best(scores, pattern.inner, None if pattern.inner.density is not None else 0.0)
     rows, columns = pattern.inner.tile
-    tiles = _tiled(scores * inner, rows, columns).sum(axis=(1, 3))
-    return inner & np.asarray(spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns))
+    tiles = tiled(scores * inner, rows, columns).sum(axis=(1, 3))
+    return inner & spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
 
 
-def _tiled(scores: Any, rows: int, columns: int) -> Any:
-    """[m, k] as [tile row, row, tile column, column]."""
-    m, k = scores.shape
-    return scores.reshape(m // rows, rows, k // columns, columns)
-
-
-def spread(chosen: Any, rows: int, columns: int) -> Any:
+def spread(chosen: Any, rows: int, columns: int) -> np.ndarray:
     """A choice of tiles as a choice of elements."""
     return np.repeat(np.repeat(np.asarray(chosen), rows, axis=0), columns, axis=1)
 

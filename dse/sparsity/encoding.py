@@ -16,7 +16,7 @@ from dse.errors import BadInput
 from dse.sparsity import choose
 from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, DenseFormat, Format
 from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
-from dse.sparsity.mask import legal
+from dse.sparsity.mask import legal, tiled
 from dse.sparsity.pattern import Pattern
 
 Groups = Bool[np.ndarray, "group place"]
@@ -70,8 +70,7 @@ def slots(mask: Bool[np.ndarray, "m k"], pattern: Pattern) -> Bool[np.ndarray, "
 
 
 def _any(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    m, k = mask.shape
-    return np.asarray(mask.reshape(m // rows, rows, k // columns, columns).any(axis=(1, 3)))
+    return np.asarray(tiled(mask, rows, columns).any(axis=(1, 3)))
 
 
 def groups(stored: Bool[np.ndarray, "m k"], pattern: Pattern) -> list[Groups]:
@@ -94,8 +93,7 @@ def groups(stored: Bool[np.ndarray, "m k"], pattern: Pattern) -> list[Groups]:
 
 def _stacked(matrix: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """[m, k] as its tiles, one after the other [tile, row, column]."""
-    m, k = matrix.shape
-    return matrix.reshape(m // rows, rows, k // columns, columns).swapaxes(1, 2).reshape(-1, rows, columns)
+    return tiled(matrix, rows, columns).swapaxes(1, 2).reshape(-1, rows, columns)
 
 
 def _chosen(stored: np.ndarray, pattern: VNM) -> list[Groups]:

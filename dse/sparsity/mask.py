@@ -22,19 +22,20 @@ def legal(mask: Bool[np.ndarray, "*batch m k"], pattern: Pattern | str) -> Bool[
 
 def _whole(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Whether every block is kept or dropped whole: what pads an edge block follows the block."""
-    some = _tiled(mask, rows, columns, fill=False).any(axis=(-3, -1))
-    every = _tiled(mask, rows, columns, fill=True).all(axis=(-3, -1))
+    some = tiled(mask, rows, columns).any(axis=(-3, -1))
+    every = tiled(mask, rows, columns, fill=True).all(axis=(-3, -1))
     return (some == every).all(axis=(-2, -1))
 
 
 def _within(mask: np.ndarray, limit: Limit) -> np.ndarray:
-    occupied = np.asarray(_tiled(mask, limit.rows, limit.columns, fill=False).any(axis=(-3, -1)))
-    groups = _tiled(occupied, 1, limit.of, fill=False).sum(axis=(-3, -1))
+    occupied = np.asarray(tiled(mask, limit.rows, limit.columns).any(axis=(-3, -1)))
+    groups = tiled(occupied, 1, limit.of).sum(axis=(-3, -1))
     return (groups <= limit.most).all(axis=(-2, -1))
 
 
-def _tiled(mask: np.ndarray, rows: int, columns: int, fill: bool) -> np.ndarray:
+def tiled(matrix: np.ndarray, rows: int, columns: int, fill: bool = False) -> np.ndarray:
     """[..., m, k] as [..., tile row, row, tile column, column], padded to whole tiles."""
-    *batch, m, k = mask.shape
-    padded = np.pad(mask, [(0, 0)] * len(batch) + [(0, -m % rows), (0, -k % columns)], constant_values=fill)
-    return padded.reshape(*batch, -(-m // rows), rows, -(-k // columns), columns)
+    *batch, m, k = matrix.shape
+    if m % rows or k % columns:
+        matrix = np.pad(matrix, [(0, 0)] * len(batch) + [(0, -m % rows), (0, -k % columns)], constant_values=fill)
+    return matrix.reshape(*batch, -(-m // rows), rows, -(-k // columns), columns)

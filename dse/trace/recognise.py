@@ -113,9 +113,8 @@ def _clean(name: str) -> str:
 def _complete(source: Source) -> Source:
     """Weights that several layers use are one layer's own; parameters that belong to no layer stand in a row that moves nothing."""
     if not any(row.kind in WITH_WEIGHTS for row in source.layers):
-        raise BadInput(
-            [Problem("nothing in it became a layer with weights", "see that it is the network, and not a part of it", source.path)]
-        )
+        fix = "see that it is the network, and not a part of it"
+        raise BadInput([Problem("nothing in it became a layer with weights", fix, source.path)])
     borrowed = {name for group in source.shared for name in group[1:]}
     rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
     rest = (source.parameters or 0) - Layers.of(list(rows)).parameters
