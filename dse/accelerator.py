@@ -16,7 +16,7 @@ from dse.document import Document, read
 from dse.errors import BadInput, suggestion
 from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
-from dse.sparsity.grammar import WrittenPattern
+from dse.sparsity.grammar import Named, WrittenPattern
 from dse.sparsity.kinds import DENSE
 from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
@@ -96,6 +96,7 @@ class Accelerator(Part):
     description: str = ""
     source: str = Field(min_length=1, examples=["vendor data sheet (2026)"])
     hypothetical: bool = False
+    patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     units: dict[Name, Unit] = Field(min_length=1)
     memory: dict[Name, Memory] = Field(min_length=1)
     overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))

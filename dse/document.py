@@ -63,9 +63,13 @@ class Document:
         return found
 
     def validate(self, model: type[Model], data: Any = None, below: Loc = ()) -> Model:
-        """The document (or `data`, from the place `below`, in its stead) as `model`; raises BadInput with every problem."""
+        """The document (or `data`, from the place `below`, in its stead) as `model`; raises BadInput with every problem.
+
+        A validator finds the whole of it as its context.
+        """
+        data = self.data if data is None else data
         try:
-            return model.model_validate(self.data if data is None else data)
+            return model.model_validate(data, context=data)
         except ValidationError as error:
             raise BadInput(self.problem((*below, *loc), what, fix) for loc, what, fix in explained(model, error)) from error
 

@@ -4,12 +4,13 @@ import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from dse.document import Document, read
 from dse.dtype import Dtype
 from dse.model.options import ModelOptions
 from dse.schema import Part, refusal
+from dse.sparsity.grammar import Named, named_in
 from dse.workload.schema import NetworkPattern
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -129,6 +130,7 @@ class Spec(Part):
     batch: Annotated[tuple[Batch, ...], Distinct] = Field((1,), min_length=1, examples=["[1, 32]"])
     dtype: Annotated[tuple[Dtype, ...], Distinct] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
+    patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
     plots: Annotated[tuple[PlotName, ...], Distinct] = ()
@@ -153,11 +155,17 @@ class Spec(Part):
 
     @field_validator("axes", mode="before")
     @classmethod
-    def _check_axes(cls, value: Any) -> Any:
+    def _check_axes(cls, value: Any, info: ValidationInfo) -> Any:
         for path, axis in value.items() if isinstance(value, dict) else ():
             if not isinstance(axis, list | dict) or not axis:
                 raise refusal(f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}")
-        return value
+        names = named_in(info.context)  # which the accelerators do not know
+        known = isinstance(value, dict) and names
+        return (
+            {path: [str(names.get(v, v)) for v in axis] if path.endswith(".pattern") else axis for path, axis in value.items()}
+            if known
+            else value
+        )
 
 
 def load(path: Path) -> tuple[Spec, Document]:

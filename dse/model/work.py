@@ -52,7 +52,8 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
         return Stored(everything, layers.weights * kept, nothing, np.ones(len(layers)))
     smallest = Stored(~everything, np.full(len(layers), np.inf), nothing, np.ones(len(layers)))
     for member, legal, elements in _ways(layers, variant, execution.pattern):
-        bits = execution.format.metadata_bits(member, layers.m, layers.k, elements)
+        cost = execution.format.cost(member, layers.m, layers.k, elements)
+        elements, bits, legal = cost.elements, cost.metadata, legal & cost.fits
         gathered = CHOSEN / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
         tie = (elements == smallest.elements) & (bits < smallest.metadata_bits)
         smaller = legal & ((elements < smallest.elements) | tie)

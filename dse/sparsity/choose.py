@@ -5,10 +5,11 @@ the best four columns and then the best N of them, an inner pattern within each 
 the columns of V:N:M are for M up to MOST_COLUMNS (all combinations are weighed), and a good guess beyond (the heaviest).
 """
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import combinations
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from jaxtyping import Bool, Float
 from dse.errors import BadInput
 from dse.sparsity.grammar import named
 from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
-from dse.sparsity.mask import tiled
+from dse.sparsity.mask import check_size, tiled
 from dse.sparsity.pattern import Pattern
 
 MOST_COLUMNS = 16
@@ -28,18 +29,58 @@ Scores = Float[Any, "m k"]
 Mask = Bool[np.ndarray, "m k"]
 
 
-def apply(weights: Scores, pattern: Pattern | str, sparsity: float | None = None) -> Mask:
-    """The mask of `pattern` that keeps the most of the squares of `weights`; raises BadInput.
+def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, scope: Literal["layer", "global"] = "layer") -> Any:
+    """The mask of `pattern` that keeps the most of the squares of `weights` [m, k]; of several matrices, by name, one for each.
 
-    `sparsity` [1] is that of patterns which don't fix it (elements, blocks, rows, columns): the share of them to drop.
+    `sparsity` [1] is that of patterns which don't fix it (elements, blocks, rows, columns): the share of them to drop, of each
+    matrix or, with `scope="global"`, of all together, the lightest for their size first. Raises BadInput.
     """
     pattern = named(pattern)
-    return _best(np.square(np.asarray(weights, np.float32)), pattern, _checked(pattern, sparsity))
+    sparsity = _checked(pattern, sparsity)
+    if not isinstance(weights, Mapping):
+        return _best(_squares(weights, pattern), pattern, sparsity)
+    scores = {name: _squares(matrix, pattern) for name, matrix in weights.items()}
+    shares = dict.fromkeys(scores, sparsity) if scope == "layer" or sparsity is None else _shares(scores, pattern, sparsity)
+    return {name: _best(score, pattern, shares[name]) for name, score in scores.items()}
+
+
+def _squares(weights: Any, pattern: Pattern) -> np.ndarray:
+    scores = np.square(np.asarray(weights, np.float32))
+    check_size(pattern, *scores.shape)
+    return scores
+
+
+def _shares(scores: Mapping[str, np.ndarray], pattern: Pattern, sparsity: float) -> dict[str, float]:
+    """The sparsity of each matrix where the lightest grains of all are dropped: heavier is more square for each element."""
+    worth = {name: _tile_worth(score, pattern) for name, score in scores.items()}
+    sizes = {name: np.full(len(tiles), scores[name].size / len(tiles)) for name, tiles in worth.items()}
+    order = np.argsort(-np.concatenate(list(worth.values())), kind="stable")
+    share = _share(pattern, sparsity) or 0.0
+    size = np.concatenate(list(sizes.values()))[order].cumsum()
+    kept = np.zeros(len(order), bool)
+    kept[order] = size <= (1 - share) * size[-1] * (1 + 1e-12)
+    ends = np.cumsum([len(tiles) for tiles in worth.values()])
+    inner = (1 - sparsity) / (1 - share) if share < 1 else 1.0
+    return {name: 1 - inner * float(part.mean()) for name, part in zip(worth, np.split(kept, ends[:-1]), strict=True)}
+
+
+def _tile_worth(scores: np.ndarray, pattern: Pattern) -> np.ndarray:
+    """What each tile, row or column keeps, for each of its elements [tile]."""
+    rows, columns = _tile(pattern, *scores.shape)
+    kept = scores * _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else scores
+    return np.asarray(tiled(kept, rows, columns).sum(axis=(1, 3))).ravel() / (rows * columns)
 
 
 def random_mask(pattern: Pattern | str, m: int, k: int, sparsity: float | None = None, seed: int = 0) -> Mask:
-    """A random mask of `pattern`, as full as it may be; raises BadInput."""
-    return apply(np.random.default_rng(seed).standard_normal((m, k), np.float32), pattern, sparsity)
+    """A random mask of `pattern`, as full as it may be, every choice of tiles equally likely; raises BadInput."""
+    pattern, draw = named(pattern), np.random.default_rng(seed)
+    check_size(pattern, m, k)
+    sparsity, scores = _checked(pattern, sparsity), draw.random((m, k), np.float32)
+    if not pattern.any_tile:
+        return _best(scores, pattern, sparsity)
+    down, across = pattern.grid(m, k)
+    tiles = spread(_fraction(draw.random((int(down), int(across))), 1, 1, _share(pattern, sparsity)), *pattern.tile)[:m, :k]
+    return tiles & _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else tiles
 
 
 def nearest(mask: Mask, pattern: Pattern | str) -> Mask:
@@ -66,17 +107,28 @@ def _best(scores: np.ndarray, pattern: Pattern, sparsity: float | None) -> Mask:
     m, k = scores.shape
     if isinstance(pattern, Dense):
         return np.ones((m, k), bool)
-    rows, columns = (m, 1) if pattern == Whole("column") else (1, k) if isinstance(pattern, Whole) else pattern.tile
+    rows, columns = _tile(pattern, m, k)
     padded = np.pad(scores, ((0, -m % rows), (0, -k % columns)))
     if isinstance(pattern, Block | Whole):
         kept = _fraction(padded, rows, columns, sparsity)
     elif isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block):
         inner = _best(padded, pattern.inner, None)
-        share = None if sparsity is None else 1 - (1 - sparsity) / (pattern.inner.density or 1.0)
-        kept = inner & _fraction(padded * inner, rows, columns, share)
+        kept = inner & _fraction(padded * inner, rows, columns, _share(pattern, sparsity))
     else:
         kept = fixed(padded, pattern)
     return np.asarray(kept)[:m, :k] & (True if sparsity is not None or scores.min(initial=0) >= 0 else _worth(scores, pattern))
+
+
+def _share(pattern: Pattern, sparsity: float | None) -> float | None:
+    """Which share of the tiles to drop, where those that are kept are sparse themselves."""
+    inner = pattern.inner.density if isinstance(pattern, Hierarchy) else None
+    return None if sparsity is None else 1 - (1 - sparsity) / (inner or 1.0)
+
+
+def _tile(pattern: Pattern, m: int, k: int) -> tuple[int, int]:
+    if isinstance(pattern, Whole):
+        return (1, k) if pattern.axis == "row" else (m, 1)
+    return pattern.tile
 
 
 def _worth(scores: np.ndarray, pattern: Pattern) -> Mask:

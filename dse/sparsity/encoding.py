@@ -1,25 +1,28 @@
 """Real encodings: the bits that the formats count, written and read back.
 
-Storage is decided first: which places of the padded matrix are stored, zeros in unused slots included (`slots`). Level by level,
-groups then say which of their places are kept; a format writes that as place numbers, as bit masks, or with pointers. The
-combinatorial floor has no encoder here: it is a bound, which a real code meets only on average.
+Rank by rank, pointers first: where each fibre starts, then which of its places are kept. The combinatorial floor has no encoding here:
+it is a bound, which a real code meets only on average (`enumerative` is the one that comes nearest).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from math import ceil, comb, log2
 
 import numpy as np
 from jaxtyping import Bool
 
 from dse.errors import BadInput
-from dse.sparsity import choose
-from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, DenseFormat, Format
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
-from dse.sparsity.mask import legal, tiled
-from dse.sparsity.pattern import Pattern
+from dse.sparsity import tree
+from dse.sparsity.format import Format
+from dse.sparsity.kinds import BlockFamily, VNMFamily
+from dse.sparsity.layout import ROOT, Cost, Layout
+from dse.sparsity.mask import legal
+from dse.sparsity.pattern import Level, Pattern
+from dse.sparsity.rank import Rank
+from dse.sparsity.tree import Fibres, Mask
 
-Groups = Bool[np.ndarray, "group place"]
+Bits = Bool[np.ndarray, " bit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,184 +33,169 @@ class Encoded:
     format: Format
     shape: tuple[int, int]
     values: np.ndarray
-    bits: Bool[np.ndarray, "bit"]
+    bits: Bits
 
 
 def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
     """`weights` [m, k], whose nonzeros are legal in `pattern`; raises BadInput."""
-    if not form.accepts(pattern) or isinstance(form, Combinatorial) or isinstance(pattern, BlockFamily | VNMFamily):
-        raise BadInput.one(f"'{form.kind}' can't encode '{pattern}'", "take a format that accepts it, and a member of a family")
-    if not legal(weights != 0, pattern):
-        raise BadInput.one(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
-    padded = _padded(weights, pattern)
-    stored = slots(padded != 0, pattern)
-    return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), padded[stored], _written(stored, pattern, form, len(weights)))
+    layout = _layout(pattern, form)
+    stored = _stored(weights != 0, pattern, layout)
+    parts, above = [np.zeros(0, bool)], ROOT
+    for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
+        if above.pointer:
+            parts.append(_bits(np.concatenate([[0], fibres.sum(axis=1).cumsum()]), int(above.pointer.value)))
+        parts += [] if rank.silent(level) else [_written(rank, fibres)]
+        above = rank
+    return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), tree.grown(weights, pattern)[stored], np.concatenate(parts))
 
 
 def decode(encoded: Encoded) -> np.ndarray:
     """The weights [m, k] that were encoded, from the values and the bits alone."""
-    m, k = encoded.shape
-    padded = _padded(np.zeros(encoded.shape, encoded.values.dtype), encoded.pattern)
-    padded[_read(encoded, padded.shape)] = encoded.values
-    return padded[:m, :k]
+    layout = _layout(encoded.pattern, encoded.format)
+    padded = tree.grown(np.zeros(encoded.shape, encoded.values.dtype), encoded.pattern)
+    padded[tree.restored(_read(encoded, layout, padded.shape), layout, padded.shape)] = encoded.values
+    return padded[: encoded.shape[0], : encoded.shape[1]]
 
 
-def _padded(weights: np.ndarray, pattern: Pattern) -> np.ndarray:
-    (m, k), (rows, columns) = weights.shape, pattern.tile
-    return np.pad(weights, ((0, -m % rows), (0, -k % columns)))
+def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
+    """Elements and bits that a legal `mask` takes in a format, counted without writing them; raises BadInput."""
+    layout = _layout(pattern, form)
+    stored = _stored(mask, pattern, layout)
+    total, above = 0.0, ROOT
+    for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
+        total += (0.0 if rank.silent(level) else _counted(rank, fibres)) + (
+            above.pointer.value * (len(fibres) + 1) if above.pointer else 0.0
+        )
+        above = rank
+    return Cost(float(stored.sum()), total)
 
 
-def slots(mask: Bool[np.ndarray, "m k"], pattern: Pattern) -> Bool[np.ndarray, "m k"]:
-    """The places of whole tiles that are stored for a legal mask: every slot of a fixed pattern, used or not."""
-    if isinstance(pattern, Dense):
-        return np.ones(mask.shape, bool)
-    if isinstance(pattern, Whole):
-        return mask.copy()  # which has no padding
-    if isinstance(pattern, Block) or (isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block)):
-        occupied = choose.spread(_any(mask, *pattern.tile), *pattern.tile)
-        return occupied & slots(mask, pattern.inner) if isinstance(pattern, Hierarchy) else occupied
-    return np.asarray(choose.fixed(mask.astype(np.float32), pattern))
+def _layout(pattern: Pattern, form: Format) -> Layout:
+    layout = form.layout(pattern)
+    if layout is None or isinstance(pattern, BlockFamily | VNMFamily):
+        raise BadInput.one(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
+    if any(rank.kind == "combinatorial" for rank in layout.ranks):
+        raise BadInput.one(f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest")
+    return layout
 
 
-def _any(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    return np.asarray(tiled(mask, rows, columns).any(axis=(1, 3)))
+def _stored(mask: Mask, pattern: Pattern, layout: Layout) -> Mask:
+    if not legal(mask, pattern):
+        raise BadInput.one(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
+    return tree.stored(tree.grown(mask, pattern), pattern, layout)
 
 
-def groups(stored: Bool[np.ndarray, "m k"], pattern: Pattern) -> list[Groups]:
-    """Which places each group keeps, level by level, as `Pattern.levels` counts them."""
-    if isinstance(pattern, Whole):
-        return [np.atleast_2d(stored.any(axis=1 if pattern.axis == "row" else 0))]
-    if isinstance(pattern, NM):
-        return [_any(stored, pattern.v, 1).reshape(-1, pattern.m)]
-    if isinstance(pattern, VNM):
-        return _chosen(stored, pattern)
-    rows, columns = pattern.inner.tile if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, NM) else pattern.tile
-    kept = _any(stored, rows, columns)
-    if isinstance(pattern, Block):
-        return [kept.reshape(1, -1)]
-    assert isinstance(pattern, Hierarchy)
-    inside = _stacked(stored, rows, columns)[kept.ravel()].reshape(-1, columns)
-    size = pattern.outer.m if isinstance(pattern.outer, NM) else kept.size
-    return [kept.reshape(-1, size), *([] if isinstance(pattern.inner, Block) else groups(inside, pattern.inner))]
+def _levels(layout: Layout, shape: tuple[int, ...], stored: int) -> list[Level]:
+    return layout.levels(float(shape[0]), float(shape[1]), float(stored))
 
 
-def _stacked(matrix: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """[m, k] as its tiles, one after the other [tile, row, column]."""
-    return tiled(matrix, rows, columns).swapaxes(1, 2).reshape(-1, rows, columns)
+def _counted(rank: Rank, fibres: Fibres) -> float:
+    kept, size = fibres.sum(axis=1), fibres.shape[1]
+    if rank.kind == "bitmask":
+        return len(fibres) * float(rank.rounded(size))
+    if rank.kind == "enumerative":
+        return len(fibres) * float(rank.rounded(_choice_bits(size, int(kept.max(initial=0)))))
+    return float(np.sum(rank.rounded(kept * float(rank.bits_each(size)))))
 
 
-def _chosen(stored: np.ndarray, pattern: VNM) -> list[Groups]:
-    """The 4 columns of each block, those without nonzeros filled up from the left; then the places of each row among them."""
-    blocks = _stacked(stored, pattern.v, pattern.m)
-    columns = np.asarray(choose.top(blocks.any(axis=1).astype(np.float32), CHOSEN))
-    places = np.nonzero(columns)[1].reshape(-1, 1, CHOSEN)
-    return [columns, np.take_along_axis(blocks, np.broadcast_to(places, (*blocks.shape[:2], CHOSEN)), axis=2).reshape(-1, CHOSEN)]
+def _written(rank: Rank, fibres: Fibres) -> Bits:
+    kept, size = fibres.sum(axis=1), fibres.shape[1]
+    if rank.kind == "bitmask":
+        return np.pad(fibres, ((0, 0), (0, int(rank.rounded(size)) - size))).ravel()
+    if rank.kind == "enumerative":
+        return _placed(_bits(_numbers_of(fibres), width := _choice_bits(size, int(kept.max(initial=0)))), np.ones_like(kept), width, rank)
+    numbers = np.nonzero(fibres)[1] if rank.kind == "index" else tree.distances(fibres)[2]
+    return _placed(_bits(numbers, width := int(rank.bits_each(size))), kept, width, rank)
 
 
-def _restored(levels: Iterator[Groups], pattern: Pattern, shape: tuple[int, int]) -> Bool[np.ndarray, "m k"]:
-    """The inverse of `groups`: the stored places of a padded matrix of `shape`."""
-    (m, k), first = shape, next(levels)
-    if isinstance(pattern, Whole):
-        return np.broadcast_to(first.T if pattern.axis == "row" else first, shape).copy()
-    if isinstance(pattern, NM):
-        return choose.spread(first.reshape(m // pattern.v, k), pattern.v, 1)
-    if isinstance(pattern, VNM):
-        inside = np.zeros((len(first), pattern.v, pattern.m), bool)
-        places = np.broadcast_to(np.nonzero(first)[1].reshape(-1, 1, CHOSEN), (*inside.shape[:2], CHOSEN))
-        np.put_along_axis(inside, places, next(levels).reshape(*inside.shape[:2], CHOSEN), axis=2)
-        return _unstacked(inside, shape)
-    rows, columns = pattern.inner.tile if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, NM) else pattern.tile
-    if not isinstance(pattern, Hierarchy):
-        return choose.spread(first.reshape(m // rows, k // columns), rows, columns)
-    stacked, kept = np.zeros((first.size, rows, columns), bool), first.ravel()
-    whole = isinstance(pattern.inner, Block)
-    inside = np.ones((rows * int(kept.sum()), columns), bool)
-    stacked[kept] = (inside if whole else _restored(levels, pattern.inner, inside.shape)).reshape(-1, rows, columns)
-    return _unstacked(stacked, shape)
+def _placed(bits: Bits, kept: np.ndarray, width: int, rank: Rank) -> Bits:
+    """Numbers of `width` bits, `kept` of them for each fibre, each fibre filled up to the alignment."""
+    placed = np.zeros(int(rank.rounded(kept * width).sum()), bool)
+    placed[_places(kept, width, rank)] = bits
+    return placed
 
 
-def _unstacked(tiles: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    (m, k), (_, rows, columns) = shape, tiles.shape
-    return tiles.reshape(m // rows, k // columns, rows, columns).swapaxes(1, 2).reshape(shape)
+def _places(kept: np.ndarray, width: int, rank: Rank) -> np.ndarray:
+    """Where the bits of the numbers of each fibre stand."""
+    lengths, used = rank.rounded(kept * width).astype(np.int64), kept * width
+    within = np.arange(used.sum()) - np.repeat(used.cumsum() - used, used)
+    return np.repeat(lengths.cumsum() - lengths, used) + within
 
 
-def _written(stored: np.ndarray, pattern: Pattern, form: Format, rows: int) -> np.ndarray:
-    if isinstance(form, DenseFormat):
-        return np.zeros(0, bool)
-    if isinstance(form, CSR):
-        return _pointed(stored, form)
-    levels = groups(stored, pattern)
-    if isinstance(form, Bitmask):
-        return np.concatenate([level.ravel() for level in levels])
-    parts = [_pointed(_any(stored, *pattern.tile), form)] if isinstance(form, BSR) else []
-    return np.concatenate([np.zeros(0, bool), *parts, *map(_numbered, levels[len(parts) :])])
-
-
-def _pointed(kept: np.ndarray, form: Any) -> np.ndarray:
-    """Offsets of the rows, then the columns of what they keep."""
-    offsets, columns = np.concatenate([[0], kept.sum(axis=1).cumsum()]), np.nonzero(kept)[1]
-    return np.concatenate([_bits(offsets, int(form.pointer.value)), _bits(columns, int(form.index.value))])
-
-
-def _numbered(level: Groups) -> np.ndarray:
-    """The numbers of the kept places; nothing where all are kept."""
-    if level.all() or not level.size:
-        return np.zeros(0, bool)
-    return _bits(np.nonzero(level)[1], _width(level.shape[1]))
-
-
-def _width(places: int) -> int:
-    return int(np.ceil(np.log2(places)))
-
-
-def _bits(numbers: np.ndarray, width: int) -> np.ndarray:
+def _bits(numbers: np.ndarray, width: int) -> Bits:
     if len(numbers) and int(numbers.max()) >= 2**width:
         raise BadInput.one(f"{int(numbers.max())} does not fit {width} bits", "take a wider index or pointer")
     return (numbers[:, None].astype(np.int64) >> np.arange(width) & 1).astype(bool).ravel()
 
 
-def _numbers(bits: np.ndarray, width: int) -> np.ndarray:
-    return bits.reshape(-1, width) @ (1 << np.arange(width, dtype=np.int64))
+def _numbers(bits: Bits, number: int, width: int) -> np.ndarray:
+    return bits.reshape(number, width) @ (1 << np.arange(width, dtype=np.int64))
 
 
-def _read(encoded: Encoded, shape: tuple[int, int]) -> Bool[np.ndarray, "m k"]:
-    """The stored places, from the bits."""
-    pattern, form, bits = encoded.pattern, encoded.format, encoded.bits
-    if isinstance(form, DenseFormat):
-        return np.ones(shape, bool)
-    if isinstance(form, CSR):
-        return _unpointed(bits, form, shape)
-    if isinstance(form, BSR):
-        rows, columns = pattern.tile
-        blocks = _unpointed(bits, form, (shape[0] // rows, shape[1] // columns))
-        used = int(form.pointer.value) * (len(blocks) + 1) + int(form.index.value) * int(blocks.sum())
-        return _restored(_levels(bits[used:], encoded, blocks.reshape(1, -1)), pattern, shape)
-    return _restored(_levels(bits, encoded, None), pattern, shape)
+def _read(encoded: Encoded, layout: Layout, shape: tuple[int, ...]) -> Iterator[Fibres]:
+    """The fibres of each rank; how many there are, and how long, follows from the pattern, the matrix and what was read before."""
+    bits, above, fibres = encoded.bits, ROOT, np.ones((1, 1), bool)
+    for rank, level in zip(layout.ranks, _levels(layout, shape, encoded.values.size), strict=True):
+        size, drawn = round(float(level.size)), level.drawn is not None
+        number = int(fibres.sum()) if drawn and layout.order != "flat" else round(float(level.groups))
+        kept = np.full(number, round(float(level.total)) // max(number, 1))
+        if above.pointer:
+            used = int(above.pointer.value) * (number + 1)
+            kept, bits = np.diff(_numbers(bits[:used], number + 1, int(above.pointer.value))), bits[used:]
+        if rank.silent(level):
+            fibres = np.ones((number, size), bool)
+        else:
+            fibres, bits = _taken(rank, bits, kept, size)
+        yield fibres
+        above = rank
 
 
-def _unpointed(bits: np.ndarray, form: Any, shape: tuple[int, int]) -> np.ndarray:
-    pointer, index = int(form.pointer.value), int(form.index.value)
-    offsets = _numbers(bits[: pointer * (shape[0] + 1)], pointer)
-    columns = _numbers(bits[pointer * (shape[0] + 1) :][: index * int(offsets[-1])], index)
-    kept = np.zeros(shape, bool)
-    kept[np.repeat(np.arange(shape[0]), np.diff(offsets)), columns] = True
-    return kept
+def _taken(rank: Rank, bits: Bits, kept: np.ndarray, size: int) -> tuple[Fibres, Bits]:
+    """The next fibres, and the bits after them."""
+    if rank.kind == "bitmask":
+        used = len(kept) * (wide := int(rank.rounded(size)))
+        return bits[:used].reshape(len(kept), wide)[:, :size], bits[used:]
+    if rank.kind == "enumerative":
+        most = int(kept.max(initial=0))
+        width, number = _choice_bits(size, most), np.ones_like(kept)
+        used = int(rank.rounded(number * width).sum())
+        return _choices_of(_numbers(bits[_places(number, width, rank)], len(kept), width), size, most), bits[used:]
+    width = int(rank.bits_each(size))
+    used, numbers = int(rank.rounded(kept * width).sum()), _numbers(bits[_places(kept, width, rank)], int(kept.sum()), width)
+    fibres, fibre = np.zeros((len(kept), size), bool), np.repeat(np.arange(len(kept)), kept)
+    if rank.kind == "delta":
+        after = (numbers + 1).cumsum()
+        first = np.concatenate([[0], after])[kept.cumsum() - kept]
+        numbers = after - np.repeat(first, kept) - 1
+    fibres[fibre, numbers] = True
+    return fibres, bits[used:]
 
 
-def _levels(bits: np.ndarray, encoded: Encoded, first: Groups | None) -> Iterator[Groups]:
-    """The groups of each level, read one after the other; their sizes follow from the pattern and the matrix."""
-    (m, k), pattern = encoded.shape, encoded.pattern
-    levels = pattern.levels(float(m), float(k), float(encoded.values.size))
-    if first is not None:
-        yield first
-    for level in levels[0 if first is None else 1 :]:
-        shape, kept = (round(float(level.groups)), round(float(level.size))), round(float(level.kept))
-        found = np.ones(shape, bool)
-        if isinstance(encoded.format, Bitmask):
-            found, bits = bits[: found.size].reshape(shape), bits[found.size :]
-        elif kept < shape[1]:
-            used = shape[0] * kept * _width(shape[1])
-            found[:] = False
-            np.put_along_axis(found, _numbers(bits[:used], _width(shape[1])).reshape(shape[0], kept), True, axis=1)
-            bits = bits[used:]
-        yield found
+def _choice_bits(size: int, kept: int) -> int:
+    choices = comb(size, kept)
+    if choices >= 2**62:
+        raise BadInput.one(f"{kept} of {size} places can be chosen in more than 2^62 ways", "take 'nm_index' or 'bitmask'")
+    return ceil(log2(choices))
+
+
+@lru_cache(maxsize=64)
+def _binomials(size: int, kept: int) -> np.ndarray:
+    return np.array([[comb(place, number) for number in range(kept + 1)] for place in range(size + 1)], np.int64)
+
+
+def _numbers_of(fibres: Fibres) -> np.ndarray:
+    """The number of each choice in the combinatorial number system (Lehmer): C(p_1, 1) + C(p_2, 2) + ... for places p_1 < p_2 < ..."""
+    if not len(fibres):
+        return np.zeros(0, np.int64)
+    places = np.nonzero(fibres)[1].reshape(len(fibres), -1)
+    return _binomials(fibres.shape[1], places.shape[1])[places, np.arange(1, places.shape[1] + 1)].sum(axis=1)
+
+
+def _choices_of(numbers: np.ndarray, size: int, kept: int) -> Fibres:
+    """The inverse: the largest place first."""
+    fibres, table = np.zeros((len(numbers), size), bool), _binomials(size, kept)
+    for place in range(kept, 0, -1):
+        found = np.searchsorted(table[:, place], numbers, side="right") - 1
+        fibres[np.arange(len(numbers)), found] = True
+        numbers = numbers - table[found, place]
+    return fibres

@@ -1,30 +1,43 @@
 """Storage formats: how many bits say where the stored elements of a pattern stand.
 
-Formulas: theory of the Sparsity Roofline (Shinn et al. 2023, arXiv 2310.00496) and textbook CSR/BSR.
-For an [m, k] matrix of which z elements are stored (padding included):
+A format is a composition of ranks, outermost first (see `dse.sparsity.rank`): those of the grid of tiles, then those of the places
+inside a tile. Named ones (Shinn et al. 2023, arXiv 2310.00496, and textbooks), for an [m, k] matrix of which z elements are stored:
 
-    csr            index * z + pointer * (m + 1)
-    bsr            index for each block kept + pointer * (ceil(m / R) + 1); inside a block, as nm_index
-    nm_index       ceil(log2 size) for each place kept, level by level: z * ceil(log2 M) for N:M
-    bitmask        one bit per place, kept or not, level by level
-    combinatorial  log2 of the number of masks: what no lossless code beats on average (a real one rounds up)
+    csr, csc        index * z + pointer * (m + 1), or (k + 1)
+    coo             2 index * z
+    bsr             index for each block kept + pointer * (ceil(m / R) + 1); inside a block, as nm_index
+    ell             rows padded to the longest; index for each element (blocked_ell: block)
+    delta           `width` bits for each element or block: how many dropped ones precede it (run_length is the same)
+    nm_index        ceil(log2 size) for each place kept, level by level: z * ceil(log2 M) for N:M
+    bitmask         one bit per place, kept or not, level by level
+    enumerative     the number of the choice among all, group by group: ceil(log2 C(M, N)) for N:M
+    combinatorial   the same, not rounded up: what no lossless code beats on average
+    levels          any other: `order` (rows or columns outside, or the grid `flat`) and `levels`, rank by rank
 """
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
-from scipy.special import gammaln
+from pydantic import Field, model_validator
 
-from dse.schema import Part
-from dse.sparsity.kinds import NM, UNSTRUCTURED, Block, BlockFamily, Dense, Hierarchy, VNMFamily
-from dse.sparsity.pattern import Counts, Level, Pattern
+from dse.errors import BadInput
+from dse.schema import Part, refusal
+from dse.sparsity.grammar import named
+from dse.sparsity.kinds import NM, UNSTRUCTURED, Dense, VNMFamily
+from dse.sparsity.layout import Cost, Layout, Order, readable
+from dse.sparsity.pattern import Counts, Pattern
+from dse.sparsity.rank import Rank
 from dse.units import Width
 
 
+def bits(number: float) -> Width:
+    return Width.model_construct(value=float(number))  # no text: assumed, not given
+
+
 def _word() -> Width:
-    return Width.model_construct(value=32.0)  # no text: assumed, not given
+    return bits(32)
 
 
 class _Format(Part):
@@ -33,97 +46,227 @@ class _Format(Part):
     carries: ClassVar[str] = ""
 
     @abstractmethod
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        """Bits beside the values of an [m, k] matrix in `pattern`, of which `stored` elements are stored."""
+    def layout(self, pattern: Pattern) -> Layout | None:
+        """The ranks that say where the grains of `pattern` stand; None if the format can't say it."""
 
-    @abstractmethod
     def accepts(self, pattern: Pattern) -> bool:
-        """Whether the format can say where the grains of `pattern` stand."""
+        return self.layout(pattern) is not None
+
+    def cost(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Cost:
+        """Of an [m, k] matrix in `pattern`, an accepted one, which stores `stored` elements of it."""
+        layout = self.layout(pattern)
+        assert layout is not None, f"'{self.kind}' stores '{pattern}'"  # pyright: ignore[reportAttributeAccessIssue]
+        return layout.cost(m, k, stored)
 
 
 class DenseFormat(_Format):
     kind: Literal["dense"] = "dense"
     carries = "dense"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return 0.0 * stored
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return isinstance(pattern, Dense)
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return Layout("flat", (), pattern) if isinstance(pattern, Dense) else None
 
 
-class CSR(_Format):
+class _Elements(_Format):
+    """Elements one by one, wherever they stand."""
+
+    carries = "unstructured and N:M patterns"
+
+    def _elements(self, pattern: Pattern, order: Order, *ranks: Rank) -> Layout | None:
+        single = pattern == UNSTRUCTURED or (isinstance(pattern, NM) and pattern.v == 1)
+        return Layout(order, ranks, UNSTRUCTURED, pattern.tile) if single else None
+
+
+class CSR(_Elements):
     kind: Literal["csr"] = "csr"
     index: Width = Field(default_factory=_word)
     pointer: Width = Field(default_factory=_word)
-    carries = "unstructured and N:M patterns"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return self.index.value * stored + self.pointer.value * (m + 1)
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return pattern == UNSTRUCTURED or (isinstance(pattern, NM) and pattern.v == 1)
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._elements(pattern, "row", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
 
 
-class BSR(_Format):
+class CSC(_Elements):
+    kind: Literal["csc"] = "csc"
+    index: Width = Field(default_factory=_word)
+    pointer: Width = Field(default_factory=_word)
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._elements(pattern, "column", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
+
+
+class COO(_Elements):
+    kind: Literal["coo"] = "coo"
+    index: Width = Field(default_factory=_word, description="of a row number, and of a column number")
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._elements(pattern, "flat", Rank(kind="index", width=bits(2 * self.index.value)))
+
+
+class _Tiles(_Format):
+    """Any tiles of a grid, and what each of them keeps."""
+
+    carries = "blocks, and N:M inside blocks"
+
+    def _tiles(self, pattern: Pattern, order: Order, *ranks: Rank) -> Layout | None:
+        return Layout(order, (*ranks, *_inside(pattern, "index")), pattern) if pattern.any_tile else None
+
+
+class BSR(_Tiles):
     kind: Literal["bsr"] = "bsr"
     index: Width = Field(default_factory=_word)
     pointer: Width = Field(default_factory=_word)
-    carries = "blocks, and N:M inside blocks"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        blocks, *inside = pattern.levels(m, k, stored)
-        return self.index.value * blocks.kept + self.pointer.value * (np.ceil(m / pattern.tile[0]) + 1) + _index_bits(inside)
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return isinstance(pattern, Block | BlockFamily) or (isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block))
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._tiles(pattern, "row", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
 
 
-class NMIndex(_Format):
-    kind: Literal["nm_index"] = "nm_index"
+class ELL(_Tiles):
+    kind: Literal["ell", "blocked_ell"] = "ell"
+    index: Width = Field(default_factory=_word)
+    carries = "unstructured; 'blocked_ell': blocks, and N:M inside blocks"
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        if (self.kind == "ell") != (pattern == UNSTRUCTURED):
+            return None
+        return self._tiles(pattern, "row", Rank(kind="dense", padded=True), Rank(kind="index", width=self.index))
+
+
+class Delta(_Tiles):
+    """Distances, in one stream or in one for each row or column (EIE, Han et al. 2016, arXiv 1602.01528: 4 bits along a column)."""
+
+    kind: Literal["delta", "run_length"] = "delta"
+    width: Width = Field(default_factory=lambda: bits(4))
+    order: Order = "flat"
+    pointer: Width = Field(default_factory=_word, description="where each row or column starts")
+    carries = "unstructured, blocks, and N:M inside blocks"
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        lines = () if self.order == "flat" else (Rank(kind="dense", pointer=self.pointer),)
+        return self._tiles(pattern, self.order, *lines, Rank(kind="delta", width=self.width))
+
+
+class _Groups(_Format):
+    """Each group by itself."""
+
+    align: Width | None = Field(default=None, description="bits of each group are rounded up to a multiple", examples=["8 bit"])
     carries = "patterns that fix how many they keep"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return _index_bits(pattern.levels(m, k, stored))
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return (pattern.density is not None and not isinstance(pattern, Dense)) or isinstance(pattern, VNMFamily)
+    def _groups(self, pattern: Pattern, kind: Any) -> Layout | None:
+        return Layout("flat", _inside(pattern, kind, self.align), pattern) if _fixed(pattern) else None
 
 
-class Bitmask(_Format):
+class NMIndex(_Groups):
+    kind: Literal["nm_index"] = "nm_index"
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._groups(pattern, "index")
+
+
+class Enumerative(_Groups):
+    kind: Literal["enumerative"] = "enumerative"
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._groups(pattern, "enumerative")
+
+
+class _Stream(_Format):
+    """All groups of a level, one after the other."""
+
+    carries = "every sparse pattern"
+
+    def _stream(self, pattern: Pattern, kind: Any) -> Layout | None:
+        first = () if _fixed(pattern) else (Rank(kind=kind),)
+        return None if isinstance(pattern, Dense) else Layout("flat", (*first, *_inside(pattern, kind)), pattern)
+
+
+class Bitmask(_Stream):
     kind: Literal["bitmask"] = "bitmask"
-    carries = "every sparse pattern"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return sum(level.groups * level.size for level in pattern.levels(m, k, stored)) + 0.0 * stored
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return not isinstance(pattern, Dense)
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._stream(pattern, "bitmask")
 
 
-class Combinatorial(_Format):
+class Combinatorial(_Stream):
     kind: Literal["combinatorial"] = "combinatorial"
-    carries = "every sparse pattern"
 
-    def metadata_bits(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Counts:
-        return sum(level.groups * _log2_binomial(level.size, level.kept) for level in pattern.levels(m, k, stored)) + 0.0 * stored
-
-    def accepts(self, pattern: Pattern) -> bool:
-        return not isinstance(pattern, Dense)
+    def layout(self, pattern: Pattern) -> Layout | None:
+        return self._stream(pattern, "combinatorial")
 
 
-def _index_bits(levels: list[Level]) -> Counts:
-    """A place number for everything kept in a group; none where all of it is."""
-    return sum(level.groups * level.kept * np.ceil(np.log2(level.size)) for level in levels if level.kept < level.size)
+class Levels(_Format):
+    """Rank by rank; what is not given inside a tile is an index."""
+
+    kind: Literal["levels"] = "levels"
+    order: Order = "row"
+    levels: tuple[Rank, ...] = Field(min_length=1, examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"])
+    carries = "patterns with as many levels, if a reader can tell how long each row is: by 'pointer', 'padded: true' or a bit mask"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for rank in self.levels:
+            if rank.width and rank.kind not in ("index", "delta"):
+                raise refusal(f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'")
+            if rank.kind == "delta" and (rank.align or not rank.width):
+                raise refusal("a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'")
+        return self
+
+    def layout(self, pattern: Pattern) -> Layout | None:
+        first = 2 if pattern.any_tile and self.order != "flat" else 0 if _fixed(pattern) else 1
+        ranks = self.levels + _inside(pattern, "index")[max(len(self.levels) - first, 0) :]
+        if isinstance(pattern, Dense) or len(ranks) != first + len(_inside(pattern, "index")):
+            return None
+        streamed = not pattern.any_tile and any(rank.kind == "delta" for rank in ranks)
+        return Layout(self.order, ranks, pattern) if readable(ranks[:first], ranks[first:]) and not streamed else None
 
 
-def _log2_binomial(n: Counts, k: Counts) -> Counts:
-    return np.maximum(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), 0.0) / np.log(2.0)
+def _fixed(pattern: Pattern) -> bool:
+    """Whether groups keep what the pattern says, and none is left out."""
+    fixed = pattern.density is not None and not isinstance(pattern, Dense) and not pattern.any_tile
+    return fixed or isinstance(pattern, VNMFamily)
 
 
-Format = Annotated[DenseFormat | CSR | BSR | NMIndex | Bitmask | Combinatorial, Field(discriminator="kind")]
+def _inside(pattern: Pattern, kind: Any, align: Width | None = None) -> tuple[Rank, ...]:
+    """The same kind of rank for every level inside a tile."""
+    return (Rank(kind=kind, align=align),) * len(pattern.inside(1.0))
+
+
+Format = Annotated[
+    DenseFormat | CSR | CSC | COO | BSR | ELL | Delta | NMIndex | Bitmask | Enumerative | Combinatorial | Levels,
+    Field(discriminator="kind"),
+]
 
 
 def default_format(pattern: Pattern) -> Any:
     """The usual format of a pattern, for descriptions that name none."""
     return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR, Bitmask) if kind().accepts(pattern))
+
+
+def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4096, k: int = 4096, value: float = 16) -> Any:
+    """The code that takes the fewest bits, values of `value` bits included, for an [m, k] matrix in `pattern`; raises BadInput.
+
+    `density` [1] is that of patterns which may keep any fraction; their masks are taken as random. Every number is as narrow as
+    the matrix allows; a delta is tried at every width. `dense` is among the candidates: it stores the zeros too.
+    """
+    pattern = named(pattern)
+    if pattern.density is None and density is None:
+        raise BadInput.one(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
+    stored = pattern.stored(float(m), float(k), density if pattern.density is None else pattern.density)
+    best: _Format = DenseFormat()
+    fewest = value * m * k
+    for form in _candidates(pattern, m, k, stored):
+        if form.accepts(pattern):
+            cost = form.cost(pattern, float(m), float(k), stored)
+            if (size := float(value * cost.elements + cost.metadata)) < fewest:
+                best, fewest = form, size
+    return best
+
+
+def _candidates(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[_Format]:
+    down, across = pattern.grid(m, k)
+    row, column, start = (bits(max(1, np.ceil(np.log2(number)))) for number in (across, down, stored + 1))
+    yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=row, pointer=start), ELL(index=row), ELL(kind="blocked_ell", index=row))
+    yield from (CSR(index=row, pointer=start), CSC(index=column, pointer=start))
+    yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_inside(pattern, "enumerative")))
+    orders: tuple[Order, ...] = ("flat", "row", "column")
+    yield from (Delta(width=bits(width), order=order, pointer=start) for width in range(1, 17) for order in orders)

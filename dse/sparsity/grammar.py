@@ -1,17 +1,21 @@
 """From text to patterns: `2:4`, `block:16x16`, `64:2:8`, `block:32x32/2:4` (see `dse.sparsity.kinds`)."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
 from dse.errors import BadInput
 from dse.schema import refusal
 from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
 from dse.sparsity.pattern import Pattern
 
-KNOWN = "'dense', 'unstructured', 'row', 'column', '2:4', '1:4x32', '64:2:8', 'block:16x16', 'vector:8', or levels as in 'block:32x32/2:4'"
+KNOWN = (
+    "'dense', 'unstructured', 'row', 'column', 'channel', '2:4', '1:4x32', '64:2:8', 'block:16x16', 'vector:8', "
+    "or levels as in 'block:32x32/2:4'"
+)
 NUMBER = r"\d{1,9}"
 
 
@@ -22,6 +26,7 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
         (["unstructured"], lambda: UNSTRUCTURED),
         (["row"], lambda: Whole("row")),
         (["column"], lambda: Whole("column")),
+        (["channel"], lambda: Whole("channel")),
         (["vector:", NUMBER], lambda v: _block(v, 1)),
         (["block:", NUMBER, "x", NUMBER], _block),
         (["block:", NUMBER, "x", NUMBER, r"\*"], lambda r, c: BlockFamily(_block(r, c))),
@@ -32,11 +37,12 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
     ]
 
 
-def parse(text: str) -> Pattern:
-    """The pattern that `text` names; raises BadInput with what is impossible about it, and at which character."""
-    found, start = [], 0
+def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
+    """The pattern that `text` describes, level by level, by a form or by one of `names`; raises BadInput with what is impossible
+    about it, and at which character."""
+    found, start, names = [], 0, names or {}
     for part in text.split("/"):
-        found.append(_level(text, part, start))
+        found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
     pattern = found.pop()
     while found:
@@ -130,18 +136,36 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
     return outer if inner == UNSTRUCTURED else Hierarchy(outer, inner)
 
 
-def validate(value: Any) -> Pattern:
+def validate(value: Any, info: ValidationInfo) -> Pattern:
     if isinstance(value, Pattern):
         return value
     if not isinstance(value, str):
         raise refusal(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
-        return parse(value)
+        return parse(value, named_in(info.context))
     except BadInput as error:
         raise refusal(error.problems[0].what, error.problems[0].fix) from error
+
+
+def _unlike_forms(name: str) -> str:
+    if any(name == form[0] for form, _ in _forms()):
+        raise refusal(f"'{name}' is a pattern already", "give yours another name")
+    return name
 
 
 EXAMPLES = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
 WrittenPattern = Annotated[
     Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": EXAMPLES})
 ]  # a pattern as it stands in a description
+PatternName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), AfterValidator(_unlike_forms)]
+Named = dict[PatternName, WrittenPattern]  # patterns by names of one's own: `patterns:` of a description
+
+
+def named_in(description: Any) -> dict[str, Pattern]:
+    """The patterns that a description names. One may build on those before it."""
+    found: dict[str, Pattern] = {}
+    written = description.get("patterns") if isinstance(description, Mapping) else None
+    for name, text in written.items() if isinstance(written, Mapping) else ():
+        with suppress(BadInput):  # told where the name is validated
+            found[name] = parse(str(text), found)
+    return found

@@ -6,6 +6,7 @@
 | `unstructured` | any fraction of single elements (also `block:1x1`)                                          |
 | `block:RxC`    | any fraction of R x C blocks, each kept or dropped whole (`vector:V` is `block:Vx1`)        |
 | `row` `column` | any fraction of whole rows, of whole columns                                                |
+| `channel`      | any fraction of input channels: all columns of one, as many as the layer's kernel has points  |
 | `N:M`          | at most N of each aligned group of M along k                                                |
 | `N:MxV`        | the same, chosen once for V neighbouring rows                                               |
 | `V:N:M`        | of each V x M block 4 columns, then N of those 4 in each row (VENOM, arXiv 2310.02065)      |
@@ -60,6 +61,10 @@ class Block(Pattern):
         return self.tile
 
     @property
+    def any_tile(self) -> bool:
+        return True
+
+    @property
     def tile(self) -> tuple[int, int]:
         return (self.rows, self.columns)
 
@@ -84,6 +89,10 @@ class BlockFamily(Pattern):
     def grain(self) -> tuple[float, float]:
         return self.base.grain
 
+    @property
+    def any_tile(self) -> bool:
+        return True
+
     def member_for(self, pattern: Pattern) -> Pattern | None:
         if not pattern.fits(self):
             return None
@@ -96,9 +105,12 @@ class BlockFamily(Pattern):
 
 @dataclass(frozen=True)
 class Whole(Pattern):
-    """Any fraction of whole rows or columns: what is left is a smaller dense matrix, which every unit runs."""
+    """Any fraction of whole rows, columns or input channels: what is left is a smaller dense matrix, which every unit runs.
 
-    axis: Literal["row", "column"]
+    How many columns a channel has, the layer says; of a matrix alone all that is sure is that they are whole.
+    """
+
+    axis: Literal["row", "column", "channel"]
 
     def __str__(self) -> str:
         return self.axis
@@ -106,6 +118,9 @@ class Whole(Pattern):
     @property
     def grain(self) -> tuple[float, float]:
         return (1, inf) if self.axis == "row" else (inf, 1)
+
+    def admits(self, other: Pattern) -> bool:
+        return other == self if self.axis == "channel" else super().admits(other)
 
     def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
         return [Level(1.0, m, stored / k) if self.axis == "row" else Level(1.0, k, stored / m)]
@@ -215,6 +230,10 @@ class Hierarchy(Pattern):
     @property
     def grain(self) -> tuple[float, float]:
         return self.inner.grain
+
+    @property
+    def any_tile(self) -> bool:
+        return isinstance(self.outer, Block)
 
     @property
     def limits(self) -> tuple[Limit, ...]:

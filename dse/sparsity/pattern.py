@@ -32,11 +32,20 @@ class Limit:
 
 @dataclass(frozen=True)
 class Level:
-    """`groups` groups of `size` places each, of which `kept` are kept: what a format has to say bits about."""
+    """`groups` groups of `size` places each, of which `kept` are kept: what a format has to say bits about.
+
+    `drawn`: the kept places may fall anywhere in so many groups (empty ones, which need not be there, among them), and `kept`
+    is a mean; otherwise each group keeps exactly `kept`.
+    """
 
     groups: Counts
     size: Counts
     kept: Counts
+    drawn: Counts | None = None
+
+    @property
+    def total(self) -> Counts:
+        return self.groups * self.kept
 
 
 class Pattern(ABC):
@@ -79,14 +88,23 @@ class Pattern(ABC):
         return None
 
     @property
+    def any_tile(self) -> bool:
+        """Whether any fraction of the tiles may be kept, wherever they stand."""
+        return False
+
+    @property
     def tile(self) -> tuple[int, int]:
         """Rows and columns of the tile that edges are padded to."""
         return (1, 1)
 
+    def grid(self, m: Counts, k: Counts) -> tuple[Counts, Counts]:
+        """Tiles down and across an [m, k] matrix, cut ones included."""
+        return np.ceil(m / self.tile[0]), np.ceil(k / self.tile[1])
+
     def tiles(self, m: Counts, k: Counts) -> Counts:
         """How many tiles cover an [m, k] matrix, cut ones included."""
-        rows, columns = self.tile
-        return np.ceil(m / rows) * np.ceil(k / columns)
+        down, across = self.grid(m, k)
+        return down * across
 
     def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
         """Elements stored for an [m, k] matrix of which `density` is nonzero, padding included."""

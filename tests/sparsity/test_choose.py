@@ -104,3 +104,36 @@ def test_what_cannot_be_applied_is_told(text, sparsity, message):
     with pytest.raises(BadInput) as caught:
         apply(values(0), parse(text), sparsity)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["unstructured", "block:8x8", "block:8x8/2:4", "row"])
+def test_a_global_choice_drops_the_same_share_of_all_and_keeps_more(text):
+    draw = np.random.default_rng(0)
+    weights = {"light": draw.standard_normal((64, 64)), "heavy": 3 * draw.standard_normal((32, 64))}
+    each, together = (apply(weights, text, 0.75, scope=scope) for scope in ("layer", "global"))
+    for masks in (each, together):
+        assert sum(mask.sum() for mask in masks.values()) == pytest.approx(0.25 * 96 * 64, rel=0.02)
+        assert all(legal(mask, text) for mask in masks.values())
+    kept_each, kept_together = (sum((weights[name][mask] ** 2).sum() for name, mask in masks.items()) for masks in (each, together))
+    assert kept_together > kept_each
+    if text == "unstructured":  # one threshold for both
+        least = min(np.abs(weights[name][mask]).min() for name, mask in together.items())
+        assert all(np.abs(weights[name][~mask]).max() <= least for name, mask in together.items())
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda text: apply(np.ones((4, 4)), text, 0.5),
+        lambda text: random_mask(text, 4, 4, 0.5),
+    ],
+)
+def test_a_block_larger_than_the_matrix_is_refused(choose):
+    with pytest.raises(BadInput, match="a block of 'block:8x8', 8x8, is larger than the 4x4 matrix"):
+        choose("block:8x8")
+
+
+def test_random_masks_choose_cut_blocks_as_often_as_whole_ones():
+    masks = [random_mask("block:4x4", 6, 6, 0.5, seed) for seed in range(400)]
+    shares = np.mean([[mask[0, 0], mask[5, 5]] for mask in masks], axis=0)
+    assert shares == pytest.approx([0.5, 0.5], abs=4 * 0.025)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, NMIndex, default_format
+from dse.errors import BadInput
+from dse.sparsity import best_format
+from dse.sparsity.format import BSR, CSR, ELL, Bitmask, Combinatorial, Delta, Enumerative, Format, NMIndex, default_format
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, Block
 
@@ -21,17 +24,17 @@ def test_every_format_needs_bits_and_more_for_more(form, pattern, m, k, density)
     assert form.accepts(pattern)
     m, k = float(m), float(k)
     stored = pattern.stored(m, k, density)
-    bits = form.metadata_bits(pattern, m, k, stored)
+    bits = form.cost(pattern, m, k, stored).metadata
     assert np.isfinite(bits)
     assert bits >= 0
-    assert form.metadata_bits(pattern, 2 * m, k, 2 * stored) >= bits
+    assert form.cost(pattern, 2 * m, k, 2 * stored).metadata >= bits
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.floats(0, 1), st.integers(0, 9))
 def test_csr_counts_what_a_real_matrix_has(m, k, share, seed):
     mask = np.random.default_rng(seed).random((m, k)) < share
     stored = float(mask.sum())
-    assert CSR().metadata_bits(UNSTRUCTURED, float(m), float(k), stored) == 32 * mask.sum() + 32 * (m + 1)
+    assert CSR().cost(UNSTRUCTURED, float(m), float(k), stored).metadata == 32 * mask.sum() + 32 * (m + 1)
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.floats(0, 1), st.integers(0, 9))
@@ -40,14 +43,14 @@ def test_bsr_counts_what_a_real_matrix_has(tiles_down, tiles_across, share, seed
     m, k = 4.0 * tiles_down, 2.0 * tiles_across
     stored = Block(4, 2).stored(m, k, kept.mean())
     assert stored == pytest.approx(8 * kept.sum())
-    assert BSR().metadata_bits(Block(4, 2), m, k, stored) == pytest.approx(32 * kept.sum() + 32 * (tiles_down + 1))
+    assert BSR().cost(Block(4, 2), m, k, stored).metadata == pytest.approx(32 * kept.sum() + 32 * (tiles_down + 1))
 
 
 def test_2_4_in_fp16_is_0_5625_of_dense():
     """Shinn et al. 2023: n:m index, 2 bits for each of 2 of 4 values."""
     m = k = 1024.0
     stored = NM(2, 4).stored(m, k, 0.5)
-    bits = 16 * stored + NMIndex().metadata_bits(NM(2, 4), m, k, stored)
+    bits = 16 * stored + NMIndex().cost(NM(2, 4), m, k, stored).metadata
     assert bits / (16 * m * k) == 0.5625
 
 
@@ -56,25 +59,25 @@ def test_index_bitmask_and_floor_by_hand(n, m):
     pattern, groups = NM(n, m), 10.0 * 20
     stored = pattern.stored(10.0, 20.0 * m, n / m)
     assert stored == groups * n
-    assert NMIndex().metadata_bits(pattern, 10.0, 20.0 * m, stored) == groups * n * ceil(log2(m))
-    assert Bitmask().metadata_bits(pattern, 10.0, 20.0 * m, stored) == groups * m
-    assert Combinatorial().metadata_bits(pattern, 10.0, 20.0 * m, stored) == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
+    assert NMIndex().cost(pattern, 10.0, 20.0 * m, stored).metadata == groups * n * ceil(log2(m))
+    assert Bitmask().cost(pattern, 10.0, 20.0 * m, stored).metadata == groups * m
+    assert Combinatorial().cost(pattern, 10.0, 20.0 * m, stored).metadata == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
 
 
 def test_bitmask_and_floor_of_blocks_count_blocks():
     """6 x 8 elements in 4 x 2 blocks: 2 x 4 blocks, 3 of them kept."""
     pattern, stored = Block(4, 2), 3.0 * 8
-    assert Bitmask().metadata_bits(pattern, 6.0, 8.0, stored) == 8
-    assert Combinatorial().metadata_bits(pattern, 6.0, 8.0, stored) == pytest.approx(log2(comb(8, 3)))
-    assert BSR().metadata_bits(pattern, 6.0, 8.0, stored) == 32 * 3 + 32 * (2 + 1)
+    assert Bitmask().cost(pattern, 6.0, 8.0, stored).metadata == 8
+    assert Combinatorial().cost(pattern, 6.0, 8.0, stored).metadata == pytest.approx(log2(comb(8, 3)))
+    assert BSR().cost(pattern, 6.0, 8.0, stored).metadata == 32 * 3 + 32 * (2 + 1)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1))
 def test_no_format_is_below_the_combinatorial_floor(m, k, density):
     stored = float(round(density * m * k))
-    floor = Combinatorial().metadata_bits(UNSTRUCTURED, float(m), float(k), stored)
+    floor = Combinatorial().cost(UNSTRUCTURED, float(m), float(k), stored).metadata
     assert floor == pytest.approx(log2(comb(m * k, int(stored))), rel=1e-9, abs=1e-9)
-    assert floor <= Bitmask().metadata_bits(UNSTRUCTURED, float(m), float(k), stored) + 1e-9
+    assert floor <= Bitmask().cost(UNSTRUCTURED, float(m), float(k), stored).metadata + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -86,11 +89,11 @@ def test_every_pattern_has_a_usual_format(text):
 
 def test_widths_count():
     narrow = CSR.model_validate({"kind": "csr", "index": "16 bit", "pointer": "32 bit"})
-    assert narrow.metadata_bits(UNSTRUCTURED, 1.0, 100.0, 10.0) == 16 * 10 + 32 * 2
+    assert narrow.cost(UNSTRUCTURED, 1.0, 100.0, 10.0).metadata == 16 * 10 + 32 * 2
 
 
 def test_dense_needs_no_metadata():
-    assert default_format(DENSE).metadata_bits(DENSE, 3.0, 4.0, 12.0) == 0
+    assert default_format(DENSE).cost(DENSE, 3.0, 4.0, 12.0).metadata == 0
 
 
 def test_bits_of_nested_patterns_are_counted_level_by_level():
@@ -99,7 +102,7 @@ def test_bits_of_nested_patterns_are_counted_level_by_level():
 
     def bits(form, text: str, density: float = 1.0) -> float:
         pattern = parse(text)
-        return float(form.metadata_bits(pattern, *size, pattern.stored(*size, density)))
+        return float(form.cost(pattern, *size, pattern.stored(*size, density)).metadata)
 
     blocks = 2 * 32  # of 64 x 8
     assert bits(NMIndex(), "64:2:8") == blocks * 4 * 3 + blocks * 64 * 2 * 2  # 4 of 8 columns, then 2 of 4 in each of 64 rows
@@ -111,3 +114,70 @@ def test_bits_of_nested_patterns_are_counted_level_by_level():
     kept = 0.25 / 0.5 * (4 * 8)  # blocks of 32 x 32, each half full
     assert bits(BSR(), "block:32x32/2:4", 0.25) == 32 * kept + 32 * (4 + 1) + kept * 32 * 8 * 2 * 2
     assert bits(Bitmask(), "row", 0.5) == 128
+
+
+def test_csr_with_indices_as_wide_as_values_stores_half_of_itself():
+    """Gale: the storage efficiency of CSR is v z / ((v + i) z + p (m + 1)), 1/2 for v = i; rows cost little where they are long."""
+    m, k, values = 4096.0, 4096.0, 32.0
+    stored = UNSTRUCTURED.stored(m, k, 0.2)
+    cost = CSR().cost(UNSTRUCTURED, m, k, stored)
+    assert values * cost.elements / (values * cost.elements + cost.metadata) == pytest.approx(1 / 2, rel=2e-3)
+    pointers = 32 * (m + 1)
+    assert values * cost.elements / (values * cost.elements + cost.metadata - pointers) == 1 / 2
+
+
+@pytest.mark.parametrize(
+    ("text", "density"), [("2:4", None), ("unstructured", 0.1), ("unstructured", 0.5), ("block:8x8", 0.2), ("block:32x32/2:4", 0.1)]
+)
+def test_the_best_format_needs_no_more_than_any_other_and_no_less_than_the_floor(text, density):
+    pattern, size = parse(text), (512.0, 1024.0)
+    stored = pattern.stored(*size, density or pattern.density)
+    others = (Bitmask(), CSR(), BSR(), ELL(), Delta(), NMIndex(), Enumerative())
+    costs = [form.cost(pattern, *size, stored) for form in others if form.accepts(pattern)]
+    best = best_format(text, density, 512, 1024).cost(pattern, *size, stored)
+    floor = Combinatorial().cost(pattern, *size, stored)
+    assert 16 * floor.elements + floor.metadata <= 16 * best.elements + best.metadata <= min(16 * c.elements + c.metadata for c in costs)
+
+
+def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
+    assert best_format("unstructured", 0.99).kind == "dense"
+    assert best_format("dense").kind == "dense"
+    with pytest.raises(BadInput, match="may keep any fraction"):
+        best_format("unstructured")
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern", "density"),
+    [
+        ({"kind": "delta", "width": "3 bit"}, "unstructured", 0.05),
+        ({"kind": "ell"}, "unstructured", 0.1),
+        ({"kind": "blocked_ell"}, "block:4x4", 0.3),
+    ],
+)
+def test_what_a_format_pads_is_stored(written, pattern, density):
+    form, found = TypeAdapter(Format).validate_python(written), parse(pattern)
+    stored = found.stored(256.0, 256.0, density)
+    assert form.cost(found, 256.0, 256.0, stored).elements > 1.05 * stored
+
+
+def test_numbers_too_narrow_for_a_matrix_do_not_fit():
+    narrow = CSR.model_validate({"kind": "csr", "index": "8 bit", "pointer": "16 bit"})
+    assert narrow.cost(UNSTRUCTURED, 10.0, 256.0, 99.0).fits
+    assert not narrow.cost(UNSTRUCTURED, 10.0, 257.0, 99.0).fits
+    assert not narrow.cost(UNSTRUCTURED, 1000.0, 256.0, 65536.0).fits
+
+
+@pytest.mark.parametrize(
+    ("levels", "pattern"),
+    [
+        ([{"kind": "dense"}, {"kind": "index"}], "unstructured"),  # rows of any length
+        ([{"kind": "dense", "padded": True}, {"kind": "bitmask"}], "unstructured"),
+        ([{"kind": "dense", "pointer": "32 bit"}, {"kind": "enumerative"}], "unstructured"),
+        ([{"kind": "index"}, {"kind": "index"}], "2:4"),  # one rank too many
+        ([{"kind": "delta", "width": "2 bit"}], "2:4"),
+        ([{"kind": "index"}], "dense"),
+        ([{"kind": "delta", "width": "2 bit"}], "row"),
+    ],
+)
+def test_ranks_that_nobody_could_read_are_not_accepted(levels, pattern):
+    assert not TypeAdapter(Format).validate_python({"kind": "levels", "levels": levels}).accepts(parse(pattern))

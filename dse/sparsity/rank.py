@@ -1,0 +1,75 @@
+"""One rank of a format: how it says which places of its fibres are kept, and what that takes.
+
+A matrix is a tree of ranks: rows, tiles of a row, places in a tile. A fibre is one node's children. The kinds are those of
+Sparseloop (Wu et al. 2022, arXiv 2205.05826: U, B, CP, RLE, UOP), and two codes of whole fibres:
+
+    dense           every place is kept: nothing to say
+    bitmask         one bit for each place
+    index           the number of each kept place, in `width` bits (ceil(log2 size), if not given)
+    delta           how many dropped places precede each kept one, in `width` bits; where more do, places in between are kept too
+    enumerative     the number of the choice among all C(size, kept), rounded up to whole bits
+    combinatorial   the same, not rounded: what no lossless code beats on average
+
+Fibres that keep any number of places have `pointer` bits for where each of them starts, or are `padded` to the longest.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dse.schema import Part
+from dse.sparsity import expectation
+from dse.sparsity.pattern import Counts, Level
+from dse.units import Width
+
+
+class Rank(Part):
+    kind: Literal["dense", "bitmask", "index", "delta", "enumerative", "combinatorial"]
+    width: Width | None = Field(default=None, description="of an index or a delta", examples=["4 bit"])
+    pointer: Width | None = Field(default=None, description="an offset for each fibre of the next rank", examples=["32 bit"])
+    padded: bool = Field(default=False, description="the fibres of the next rank are padded to the longest")
+    align: Width | None = Field(default=None, description="bits of each fibre are rounded up to a multiple", examples=["8 bit"])
+
+    def bits_each(self, size: Counts) -> Counts:
+        """Bits of one index or delta among `size` places."""
+        return self.width.value if self.width else np.maximum(np.ceil(np.log2(size)), 1.0)
+
+    def reaches(self, size: Counts) -> Any:
+        """Whether the numbers of `size` places fit the width."""
+        return (2.0 ** self.bits_each(size) >= size) | (self.kind != "index")
+
+    def silent(self, level: Level) -> bool:
+        """Whether no place needs a number, since the pattern keeps them all."""
+        return self.kind == "dense" or (self.kind == "index" and level.drawn is None and level.kept >= level.size)
+
+    def rounded(self, bits: Counts) -> Counts:
+        """Bits of a fibre, in whole units of the alignment."""
+        return np.ceil(bits / self.align.value) * self.align.value if self.align else bits
+
+    def kept(self, level: Level, equal: bool) -> Counts:
+        """Places kept, those included that the format itself has to keep; `equal`: every fibre as many as the fullest."""
+        if self.kind == "dense":
+            return level.groups * level.size
+        if self.kind == "delta":
+            return level.total + expectation.gap_padding(level.drawn, level.size, level.total, 2.0 ** self.bits_each(level.size))
+        return level.groups * expectation.longest(level.drawn, level.size, level.total) if equal else level.total
+
+    def bits(self, level: Level, kept: Counts) -> Counts:
+        """Bits that say which places are kept, `kept` in all."""
+        if self.silent(level):
+            return 0.0 * kept
+        if self.kind == "bitmask":
+            return level.groups * self.rounded(level.size)
+        if self.kind in ("index", "delta"):
+            return self._numbers(level, kept)
+        choices = expectation.log_binomial(level.size, level.kept) / np.log(2.0)
+        return level.groups * (self.rounded(np.ceil(choices - 1e-9)) if self.kind == "enumerative" else choices)
+
+    def _numbers(self, level: Level, kept: Counts) -> Counts:
+        each = self.bits_each(level.size)
+        if level.drawn is None:
+            return level.groups * self.rounded(level.kept * each)
+        if self.align is None or self.kind == "delta":
+            return each * kept
+        return expectation.aligned(level.drawn, level.size, level.total, each, self.align.value)
