@@ -12,7 +12,7 @@ from dse.accelerator import Accelerator
 from dse.explore.job import Common, Job
 from dse.explore.plan import Plan
 from dse.model.cost.area import area
-from dse.model.cost.coefficients import published
+from dse.model.cost.coefficients import doubtful, published
 from dse.model.cost.design import Design
 from dse.model.cost.network import Layers, spent_energy
 from dse.model.cost.power import power
@@ -71,7 +71,8 @@ class Energies:
         axes = [axis for axis in self.plan.axes if axis.role != "structure"]
         processes = [axis.values for axis in axes if axis.path == "cost.process"]
         given = [{"cost.process": process} for process in processes[0]] if processes else [{}]
-        spent = np.stack([self._over_rates(job, Design(job.accelerator, process), most) for process in given])
+        base = self.plan.accelerators[job.place["accelerator"]]
+        spent = np.stack([self._over_rates(job, Design(job.accelerator, process, base), most) for process in given])
         order = sorted(range(len(axes)), key=lambda n: (axes[n].path != "cost.process", n))  # the process is the first axis here
         sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n].path == "cost.process" else 1 for n in order]
         return spent.reshape(sizes).transpose(np.argsort(order))
@@ -121,6 +122,7 @@ def basis(name: str, plan: Plan) -> dict[str, Any]:
         return {}
     errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
     attrs = {"model_error": f"mean error of the cost model for a die that it does not know, relative: {errors}"}
+    attrs["coefficients"] = doubtful()
     if name not in of:
         return attrs
     stated = {a.name: a.at(f"cost.{of[name]}") for a in plan.accelerators}

@@ -2,7 +2,8 @@
 
     area = fixed + matrix * rate (1 + overhead) s_logic + vector * rate s_logic + sram * capacity s_sram + interface * bandwidth
 
-The s are the process scaling; the interface to memory, being I/O, does not shrink (Zhang et al. 2024, LLMCompass, section 3).
+The s are the process scaling; the interface to memory is mostly physical layer, which does not shrink (LLMCompass, Zhang et al.
+2024, cost_model.py, where its controller does).
 A published area stands for whatever the model does not see of a device, so a variation of the device is held against it.
 """
 

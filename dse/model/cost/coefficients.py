@@ -100,3 +100,13 @@ def published() -> Published:
 @cache
 def fitted() -> Fitted:
     return read(FOLDER / "fitted.yaml").validate(Fitted)
+
+
+def doubtful() -> str:
+    """The coefficients that are assumed, and those that were not read at their source."""
+    groups = [("", published()), ("area prior ", published().area_priors), ("power prior ", published().power_priors)]
+    named = [(prefix + name, quantity) for prefix, group in groups for name, quantity in group if isinstance(quantity, Quantity)]
+    named += [(f"sizes at {node.process.text}", node) for node in published().scaling]
+    assumed = [name for name, quantity in named if quantity.kind == "assumed"]
+    unverified = [name for name, quantity in named if quantity.unverified]
+    return f"assumed: {', '.join(assumed)}; not read at their source: {', '.join(unverified)}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dse.model.cost import area, power
-from dse.model.cost.coefficients import published
+from dse.model.cost.coefficients import doubtful, published
 from dse.model.cost.devices import Device, devices
 from dse.model.cost.fit import fit_area, fit_power
 
@@ -49,15 +49,15 @@ def _row(device: Device, areas: float, watts: float) -> Row:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Mean and median of the errors' sizes over the devices that are fitted to, parts of one die counted as one."""
-    single = [row for row in rows if row["fitted"] == "yes"]
-    dies = [row["die"] for row in single]
+    """Mean sizes of the errors, each die counted once: over the dies that are fitted to, over all, and what is stated of the first."""
+    dies = [row["die"] for row in rows]
     weight = np.array([1 / dies.count(die) for die in dies])
-    errors = {key: np.abs([row[f"{key} error"] for row in single]) for key in ("area", "power")}
+    fitted = np.array([row["fitted"] == "yes" for row in rows])
+    errors = {key: np.abs([row[f"{key} error"] for row in rows]) for key in ("area", "power")}
     return {
         key: {
-            "mean": float(np.average(sizes, weights=weight)),
-            "median": float(np.median(sizes)),
+            "mean": float(np.average(sizes, weights=weight * fitted)),
+            "all": float(np.average(sizes, weights=weight)),
             "stated": published().stated_error[key].value,
         }
         for key, sizes in errors.items()
@@ -79,9 +79,9 @@ def _table(rows: Sequence[Row], found: dict[str, dict[str, float]]) -> str:
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     for key, error in found.items():
-        lines.append(
-            f"{key}: mean {error['mean']:.0%}, median {error['median']:.0%} of the single-die devices (stated: {error['stated']:.0%})"
-        )
+        mean, everything, stated = (f"{error[name]:.0%}" for name in ("mean", "all", "stated"))
+        lines.append(f"{key}: mean error {mean} (stated: {stated}), {everything} with those not fitted; each die counted once")
+    lines.append(doubtful())
     return "\n".join(lines)
 
 
