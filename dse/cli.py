@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(verbs)
     _add_list(verbs)
     _add_schema(verbs)
+    _add_validate(verbs)
     return parser
 
 
@@ -117,6 +118,13 @@ def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = verbs.add_parser("schema", help="print the JSON Schema of a kind of file, for editors")
     parser.add_argument("kind", choices=SCHEMAS)
     parser.set_defaults(verb=_schema)
+
+
+def _add_validate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("validate", help="hold a model against published devices; fails if it is further off than stated")
+    parser.add_argument("what", choices=("cost",), help="cost: area and power of each device, predicted from all other dies")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_validate)
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -204,6 +212,14 @@ def _schema(options: argparse.Namespace) -> int:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[options.kind].model_json_schema()}
     print(json.dumps(schema, indent=2))
     return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from dse.model.cost import validate
+
+    told, holds = validate.run(options.json)
+    print(told)
+    return 0 if holds else 1
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 Distinct = AfterValidator(_different)
-Variable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
+TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
+CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
 
 
 class Patterns(Part):
@@ -118,8 +119,13 @@ Written = Annotated[Annotated[Range, Tag("range")] | Annotated[tuple[Any, ...], 
 
 
 class Store(Part):
-    variables: Annotated[tuple[Variable, ...], Distinct] = Field(get_args(Variable), min_length=1)
+    variables: Annotated[tuple[TimeVariable | CostVariable, ...], Distinct] = Field(get_args(TimeVariable), min_length=1)
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
+
+    @property
+    def cost(self) -> frozenset[str]:
+        """What is asked for of area, power and energy."""
+        return frozenset(self.variables) & frozenset(get_args(CostVariable))
 
 
 class Spec(Part):

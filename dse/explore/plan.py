@@ -20,6 +20,8 @@ from dse.errors import BadInput, Collector, Problem
 from dse.explore import axis as axes_
 from dse.explore.axis import Axis
 from dse.explore.variants import select
+from dse.model.cost import scaling
+from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
 from dse.model.peak import executions
 from dse.spec import Spec
@@ -105,6 +107,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
             with problems.at(*document.place(("dtype", index))):
                 executions(accelerator, dtype, spec.model.fidelity)
     axes = _axes(spec, document, accelerators, problems)
+    _check_cost(spec, document, accelerators, axes, problems)
     _check_plots(spec, document, variants, problems)
     problems.raise_all()
     plan = Plan(spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes))
@@ -172,6 +175,14 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 
 
+def _check_cost(spec: Spec, document: Document, accelerators: list[Accelerator], axes: list[Axis], problems: Collector) -> None:
+    given = {axis.path: axis.values for axis in axes}
+    for index, accelerator in enumerate(accelerators if spec.store.cost else ()):
+        with problems.at(*document.place(("accelerators", index))):
+            for design in (Design(accelerator), Design(accelerator, given)):
+                scaling.check(design)
+
+
 def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[Axis]:
     found: list[Axis] = []
     for path, written in spec.axes.items():
@@ -190,8 +201,9 @@ def _rate_paths(plan: Plan) -> set[str]:
 
 
 def idle_axes(plan: Plan) -> list[Problem]:
-    """Axes that change no latency under this model, as remarks: capacity decides what fits, so it counts."""
+    """Axes that change no latency under this model, as remarks: capacity decides what fits, what costs is asked for, so they count."""
     counted = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
+    counted |= {axis.path for axis in plan.axes if plan.spec.store.cost and DRIVER.fullmatch(axis.path)}
     idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
     return [
         plan.document.problem(("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out")

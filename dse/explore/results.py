@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dse.explore import provenance
+from dse.explore import cost, provenance
 from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.model.equation import Case
@@ -17,6 +17,12 @@ ATTRS = {
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
     "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
+    "area": {"units": "m^2", "long_name": "silicon of the design"},
+    "power": {"units": "W", "long_name": "power of the design at full load"},
+    "energy": {"units": "J", "long_name": "energy of one run of the network, leakage included"},
+    "edp": {"units": "J s", "long_name": "energy x latency"},
+    "performance_per_area": {"units": "1/(s m^2)", "long_name": "samples per second (batch / latency) / area"},
+    "performance_per_watt": {"units": "1/J", "long_name": "samples per second (batch / latency) / power at full load"},
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
     "accuracy": {"long_name": "metric of the pruned network"},
@@ -48,6 +54,7 @@ class Arrays:
             self.arrays["execution_share"] = np.zeros((*shape, len(executions)), precision)
         if "fits" in wanted:
             self.arrays["fits"] = np.ones(shape, bool)
+        self.cost = cost.arrays(plan)
 
     def put(self, job: Job, spent: np.ndarray) -> None:
         """Take in the spent time of one job: [*rates], or [execution, 2, *rates]."""
@@ -58,6 +65,12 @@ class Arrays:
             if not job.baseline:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
+
+    def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
+        """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
+        for variant in job.variants:
+            at = tuple(self._index(dim, job, variant) for dim in self.dims)
+            self.cost["energy"][at] = dynamic + cost.static(self.plan, job) * self.arrays["latency"][at]
 
     def _index(self, dim: str, job: Job, variant: int) -> Any:
         return variant if dim == "variant" else job.place.get(dim, slice(None))
@@ -99,10 +112,11 @@ def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
     if "speedup" in plan.spec.store.variables:
         found["speedup"] = found.dense_latency / found.latency
+    found = cost.with_variables(found, plan, arrays.cost)
     found = found[list(plan.spec.store.variables)]
     for name, attrs in ATTRS.items():
         if name in found.variables:
-            found[name].attrs = dict(attrs)
+            found[name].attrs = dict(attrs) | cost.basis(name, plan)
     found.attrs = provenance.attributes(plan)
     return found
 

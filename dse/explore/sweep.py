@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from dse.explore import cost, results, store
 from dse.explore import plan as plans
-from dse.explore import results, store
 from dse.explore.job import Common, Job, jobs_of
 from dse.explore.plan import Plan
 from dse.model import roofline
@@ -44,9 +44,12 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
         warnings.warn(remark, ModelWarning, stacklevel=3)
     arrays = results.Arrays(plan, _resources(jobs), _executions(jobs))
     common = Common.of(jobs)
+    energies = cost.Energies.of(jobs, plan, common)
     with jax.enable_x64(True), tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar:
         for job in jobs:
             arrays.put(job, _evaluate(job, plan, common, arrays.breakdown, bar))
+            if energies is not None and not job.baseline:
+                arrays.put_energy(job, energies.dynamic(job, CHUNK))
     return results.dataset(plan, arrays)
 
 

@@ -1,0 +1,133 @@
+"""Area, power and energy as results of a sweep, where its `store.variables` ask for them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from dse.accelerator import Accelerator
+from dse.explore.job import Common, Job
+from dse.explore.plan import Plan
+from dse.model.cost.area import area
+from dse.model.cost.coefficients import doubtful, published
+from dse.model.cost.design import Design
+from dse.model.cost.network import Layers, spent_energy
+from dse.model.cost.power import power
+from dse.model.cost.power import static as static_power
+from dse.model.equation import inverse_rates
+
+NEEDED_BY = {
+    "area": {"area", "performance_per_area"},
+    "power": {"power", "performance_per_watt"},
+    "energy": {"energy", "edp"},
+}
+
+
+def design(plan: Plan, number: int, accelerator: Accelerator) -> Design:
+    """An accelerator under one structure, the other axes as arrays that broadcast."""
+    axes = [axis for axis in plan.axes if axis.role != "structure"]
+    shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
+    return Design(accelerator, {a.path: a.values.reshape(s) for a, s in zip(axes, shapes, strict=True)}, plan.accelerators[number])
+
+
+def arrays(plan: Plan) -> dict[str, np.ndarray]:
+    """Area and power of each design, [accelerator, *axes], and room for the energy, over all dims."""
+    shape, precision = tuple(plan.dims.values()), plan.spec.store.dtype
+    designs = shape[: 1 + len(plan.axes)]
+    sizes = {"area": designs, "power": designs, "energy": shape}
+    found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost}
+    for name, function in (("area", area), ("power", power)):
+        for place, accelerator in plan.designs() if name in found else ():
+            at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
+            found[name][at] = function(design(plan, place["accelerator"], accelerator))
+    return found
+
+
+def static(plan: Plan, job: Job) -> np.ndarray:
+    """Leakage of the designs of a job [W]."""
+    return static_power(design(plan, job.place["accelerator"], job.accelerator))
+
+
+@dataclass(frozen=True)
+class Energies:
+    """The energy of each job; `layers`: the most of any, so that one compilation serves them all."""
+
+    plan: Plan
+    common: Common
+    layers: int
+
+    @classmethod
+    def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
+        """None where nothing asks for them."""
+        if not NEEDED_BY["energy"] & plan.spec.store.cost:
+            return None
+        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs))
+
+    def dynamic(self, job: Job, most: int) -> np.ndarray:
+        """Energy of the work [J] over the axes that change no structure, at most `most` designs at a time."""
+        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        processes = [axis.values for axis in axes if axis.path == "cost.process"]
+        given = [{"cost.process": process} for process in processes[0]] if processes else [{}]
+        base = self.plan.accelerators[job.place["accelerator"]]
+        spent = np.stack([self._over_rates(job, Design(job.accelerator, process, base), most) for process in given])
+        order = sorted(range(len(axes)), key=lambda n: (axes[n].path != "cost.process", n))  # the process is the first axis here
+        sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n].path == "cost.process" else 1 for n in order]
+        return spent.reshape(sizes).transpose(np.argsort(order))
+
+    def _over_rates(self, job: Job, at: Design, most: int) -> np.ndarray:
+        layers, case = Layers.of(job.case), job.case
+        energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
+        constant, factors = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
+        arguments = (*self._padded(layers.work, energy), self.common.rates(constant), tuple(map(self.common.rates, factors)))
+        precision = np.dtype(self.plan.spec.store.dtype)
+        arguments = jax.tree.map(lambda array: array.astype(precision), arguments)
+        shape = tuple(len(values) for values in self.plan.rate_axes.values())
+        size = int(np.prod(shape, dtype=np.int64))
+        chunk = min(most, size)
+        parts = [
+            np.asarray(spent_energy(start, *arguments, shape=shape, chunk=chunk, overlap=self.plan.spec.model.overlap))
+            for start in range(0, size, chunk)
+        ]
+        return np.concatenate(parts)[:size]
+
+    def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """To the shape of all jobs: absent layers and executions take too long to be chosen."""
+        layers, executions, terms = work.shape
+        whole = np.zeros((self.layers, self.common.executions, terms))
+        whole[..., 1] = np.inf
+        whole[:layers, :executions] = work
+        return whole[..., self.common.first_term :], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
+
+
+def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:
+    """The dataset, with what is asked for of area, power and energy, and what follows from them."""
+    for name, array in arrays.items():
+        found[name] = (tuple(plan.dims)[: array.ndim], array)
+    performance = found.batch / found.latency
+    derived = {
+        "edp": lambda: found.energy * found.latency,
+        "performance_per_area": lambda: performance / found.area,
+        "performance_per_watt": lambda: performance / found.power,
+    }
+    return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost})
+
+
+def basis(name: str, plan: Plan) -> dict[str, Any]:
+    """What a variable rests on: published figures or the model, accelerator by accelerator, and the model's own error."""
+    of = {"area": "area", "performance_per_area": "area", "power": "power", "performance_per_watt": "power"}
+    if name not in plan.spec.store.cost:
+        return {}
+    errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
+    attrs = {"model_error": f"mean error of the cost model for a die that it does not know, relative: {errors}"}
+    attrs["coefficients"] = doubtful()
+    if name not in of:
+        return attrs
+    stated = {a.name: a.at(f"cost.{of[name]}") for a in plan.accelerators}
+    told = {
+        name: f"{figure.text} ({figure.kind}), differences by the cost model" if figure else "cost model alone"
+        for name, figure in stated.items()
+    }
+    return attrs | {"basis": json.dumps(told)}

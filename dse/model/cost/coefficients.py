@@ -1,0 +1,112 @@
+"""The coefficients of the cost model, each with its unit and source."""
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from dse.document import read
+from dse.schema import Part
+from dse.units import Area, Kind, Length, Quantity
+
+FOLDER = Path(__file__).parent
+
+
+class AreaPerRate(Quantity):
+    unit, example = "m^2*s/FLOP", "1 mm^2*s/TFLOP"
+
+
+class AreaPerCapacity(Quantity):
+    unit, example = "m^2/B", "0.6 mm^2/MB"
+
+
+class AreaPerBandwidth(Quantity):
+    unit, example = "m^2*s/B", "30 mm^2*s/TB"
+
+
+class PowerDensity(Quantity):
+    unit, example = "W/m^2", "0.05 W/mm^2"
+
+
+class EnergyPerOperation(Quantity):
+    unit, example = "J/FLOP", "0.5 pJ/FLOP"
+
+
+class EnergyPerByte(Quantity):
+    unit, example = "J/B", "48 pJ/B"
+
+
+class Node(Part):
+    """Sizes of a transistor and of an SRAM bit in one process."""
+
+    process: Length
+    transistor: Area
+    bitcell: Area
+    source: str
+    kind: Kind = "datasheet"
+    unverified: bool = False
+
+
+class AreaCoefficients(Part):
+    """At 7 nm; a rate is that of 16 bit operands."""
+
+    fixed: Area
+    matrix: AreaPerRate
+    vector: AreaPerRate
+    sram: AreaPerCapacity
+    interface: AreaPerBandwidth
+
+
+class PowerCoefficients(Part):
+    """At 7 nm; an operation is one of 16 bit operands."""
+
+    leakage: PowerDensity
+    matrix: EnergyPerOperation
+    vector: EnergyPerOperation
+
+
+class Fitted(Part):
+    command: str
+    area: AreaCoefficients
+    power: PowerCoefficients
+
+
+class Published(Part):
+    """What `coefficients.yaml` holds."""
+
+    source: str
+    scaling: tuple[Node, ...] = Field(min_length=2)
+    energy_exponent: Quantity
+    area_priors: AreaCoefficients
+    power_priors: PowerCoefficients
+    prior_weights: dict[str, float]
+    dram: EnergyPerByte
+    sram: EnergyPerByte
+    sram_process: Length
+    gated: Quantity
+    skipped: Quantity
+    selection: Quantity
+    delivery: Quantity
+    unstructured: Quantity
+    provisioned_gain: Quantity
+    stated_error: dict[str, Quantity]
+
+
+@cache
+def published() -> Published:
+    return read(FOLDER / "coefficients.yaml").validate(Published)
+
+
+@cache
+def fitted() -> Fitted:
+    return read(FOLDER / "fitted.yaml").validate(Fitted)
+
+
+def doubtful() -> str:
+    """The coefficients that are assumed, and those that were not read at their source."""
+    groups = [("", published()), ("area prior ", published().area_priors), ("power prior ", published().power_priors)]
+    named = [(prefix + name, quantity) for prefix, group in groups for name, quantity in group if isinstance(quantity, Quantity)]
+    named += [(f"sizes at {node.process.text}", node) for node in published().scaling]
+    assumed = [name for name, quantity in named if quantity.kind == "assumed"]
+    unverified = [name for name, quantity in named if quantity.unverified]
+    return f"assumed: {', '.join(assumed)}; not read at their source: {', '.join(unverified)}"

@@ -1,0 +1,68 @@
+"""The cost model against published devices: what is left out, what is told, what fails."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dse import cli
+from dse.model.cost import devices as tables
+from dse.model.cost import validate
+from dse.model.cost.coefficients import published
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {row["device"]: row for row in validate.leave_one_out()}
+
+
+def test_published_devices_are_within_the_stated_error(rows):
+    for key, error in validate.summary(list(rows.values())).items():
+        assert error["mean"] <= published().stated_error[key].value < 2 * error["mean"]  # stated, not padded
+
+
+def test_the_readme_tells_the_same_errors(rows):
+    told = README.read_text()
+    for row in rows.values():
+        name = row["device"] + ("" if row["fitted"] == "yes" else " *")
+        cells = f"{row['process [nm]']:g} nm", f"{row['area [mm^2]']:.0f} mm²", f"{row['area error']:+.0%}", f"{row['power [W]']:.0f} W"
+        assert f"| {name} | {' | '.join(cells)} | {row['power error']:+.0%} |" in told
+    found = validate.summary(list(rows.values()))
+    for key, error in found.items():
+        assert f"{key} {error['mean']:.0%}, {error['all']:.0%} with those that are not fitted" in told
+
+
+def test_a_die_is_left_out_with_every_part_made_of_it():
+    assert {row.die for row in validate.without("GA100")} == {row.die for row in tables.devices() if row.fitted == "yes"} - {"GA100"}
+
+
+def test_a_prediction_does_not_know_what_it_predicts(rows, monkeypatch):
+    """Had the A100 been ten times as large and as hot, it would be predicted the same, and others would not."""
+    changed = [
+        row.model_copy(update={"die_mm2": row.die_mm2 * 10, "tdp_w": row.tdp_w * 10}) if row.die == "GA100" else row
+        for row in tables.devices()
+    ]
+    monkeypatch.setattr(validate, "devices", lambda: changed)
+    again = {row["device"]: row for row in validate.leave_one_out()}
+    assert again["A100 SXM4 80GB"]["predicted [mm^2]"] == pytest.approx(rows["A100 SXM4 80GB"]["predicted [mm^2]"], rel=1e-9)
+    assert again["T4"]["predicted [mm^2]"] > 1.1 * rows["T4"]["predicted [mm^2]"]
+    assert again["T4"]["predicted [W]"] > 1.1 * rows["T4"]["predicted [W]"]
+
+
+def test_validate_cost_tells_each_device(capsys):
+    assert cli.main(["validate", "cost"]) == 0
+    told = capsys.readouterr().out
+    assert "assumed: " in told
+    assert all(row.device in told and row.remark in told for row in tables.devices())
+    assert cli.main(["validate", "cost", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["devices"]) == len(tables.devices())
+    assert found["summary"]["area"]["mean"] < found["summary"]["area"]["stated"]
+
+
+def test_validate_cost_fails_where_the_model_is_worse_than_stated(monkeypatch):
+    better = {key: error.model_copy(update={"value": 0.01}) for key, error in published().stated_error.items()}
+    monkeypatch.setattr(validate, "published", lambda: published().model_copy(update={"stated_error": better}))
+    assert cli.main(["validate", "cost"]) == 1
