@@ -5,10 +5,11 @@ reaches it.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from dse import dtype
@@ -17,10 +18,42 @@ from dse.errors import BadInput, suggestion
 from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import Named, WrittenPattern
-from dse.sparsity.kinds import DENSE
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+
+
+def _tile(value: Any) -> Any:
+    if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", str(value)):
+        raise refusal(f"'{value}' is no tile", "write rows x columns, as in '16x16'")
+    return value
+
+
+Tile = Annotated[str, BeforeValidator(_tile)]
+
+
+Zeros = Literal["skipped", "gated"]
+
+
+class Activations(Part):
+    """What a run does about the zeros of the other operand."""
+
+    patterns: tuple[WrittenPattern, ...] = Field(
+        default=(UNSTRUCTURED,), min_length=1, description="what it can leave out; of several the sparsest that holds a layer's density",
+        examples=['["2:8", "4:8"]'],
+    )  # fmt: skip
+    zeros: Zeros = Field(default="skipped", description="skipped: they take no time; gated: they take no energy")
+    format: Format | None = Field(default=None, description="how memory holds them; default: as they are, zeros and all")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for pattern in self.patterns:
+            if pattern != UNSTRUCTURED and not isinstance(pattern, NM):
+                raise refusal(f"activations can't be '{pattern}'", "write 'unstructured' or N:M")
+            if self.format is not None and not self.format.accepts(pattern):
+                raise refusal(f"format '{self.format.kind}' cannot store pattern '{pattern}'", "write '{kind: bitmask}'")
+        return self
 
 
 class Run(Part):
@@ -32,6 +65,10 @@ class Run(Part):
     gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")
     efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
     enabled: bool = True
+    zeros: Zeros = Field(default="skipped", description="skipped: zero weights take no time; gated: they take their time, but no energy")
+    tile: Tile | None = Field(default=None, description="weights that are only skipped together, rows x columns", examples=["16x16"])
+    activations: Activations | None = Field(default=None, description="default: their zeros are multiplied like any number")
+    decode: Bandwidth | None = Field(default=None, description="metadata that its decoder reads; default: as fast as it comes")
     source: str | None = None
     kind: Kind = "datasheet"
     unverified: bool = False

@@ -30,7 +30,7 @@ def lines_of(path) -> list[str]:
         ("gain: 2", "gain: 0.5", "units.tensor.runs.sparse_24.gain: a gain of 0.5 is a slowdown; write at least 1, or lower 'efficiency' instead"),
         ("efficiency: 0.5", "efficiency: 2", "units.vector.runs.csr.efficiency: an efficiency of 2 is above the peak; write a share of the peak, 0 < efficiency <= 1"),
         ("gain: 2", "format: {kind: bsr}", "units.tensor.runs.sparse_24: format 'bsr' cannot store pattern '2:4'; write '{kind: nm_index}' ('bsr' stores blocks, and N:M inside blocks)"),
-        ("gain: 2", "format: {kind: nm}", "units.tensor.runs.sparse_24.format: 'nm' is not known here; write one of 'dense', 'csr', 'bsr', 'nm_index', 'bitmask', 'combinatorial'"),
+        ("gain: 2", "format: {kind: nm}", "units.tensor.runs.sparse_24.format: 'nm' is not known here; write one of 'dense', 'csr', 'csc', 'coo', 'bsr', 'ell', 'blocked_ell', 'delta', 'run_length', 'nm_index', 'bitmask', 'enumerative', 'combinatorial', 'levels'"),
         ("gain: 2", "dtypes: [fp61]", "units.tensor.runs.sparse_24.dtypes.0: the unit has no peak for 'fp61'; add one, or write another dtype; did you mean 'fp16'?"),
     ],
 )  # fmt: skip

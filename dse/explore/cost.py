@@ -87,10 +87,8 @@ class Energies:
         shape = tuple(len(values) for values in self.plan.rate_axes.values())
         size = int(np.prod(shape, dtype=np.int64))
         chunk = min(most, size)
-        parts = [
-            np.asarray(spent_energy(start, *arguments, shape=shape, chunk=chunk, overlap=self.plan.spec.model.overlap))
-            for start in range(0, size, chunk)
-        ]
+        fixed = {"shape": shape, "chunk": chunk, "compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
+        parts = [np.asarray(spent_energy(start, *arguments, **fixed)) for start in range(0, size, chunk)]
         return np.concatenate(parts)[:size]
 
     def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +97,7 @@ class Energies:
         whole = np.zeros((self.layers, self.common.executions, terms))
         whole[..., 1] = np.inf
         whole[:layers, :executions] = work
-        return whole[..., self.common.first_term :], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
+        return whole[..., list(self.common.terms)], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
 
 
 def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:

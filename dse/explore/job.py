@@ -7,7 +7,7 @@ import numpy as np
 
 from dse.accelerator import Accelerator
 from dse.explore.plan import Plan
-from dse.model.equation import TERMS, Case, case
+from dse.model.equation import DECODE, TERMS, Case, case
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,24 @@ class Common:
 
     layers: int
     executions: int
-    first_term: int  # 1 where no run has a gain cap: the term that caps would never set the time
+    terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder
 
     @classmethod
     def of(cls, jobs: list[Job]) -> "Common":
         layers = max(len(job.case.distinct[0]) for job in jobs)
         executions = max(len(job.case.executions) for job in jobs)
-        capped = any(execution.dense_rate for job in jobs for execution in job.case.executions)
-        return cls(layers, executions, 0 if capped else 1)
+        listed = [execution for job in jobs for execution in job.case.executions]
+        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), True)
+        return cls(layers, executions, tuple(term for term, need in enumerate(needed) if need))
+
+    @property
+    def decoders(self) -> bool:
+        return DECODE in self.terms
+
+    @property
+    def compute(self) -> int:
+        """How many of the terms are about the unit."""
+        return sum(term < DECODE for term in self.terms)
 
     def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
         """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
@@ -55,9 +65,9 @@ class Common:
         work = np.zeros((self.layers, self.executions, TERMS))
         work[:layers, :executions] = distinct
         work[:layers, executions:, 1] = np.inf
-        return work[..., self.first_term :], np.pad(count, (0, self.layers - layers))
+        return work[..., list(self.terms)], np.pad(count, (0, self.layers - layers))
 
     def rates(self, rates: np.ndarray) -> np.ndarray:
         """Inverse rates [execution, term, ...]; those of absent executions are 1."""
         padding = [(0, self.executions - len(rates))] + [(0, 0)] * (rates.ndim - 1)
-        return np.pad(rates, padding, constant_values=1.0)[:, self.first_term :]
+        return np.pad(rates, padding, constant_values=1.0)[:, list(self.terms)]

@@ -9,8 +9,9 @@ import xarray as xr
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.model import roofline
-from dse.model.equation import Case, case, inverse_rates
+from dse.model.equation import DECODE, Case, case, inverse_rates
 from dse.model.options import ModelOptions
+from dse.model.peak import Execution
 from dse.model.work import dense_flops
 from dse.schema import Part, checked
 from dse.spec import Batch
@@ -18,6 +19,7 @@ from dse.workload import Variant
 
 ATTRS = {
     "flops": {"units": "FLOP", "long_name": "work at the unit's dense peak: dense FLOPs / gain, all repeats of the layer"},
+    "gated_flops": {"units": "FLOP", "long_name": "FLOPs with a zero operand that take time, but no energy, all repeats of the layer"},
     "dense_flops": {"units": "FLOP", "long_name": "FLOPs with nothing skipped, all repeats of the layer"},
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
@@ -27,7 +29,7 @@ ATTRS = {
     "bound": {"long_name": "resource that sets the time"},
     "unit": {"long_name": "unit that executes the layer"},
     "execution": {"long_name": "unit and run that execute the layer"},
-    "rivals": {"long_name": "the other executions that may run the layer, and how many times as long they would take"},
+    "rivals": {"long_name": "the other executions, and how many times as long they would take, or why they may not run the layer"},
 }
 
 
@@ -46,14 +48,16 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
     found = case(accelerator, variant, asked.batch, asked.dtype, asked.options)
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     with jax.enable_x64(True):
-        compute, memory = map(np.asarray, roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T))
-        time = np.asarray(roofline.layer_time(compute, memory, asked.options.overlap))
+        parts = roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T, DECODE)
+        time = np.asarray(roofline.layer_time(parts, asked.options.overlap))
     choice = time.argmin(axis=1)
-    labelled = _labelled(found, variant, choice, inverse, *(_pick(values, choice) for values in (time, compute, memory)))
-    labelled["rivals"] = ("layer", np.array([_rivals(found, row) for row in time], object), ATTRS["rivals"])
+    columns = _columns(found, variant, choice, inverse, np.stack([np.asarray(part) for part in parts]))
+    columns["latency"] = _pick(time, choice) * found.count
+    columns["rivals"] = np.array([_rivals(found, variant, number, row) for number, row in enumerate(time)], object)
+    data = {name: ("layer", columns[name], ATTRS[name]) for name in ATTRS}
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
     chosen = {name: str(value) for name, value in asked.options}
-    return labelled.assign_attrs(names | {"batch": asked.batch} | chosen)
+    return xr.Dataset(data, {"layer": np.array(found.layers.name, object)}, names | {"batch": asked.batch} | chosen)
 
 
 def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
@@ -61,29 +65,41 @@ def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]
 
 
-def _rivals(found: Case, time: np.ndarray) -> str:
-    """Why an execution was chosen: 'vector_unit.csr 4.1x' is how much longer another one would take, fastest first."""
-    best, *others = np.argsort(time)
-    legal = [number for number in others if np.isfinite(time[number]) and time[best] > 0]  # a row of parameters takes no time
-    return ", ".join(f"{found.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal)
-
-
-def _labelled(
-    found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndarray, time: np.ndarray, compute: np.ndarray, memory: np.ndarray
-) -> xr.Dataset:
+def _columns(found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndarray, parts: np.ndarray) -> dict[str, np.ndarray]:
+    """What there is to say of each layer; `parts` [resource, layer, execution] is the time that each resource takes."""
     executions = [found.executions[number] for number in choice]
-    bound = [found.resources[-1] if m > c else e.unit for e, c, m in zip(executions, compute, memory, strict=True)]
-    columns = {
-        "flops": compute / inverse[choice, 1] * found.count,
+    spent = np.stack([_pick(part, choice) for part in parts])
+    bound = [execution.resources(True)[number] for execution, number in zip(executions, spent.argmax(axis=0), strict=True)]
+    return {
+        "flops": spent[0] / inverse[choice, 1] * found.count,
+        "gated_flops": (_pick(found.work[:, :, 1], choice) - _pick(found.done, choice)) * found.count,
         "dense_flops": dense_flops(found.layers) * found.count,
-        "bytes": _pick(found.work[:, :, 2], choice) * found.count,
-        "latency": time * found.count,
+        "bytes": _pick(found.work[:, :, -1], choice) * found.count,
         "count": found.count,
         "density": variant.density,
-        "activation_density": variant.layers.activation_density if variant.activation_density is None else variant.activation_density,
+        "activation_density": variant.activations,
         "bound": np.array(bound, object),
         "unit": np.array([execution.unit for execution in executions], object),
         "execution": np.array([execution.name for execution in executions], object),
     }
-    data = {name: ("layer", column, ATTRS[name]) for name, column in columns.items()}
-    return xr.Dataset(data, coords={"layer": np.array(found.layers.name, object)})
+
+
+def _rivals(found: Case, variant: Variant, layer: int, time: np.ndarray) -> str:
+    """Why an execution was chosen: 'vector_unit.csr 4.1x' is how much longer another one would take, fastest first; of the others
+    why they may not run it."""
+    best, *others = np.argsort(time)
+    legal = [number for number in others if np.isfinite(time[number]) and time[best] > 0]  # a row of parameters takes no time
+    slower = [f"{found.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal]
+    weighty = found.layers.has_weights[layer]
+    barred = [e for e, may in zip(found.candidates, found.legal[layer], strict=True) if weighty and not may]
+    return ", ".join([*slower, *(f"{execution.name}: {_reason(found, variant, layer, execution)}" for execution in barred)])
+
+
+def _reason(found: Case, variant: Variant, layer: int, execution: Execution) -> str:
+    if variant.density[layer] == 1:
+        return "not pruned"
+    if not execution.sparse:
+        return "dense_fallback is false"
+    if execution.pattern.member_for(variant.pattern) is not None:
+        return f"too large for the numbers of '{execution.format.kind}'"
+    return f"'{variant.pattern}' is no '{execution.pattern}'"

@@ -66,7 +66,7 @@ class Plan:
         """Size of the results, at most."""
         units = sum(len(accelerator.units) for accelerator in self.accelerators)
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
-        widths = {"bound_share": units + len(self.accelerators), "execution_share": runs}
+        widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
         width = sum(widths.get(name, 1) for name in self.spec.store.variables)
         return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
 

@@ -38,8 +38,8 @@ EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
 class Arrays:
     """The result arrays of a sweep, filled job by job."""
 
-    def __init__(self, plan: Plan, resources: list[str], executions: list[str]):
-        self.plan, self.resources, self.executions = plan, resources, executions
+    def __init__(self, plan: Plan, resources: list[str], executions: list[str], decoders: bool):
+        self.plan, self.resources, self.executions, self.decoders = plan, resources, executions, decoders
         self.dims = plan.dims
         wanted = plan.spec.store.variables
         self.breakdown = "bound_share" in wanted or "execution_share" in wanted
@@ -57,7 +57,7 @@ class Arrays:
         self.cost = cost.arrays(plan)
 
     def put(self, job: Job, spent: np.ndarray) -> None:
-        """Take in the spent time of one job: [*rates], or [execution, 2, *rates]."""
+        """Take in the spent time of one job: [*rates], or [execution, resource, *rates]."""
         latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
@@ -78,10 +78,11 @@ class Arrays:
     def _put_shares(self, at: tuple[Any, ...], case: Case, spent: np.ndarray, latency: np.ndarray) -> None:
         if not self.breakdown:
             return
-        for execution, (compute, memory) in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
-            self._add("bound_share", (*at, self.resources.index(execution.unit)), compute)
-            self._add("bound_share", (*at, self.resources.index(execution.memory)), memory)
-            self._add("execution_share", (*at, self.executions.index(execution.name)), compute + memory)
+        for execution, shares in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
+            for resource, share in zip(execution.resources(self.decoders), shares, strict=True):
+                if resource in self.resources:  # not a decoder without a rate, which sets no time
+                    self._add("bound_share", (*at, self.resources.index(resource)), share)
+            self._add("execution_share", (*at, self.executions.index(execution.name)), shares.sum(axis=0))
 
     def _add(self, name: str, at: tuple[Any, ...], share: np.ndarray) -> None:
         if name in self.arrays:

@@ -42,8 +42,8 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     jobs = list(jobs_of(plan))
     for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan)]:
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    arrays = results.Arrays(plan, _resources(jobs), _executions(jobs))
     common = Common.of(jobs)
+    arrays = results.Arrays(plan, _resources(jobs), _executions(jobs), common.decoders)
     energies = cost.Energies.of(jobs, plan, common)
     with jax.enable_x64(True), tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar:
         for job in jobs:
@@ -54,18 +54,17 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
 
 
 def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> np.ndarray:
-    """Spent time of one job over the rate axes: [*rates], or [execution, 2, *rates] with `breakdown`."""
+    """Spent time of one job over the rate axes: [*rates], or [execution, resource, *rates] with `breakdown`."""
     precision = np.dtype(plan.spec.store.dtype)
     constant, factors = inverse_rates(job.case.executions, job.accelerator, plan.rate_axes)
     arrays = (*common.work(job.case), common.rates(constant), tuple(map(common.rates, factors)))
     arguments = jax.tree.map(lambda array: array.astype(precision), arrays)
     shape, size = tuple(len(values) for values in plan.rate_axes.values()), _grid_size(plan)
     chunk = min(CHUNK, size)
-    spent = np.empty((common.executions, 2, size) if breakdown else (size,), precision)
+    fixed = {"shape": shape, "chunk": chunk, "compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": breakdown}
+    spent = np.empty((common.executions, 3 if common.decoders else 2, size) if breakdown else (size,), precision)
     for start in range(0, size, chunk):
-        part = roofline.spent_time(
-            start, *arguments, shape=shape, chunk=chunk, overlap=plan.spec.model.overlap, breakdown=breakdown
-        )  # fmt: skip
+        part = roofline.spent_time(start, *arguments, **fixed)
         spent[..., start : start + chunk] = np.asarray(part)[..., : size - start]
         bar.update(min(chunk, size - start))
     return spent.reshape(*spent.shape[:-1], *shape)

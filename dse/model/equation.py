@@ -1,11 +1,12 @@
 """time = W / (P * E), put together: one network state on one accelerator, as arrays for `roofline`.
 
 W depends on the workload alone, 1 / (P * E) on the hardware alone, so each is made once and the designs of a
-sweep share it. Three terms make up a layer's time under one execution:
+sweep share it. Four terms make up a layer's time under one execution:
 
-    term 0   dense FLOPs  / (peak * gain * E)     the unit's gain cap
-    term 1   stored FLOPs / (peak * E)            what is stored has to be worked through
-    term 2   bytes        / bandwidth
+    term 0   dense FLOPs    / (peak * gain * E)   the unit's gain cap
+    term 1   stored FLOPs   / (peak * E)          what is stored has to be worked through
+    term 2   metadata bytes / decode              where the run has a decoder with a rate of its own
+    term 3   bytes          / bandwidth
 
 The compute time max(term 0, term 1) is dense / (peak * g * E) with g = min(gain, dense / stored).
 """
@@ -26,22 +27,27 @@ from dse.network.layers import Layers
 from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
-TERMS = 3
+TERMS = 4
+DECODE = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """The work of one variant at one batch under the executions that some layer of it may take.
 
-    `work` is [layer, execution, term] in FLOP, FLOP and B; an illegal execution costs infinite FLOPs.
-    `unsupported`: some layer is pruned, but no listed run of the device takes it, so it runs dense.
+    `work` is [layer, execution, term] in FLOP, FLOP, B and B; an illegal execution costs infinite FLOPs. `done`: the FLOPs of
+    term 1 that take energy too. `unsupported`: some layer is pruned, but no listed run of the device takes it, so it runs dense.
+    `candidates`: every execution of the device, and for which layers it is `legal`.
     """
 
     layers: Layers
     executions: tuple[Execution, ...]
     work: Float[np.ndarray, "layer execution term"]
+    done: Float[np.ndarray, "layer execution"]
     weight_bytes: float  # of the whole network, with biases, norms and embeddings
     unsupported: bool
+    candidates: tuple[Execution, ...]
+    legal: Bool[np.ndarray, "layer candidate"]
 
     @property
     def count(self) -> Float[np.ndarray, "layer"]:
@@ -57,7 +63,8 @@ class Case:
     def resources(self) -> list[str]:
         """What can bound a layer: the units, then the outermost memory."""
         units = dict.fromkeys(execution.unit for execution in self.executions)
-        return [*units, self.executions[0].memory]
+        decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
+        return [*units, *decoders, self.executions[0].memory]
 
 
 def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
@@ -66,20 +73,23 @@ def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, o
     layers = variant.layers.at_batch(batch)
     stored = [work.stored_weights(layers, variant, execution) for execution in candidates]
     legal, unsupported = _legal(candidates, stored, variant, options.dense_fallback)
-    terms = np.stack([_terms(layers, s, e, dtype, options) for s, e in zip(stored, candidates, strict=True)], axis=1)
-    terms[~legal] = (0.0, np.inf, 0.0)
+    pairs = list(zip(stored, candidates, strict=True))
+    terms = np.stack([_terms(layers, variant, s, e, dtype, options) for s, e in pairs], axis=1)
+    terms[~legal] = (0.0, np.inf, 0.0, 0.0)
+    done = np.stack([work.done_flops(layers, variant, s, e) for s, e in pairs], axis=1)
     sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.copies
     others = dtype.bytes("weights") * variant.layers.other_parameters * variant.layers.count
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
-    return Case(layers, kept, terms[:, used], float((smallest + others).sum()), unsupported)
+    return Case(layers, kept, terms[:, used], done[:, used], float((smallest + others).sum()), unsupported, tuple(candidates), legal)
 
 
-def _terms(layers: Layers, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
+def _terms(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
     capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
-    moved = traffic.compulsory(layers, stored, dtype, options.activations)
-    return np.stack([capped, work.stored_flops(layers, stored), moved], axis=1)
+    decoded = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0) if execution.decode_rate else np.zeros(len(layers))
+    moved = traffic.compulsory(layers, variant, stored, execution, dtype, options.activations)
+    return np.stack([capped, work.worked_flops(layers, variant, stored, execution), decoded, moved], axis=1)
 
 
 def _legal(

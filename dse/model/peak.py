@@ -5,6 +5,7 @@ by their dotted paths, so that a sweep over any of them changes the rate and not
 
     stored FLOPs   peak * E            the unit works through what is stored ...
     dense FLOPs    peak * gain * E     ... but speeds the layer up by no more than its gain
+    metadata       decode              of the run's decoder, where that has a rate of its own
     bytes          bandwidth           of the outermost memory
 """
 
@@ -16,11 +17,13 @@ from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.model.efficiency import efficiency_paths
 from dse.model.options import Fidelity
-from dse.sparsity.format import DenseFormat, Format
-from dse.sparsity.kinds import DENSE, Dense
+from dse.sparsity.format import Format
+from dse.sparsity.kinds import Dense
 from dse.sparsity.pattern import Pattern
 
 Paths = tuple[str, ...]
+
+PLAIN = Run.model_validate({"pattern": "dense"})  # what every unit runs, listed or not
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,19 @@ class Execution:
 
     unit: str
     run: str
-    pattern: Pattern
-    format: Format
+    how: Run
     stored_rate: Paths
     dense_rate: Paths | None
+    decode_rate: Paths | None
     memory: str
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.how.pattern
+
+    @property
+    def format(self) -> Format:
+        return self.how.format
 
     @property
     def sparse(self) -> bool:
@@ -44,9 +55,13 @@ class Execution:
         return f"{self.unit}.{self.run}"
 
     @property
-    def rates(self) -> tuple[Paths | None, Paths | None, Paths]:
-        """In the order of the work terms: dense FLOPs, stored FLOPs, bytes."""
-        return (self.dense_rate, self.stored_rate, (f"memory.{self.memory}.bandwidth",))
+    def rates(self) -> tuple[Paths | None, Paths | None, Paths | None, Paths]:
+        """In the order of the work terms: dense FLOPs, stored FLOPs, metadata, bytes."""
+        return (self.dense_rate, self.stored_rate, self.decode_rate, (f"memory.{self.memory}.bandwidth",))
+
+    def resources(self, decoders: bool) -> list[str]:
+        """What can set the time; `decoders`: whether those of metadata are told apart."""
+        return [self.unit, *([f"{self.unit}.decoder"] if decoders else []), self.memory]
 
 
 def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> list[Execution]:
@@ -64,18 +79,16 @@ def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> li
     return sorted(found, key=lambda execution: execution.sparse)
 
 
-def _runs(unit: Unit, dtype: Dtype) -> Mapping[str, Run | None]:
+def _runs(unit: Unit, dtype: Dtype) -> Mapping[str, Run]:
     """The runs open to a dtype; `dense` needs no listing, but may be listed to give it an efficiency."""
     listed = {name: run for name, run in unit.runs.items() if run.enabled and dtype.compute in (run.dtypes or unit.peak)}
     has_dense = any(isinstance(run.pattern, Dense) for run in listed.values())
-    return listed if has_dense else {"dense": None, **listed}
+    return listed if has_dense else {"dense": PLAIN, **listed}
 
 
-def _execution(accelerator: Accelerator, unit: str, name: str, run: Run | None, dtype: Dtype, fidelity: Fidelity) -> Execution:
-    peak, at = f"units.{unit}.peak.{dtype.compute}", f"units.{unit}.runs.{name}"
-    memory = accelerator.outermost
-    if run is None:
-        return Execution(unit, name, DENSE, DenseFormat(), (peak,), None, memory)
-    rate = (peak, *efficiency_paths(at, fidelity))
+def _execution(accelerator: Accelerator, unit: str, name: str, run: Run, dtype: Dtype, fidelity: Fidelity) -> Execution:
+    at = f"units.{unit}.runs.{name}"
+    rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is PLAIN else efficiency_paths(at, fidelity)))
     capped = (*rate, f"{at}.gain") if run.gain is not None else None
-    return Execution(unit, name, run.pattern, run.format, rate, capped, memory)
+    decoded = (f"{at}.decode",) if run.decode is not None else None
+    return Execution(unit, name, run, rate, capped, decoded, accelerator.outermost)

@@ -7,6 +7,7 @@ is ever stored (Shinn et al. 2023, arXiv 2310.00496, extended by the choice of e
 """
 
 from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import jax
@@ -21,29 +22,31 @@ UNROLL = 6  # layers a scan step: enough to hide the loop, few enough to compile
 trace_count = 0  # of `spent_time`: a sweep compiles once
 
 
-def seconds(work: Any, inverse: Any) -> tuple[Any, Any]:
-    """Compute and memory time [s] of work [term, ...] at inverse rates [term, ...]: bytes are the last term."""
-    *compute, memory = (work[term] * inverse[term] for term in range(len(work)))
-    return reduce(_larger, compute), memory
+def seconds(work: Any, inverse: Any, compute: int) -> list[Any]:
+    """Time [s] of each resource for work [term, ...] at inverse rates [term, ...]: of the unit, which the first `compute` terms
+    are about, then of what each other term is about; bytes are the last."""
+    times = [work[term] * inverse[term] for term in range(len(work))]
+    return [reduce(_larger, times[:compute]), *times[compute:]]
 
 
-def layer_time(compute: Any, memory: Any, overlap: Overlap) -> Any:
-    return _larger(compute, memory) if overlap == "full" else compute + memory
+def layer_time(times: list[Any], overlap: Overlap) -> Any:
+    return reduce(_larger if overlap == "full" else add, times)
 
 
-def charges(compute: Any, memory: Any, overlap: Overlap) -> tuple[Any, Any]:
-    """What of a layer's time compute and memory set: with full overlap, all of it falls to the slower one."""
+def charges(times: list[Any], overlap: Overlap) -> list[Any]:
+    """What of a layer's time each resource sets: with full overlap, all of it falls to the slowest one (of equals, the first)."""
     if overlap == "none":
-        return compute, memory
-    bound = memory > compute
-    return jnp.where(bound, 0, compute), jnp.where(bound, memory, 0)
+        return times
+    longest = reduce(_larger, times)
+    earlier = [reduce(jnp.logical_or, (other >= longest for other in times[:number]), False) for number in range(len(times))]
+    return [jnp.where((time < longest) | taken, 0, time) for time, taken in zip(times, earlier, strict=True)]
 
 
 def _larger(a: Any, b: Any) -> Any:
     return jnp.where(a > b, a, b)  # faster on a CPU than maximum, which looks after NaN
 
 
-@partial(jax.jit, static_argnames=("shape", "chunk", "overlap", "breakdown"))
+@partial(jax.jit, static_argnames=("shape", "chunk", "compute", "overlap", "breakdown"))
 def spent_time(
     start: Int[Any, ""],
     work: Float[Any, "layer execution term"],
@@ -53,23 +56,25 @@ def spent_time(
     *,
     shape: tuple[int, ...],
     chunk: int,
+    compute: int,
     overlap: Overlap,
     breakdown: bool,
-) -> Float[Array, "design"] | Float[Array, "execution 2 design"]:
+) -> Float[Array, "design"] | Float[Array, "execution resource design"]:
     """Time [s] of a network on `chunk` designs from number `start` of a grid of `shape` on; numbers past the last repeat it.
 
     `constant` times one of `factors` for each axis of the grid is the inverse rate. Returns latencies, or with `breakdown`
-    the time spent in each execution while bound by compute and by memory, which sums to the latency.
+    the time spent in each execution while bound by each resource of `seconds`, which sums to the latency.
     """
     global trace_count
     trace_count += 1
     inverse = _inverse_rates(start + jnp.arange(chunk), constant, factors, shape)
     per_layer = _breakdown_layer if breakdown else _latency_layer
     zero = jnp.zeros(chunk, work.dtype)
-    start_at: Any = (zero,) * (2 * work.shape[1]) if breakdown else zero
-    step = partial(per_layer, inverse=inverse, overlap=overlap)
+    resources = work.shape[2] - compute + 1
+    start_at: Any = (zero,) * (resources * work.shape[1]) if breakdown else zero
+    step = partial(per_layer, inverse=inverse, compute=compute, overlap=overlap)
     total: Any = lax.scan(lambda spent, row: (step(spent, *row), None), start_at, (work, count), unroll=UNROLL)[0]
-    return jnp.stack(total).reshape(work.shape[1], 2, chunk) if breakdown else total
+    return jnp.stack(total).reshape(work.shape[1], resources, chunk) if breakdown else total
 
 
 def _inverse_rates(
@@ -91,9 +96,9 @@ Work = Float[Array, "execution term"]
 
 
 def _latency_layer(
-    total: Float[Array, "design"], work: Work, count: Float[Array, ""], *, inverse: Rates, overlap: Overlap
+    total: Float[Array, "design"], work: Work, count: Float[Array, ""], *, inverse: Rates, compute: int, overlap: Overlap
 ) -> Float[Array, "design"]:
-    times = [layer_time(*seconds(w, i), overlap) for w, i in zip(work, inverse, strict=True)]
+    times = [layer_time(seconds(w, i, compute), overlap) for w, i in zip(work, inverse, strict=True)]
     fastest = times[0]
     for time in times[1:]:
         fastest = jnp.where(time < fastest, time, fastest)
@@ -101,14 +106,14 @@ def _latency_layer(
 
 
 def _breakdown_layer(
-    spent: tuple[Float[Array, "design"], ...], work: Work, count: Float[Array, ""], *, inverse: Rates, overlap: Overlap
+    spent: tuple[Float[Array, "design"], ...], work: Work, count: Float[Array, ""], *, inverse: Rates, compute: int, overlap: Overlap
 ) -> tuple[Float[Array, "design"], ...]:
     fastest, choice, charged = jnp.inf, jnp.int32(-1), []
     for number, (w, i) in enumerate(zip(work, inverse, strict=True)):
-        compute, memory = seconds(w, i)
-        time = layer_time(compute, memory, overlap)
+        times = seconds(w, i, compute)
+        time = layer_time(times, overlap)
         choice = jnp.where(time < fastest, number, choice)
         fastest = jnp.where(time < fastest, time, fastest)
-        charged.append(charges(compute, memory, overlap))
+        charged.append(charges(times, overlap))
     shares = (jnp.where(choice == number, part, 0) for number, parts in enumerate(charged) for part in parts)
     return tuple(total + count * share for total, share in zip(spent, shares, strict=True))

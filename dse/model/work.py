@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 
 from dse.model.peak import Execution
 from dse.network.layers import Layers
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Whole
+from dse.sparsity import expectation
+from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Whole
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
@@ -26,6 +27,7 @@ class Stored:
     elements: PerLayer
     metadata_bits: PerLayer
     columns: PerLayer  # share of k that the unit sees: gathered columns make a narrower matrix
+    worked: PerLayer  # elements that the unit works through: whole tiles, where it skips no less
 
 
 def dense_flops(layers: Layers) -> PerLayer:
@@ -33,10 +35,44 @@ def dense_flops(layers: Layers) -> PerLayer:
     return np.where(layers.has_flops, 2 * layers.m * layers.k * layers.n, 0.0)
 
 
-def stored_flops(layers: Layers, stored: Stored) -> PerLayer:
-    """FLOPs over the stored weights [FLOP], never more than dense ones: the gain is at least 1."""
+def worked_flops(layers: Layers, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
+    """FLOPs that take time [FLOP]: over the weights worked through and the activations not skipped, never more than dense ones."""
+    elements = stored.worked if execution.how.zeros == "skipped" else layers.weights * stored.columns
+    return _products(layers, elements) * _activations(layers, variant, execution, {"skipped"})
+
+
+def done_flops(layers: Layers, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
+    """FLOPs that take energy [FLOP]: those that take time, without the gated ones."""
+    gated = execution.sparse and execution.how.zeros == "gated"
+    elements = np.minimum(stored.worked, layers.weights * variant.density) if gated else stored.worked
+    return _products(layers, elements) * _activations(layers, variant, execution, {"skipped", "gated"})
+
+
+def _products(layers: Layers, elements: PerLayer) -> PerLayer:
     whole = dense_flops(layers)
-    return np.where(layers.has_weights, np.minimum(2 * stored.elements * layers.n, whole), whole)
+    return np.where(layers.has_weights, np.minimum(2 * elements * layers.n, whole), whole)
+
+
+def _activations(layers: Layers, variant: Variant, execution: Execution, how: set[str]) -> PerLayer:
+    """Share of the activations that meet a weight. Zeros of the two operands fall independently: a product is left if both are not."""
+    run = execution.how.activations
+    if run is None or run.zeros not in how:
+        return np.ones(len(layers))
+    return np.where(layers.has_weights, held_activations(run.patterns, variant.activations)[0], 1.0)
+
+
+def held_activations(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, np.ndarray]:
+    """Share of the activations that the sparsest pattern holding them keeps, and the number of that pattern (-1: none, all kept).
+
+    An N:M holds what is no denser than N/M, as if the nonzeros came evenly spread; hardware that prunes to N:M on the fly
+    (S2TA, Liu et al. 2022, arXiv 2107.07983) sees to that, at an accuracy that nobody states here.
+    """
+    share, which = np.ones(len(density)), np.full(len(density), -1)
+    for number, pattern in enumerate(patterns):
+        kept = density if pattern.density is None else np.full(len(density), pattern.density)
+        better = (density <= kept) & (kept < share)
+        share, which = np.where(better, kept, share), np.where(better, number, which)
+    return share, which
 
 
 def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> Stored:
@@ -48,18 +84,22 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     """
     everything, nothing = np.ones(len(layers), bool), np.zeros(len(layers))
     if not execution.sparse:
-        kept = variant.density if isinstance(variant.pattern, Whole) else np.ones(len(layers))
-        return Stored(everything, layers.weights * kept, nothing, np.ones(len(layers)))
-    smallest = Stored(~everything, np.full(len(layers), np.inf), nothing, np.ones(len(layers)))
+        kept = layers.weights * (variant.density if isinstance(variant.pattern, Whole) else 1.0)
+        return Stored(everything, kept, nothing, np.ones(len(layers)), kept)
+    infinite = np.full(len(layers), np.inf)
+    smallest = Stored(~everything, infinite, nothing, np.ones(len(layers)), infinite)
     for member, legal, elements in _ways(layers, variant, execution.pattern):
         cost = execution.format.cost(member, layers.m, layers.k, elements)
-        elements, bits, legal = cost.elements, cost.metadata, legal & cost.fits
         gathered = CHOSEN / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
-        tie = (elements == smallest.elements) & (bits < smallest.metadata_bits)
-        smaller = legal & ((elements < smallest.elements) | tie)
-        columns = ((elements, smallest.elements), (bits, smallest.metadata_bits), (gathered, smallest.columns))
-        smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in columns))
-    return replace(smallest, elements=np.where(smallest.legal, smallest.elements, layers.weights))
+        worked = _worked(layers, variant, execution, member, cost.elements)
+        legal = legal & cost.fits
+        tie = (worked == smallest.worked) & (cost.metadata < smallest.metadata_bits)
+        smaller = legal & ((worked < smallest.worked) | tie)
+        news = (cost.elements, cost.metadata, gathered, worked)
+        olds = (smallest.elements, smallest.metadata_bits, smallest.columns, smallest.worked)
+        smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in zip(news, olds, strict=True)))
+    elements, worked = (np.where(smallest.legal, part, layers.weights) for part in (smallest.elements, smallest.worked))
+    return replace(smallest, elements=elements, worked=worked)
 
 
 def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[Pattern, np.ndarray, PerLayer]]:
@@ -87,3 +127,29 @@ def _gathered(pattern: Pattern, own: Pattern) -> VNM | None:
     if not isinstance(own, VNM) or not isinstance(pattern, NM) or (pattern.m, pattern.v) != (CHOSEN, 1):
         return None
     return VNM(own.v, pattern.n, own.m) if own.n <= pattern.n else None
+
+
+def _worked(layers: Layers, variant: Variant, execution: Execution, member: Pattern, elements: PerLayer) -> PerLayer:
+    """Elements worked through where only whole tiles are skipped: those that the mask occupies, as counted, else as expected."""
+    if execution.how.tile is None:
+        return elements
+    tile = Block(*map(int, execution.how.tile.split("x")))
+    if member.any_tile and Block(*member.tile).fits(tile):
+        return elements
+    counted = variant.stored.get(tile, np.full(len(layers), np.nan))
+    expected = _occupied(layers, variant, tile)
+    return np.minimum(np.where(np.isnan(counted), expected, counted), layers.weights)
+
+
+def _occupied(layers: Layers, variant: Variant, tile: Block) -> PerLayer:
+    """Elements of the tiles that random masks of the variant's own pattern would occupy; one that fixes what each group keeps
+    leaves none empty."""
+    own, (down, across) = variant.pattern, tile.grid(layers.m, layers.k)
+    if not own.any_tile:
+        return layers.weights
+    kept = own.levels(layers.m, layers.k, own.stored(layers.m, layers.k, variant.density))[0].kept
+    if Block(*own.tile).fits(tile):
+        return kept * own.tile[0] * own.tile[1]
+    inside = np.ceil(tile.rows / own.tile[0]) * np.ceil(tile.columns / own.tile[1])
+    tiles = np.maximum(down * across, 1)
+    return expectation.occupied(tiles, inside, np.minimum(kept, tiles * inside)) * tile.rows * tile.columns

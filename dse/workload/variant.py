@@ -46,6 +46,11 @@ class Variant:
         size = self.layers.weights * self.layers.copies * self.layers.prunable
         return float(1 - (size * self.density).sum() / max(size.sum(), 1.0))
 
+    @property
+    def activations(self) -> np.ndarray:
+        """Share of each layer's inputs that is nonzero: counted on this state, or on the network."""
+        return self.layers.activation_density if self.activation_density is None else self.activation_density
+
     def __str__(self) -> str:
         origin = f" from {self.densities_from}" if self.densities_from else ""
         return f"{self.method} {self.pattern} {self.nominal_sparsity:g}{origin}"

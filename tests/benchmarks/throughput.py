@@ -93,7 +93,7 @@ def _numpy_case(job: Job, plan: plans.Plan, breakdown: bool) -> np.ndarray:
         for factor, index in zip(factors, np.unravel_index(np.arange(start, start + NUMPY_CHUNK), shape), strict=True):
             inverse = inverse * factor[:, :, index]
         # No run here has a gain cap, so stored FLOPs and bytes are all there is: [layer, design] for each execution.
-        parts = [[case.work[:, e, term, None] * inverse[e, term] for term in (1, 2)] for e in executions]
+        parts = [[case.work[:, e, term, None] * inverse[e, term] for term in (1, -1)] for e in executions]
         times = [np.maximum(*part) for part in parts]
         fastest = np.minimum.reduce(times)
         latency[here] = case.count @ fastest

@@ -48,10 +48,17 @@ def test_the_rivals_say_why_an_execution_was_chosen(chip, net):
         for fallback in (False, True)
     )
     assert bound.execution.item() == "tensor.sparse_24"
-    name, times = bound.rivals.item().split()
+    (name, times), *barred = [rival.split(maxsplit=1) for rival in bound.rivals.item().split(", ")]
     assert name == "vector.csr"
     assert float(times.removesuffix("x")) > 1
-    assert [rival.split()[0] for rival in free.rivals.item().split(", ")] == ["tensor.dense", "vector.csr", "vector.dense"]
+    fallback = "dense_fallback is false"
+    assert barred == [["tensor.dense:", fallback], ["vector.dense:", fallback], ["tensor.blocks:", "'2:4' is no 'block:4x4*'"]]
+    assert [rival.split()[0] for rival in free.rivals.item().split(", ")] == [
+        "tensor.dense",
+        "vector.csr",
+        "vector.dense",
+        "tensor.blocks:",
+    ]
 
 
 def test_a_row_that_moves_nothing_takes_no_time_and_has_no_rivals(edited, folder, chip):

@@ -46,7 +46,7 @@ def slow_energy(design, variant, batch):
             max(work * rate for work, rate in zip(found.work[layer, e], inverse[e], strict=True)) for e in range(len(found.executions))
         ]
         chosen = int(np.argmin(times))
-        _, done, moved = found.work[layer, chosen]
+        _, done, _, moved = found.work[layer, chosen]
         whole = 2 * found.layers.m[layer] * found.layers.k[layer] * found.layers.n[layer] if found.layers.has_flops[layer] else 0.0
         counts = Counts(done, 0.0, whole - done, {"dram": moved})
         total += count * energy.dynamic(Design(design), found.executions[chosen].unit, "fp16", counts)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse.accelerator import Accelerator
+from dse.accelerator import Accelerator, Run
 from dse.document import parse as parse_document
 from dse.explore.layers import evaluate
 from dse.network.layers import LayerRow, Layers
@@ -205,16 +205,15 @@ def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
     from dse.dtype import Dtype
     from dse.model import traffic, work
     from dse.model.peak import Execution
-    from dse.sparsity.format import BSR, CSR, Bitmask, Combinatorial, DenseFormat
 
-    kinds = {"csr": CSR(), "bsr": BSR(), "bitmask": Bitmask(), "combinatorial": Combinatorial()}
     pattern = parse("block:4x4" if form == "bsr" else "unstructured")
     almost = 1 - 1e-12  # pruned in name only
     variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": n, "count": 1}], str(pattern), almost)
     dtype = Dtype.model_validate("fp16")
-    sparse, dense = (Execution("u", "r", p, f, ("p",), None, "m") for p, f in ((pattern, kinds[form]), (parse("dense"), DenseFormat())))
+    runs = (Run.model_validate({"pattern": str(p), "format": {"kind": kind}}) for p, kind in ((pattern, form), ("dense", "dense")))
+    sparse, dense = (Execution("u", "r", run, ("p",), None, None, "m") for run in runs)
     stored = [work.stored_weights(variant.layers, variant, execution) for execution in (sparse, dense)]
-    flops = [work.stored_flops(variant.layers, s)[0] for s in stored]
-    moved = [traffic.compulsory(variant.layers, s, dtype, "implicit")[0] for s in stored]
+    flops = [work.worked_flops(variant.layers, variant, s, e)[0] for s, e in zip(stored, (sparse, dense), strict=True)]
+    moved = [traffic.compulsory(variant.layers, variant, s, e, dtype, "implicit")[0] for s, e in zip(stored, (sparse, dense), strict=True)]
     assert flops[0] >= flops[1] * (1 - 1e-9)
     assert moved[0] >= moved[1] * (1 - 1e-9)

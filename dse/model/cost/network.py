@@ -26,27 +26,29 @@ class Layers:
     """The layers of a network state that differ in work, and how often each of them runs."""
 
     work: Float[np.ndarray, "layer execution term"]
+    done: Float[np.ndarray, "layer execution"]
     dense: Float[np.ndarray, "layer"]
     count: Float[np.ndarray, "layer"]
 
     @classmethod
     def of(cls, case: Case) -> "Layers":
-        rows = np.column_stack([case.work.reshape(len(case.work), -1), dense_flops(case.layers)])
-        rows, which = np.unique(rows, axis=0, return_inverse=True)
-        return cls(rows[:, :-1].reshape(-1, *case.work.shape[1:]), rows[:, -1], np.bincount(which.ravel(), case.count))
+        rows = np.column_stack([case.work.reshape(len(case.work), -1), case.done, dense_flops(case.layers)])
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return cls(case.work[first], case.done[first], rows[first, -1], np.bincount(which.ravel(), case.count))
 
     def energy(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
         """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so."""
         columns = []
         for number, execution in enumerate(case.executions):
             legal = np.isfinite(self.work[:, number, 1])
-            done, moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, -1))
-            counts = Counts(done, 0.0, np.where(legal, self.dense - done, 0.0), {execution.memory: moved})
+            timed, moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, -1))
+            done = np.where(legal, self.done[:, number], 0.0)
+            counts = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), {execution.memory: moved})
             columns.append(dynamic(design, execution.unit, dtype, counts) * self.count)
         return np.stack(columns, axis=1)
 
 
-@partial(jax.jit, static_argnames=("shape", "chunk", "overlap"))
+@partial(jax.jit, static_argnames=("shape", "chunk", "compute", "overlap"))
 def spent_energy(
     start: Int[Any, ""],
     work: Float[Any, "layer execution term"],
@@ -56,6 +58,7 @@ def spent_energy(
     *,
     shape: tuple[int, ...],
     chunk: int,
+    compute: int,
     overlap: Overlap,
 ) -> Float[Array, "design"]:
     """Energy [J] on `chunk` designs from number `start` of a grid of `shape` on; arguments as of `roofline.spent_time`.
@@ -70,7 +73,7 @@ def spent_energy(
     def step(total: Array, layer: tuple[Array, Array]) -> tuple[Array, None]:
         fastest, spent = jnp.full(chunk, jnp.inf, work.dtype), jnp.zeros(chunk, work.dtype)
         for amounts, joules, rates in zip(*layer, inverse, strict=True):
-            time = roofline.layer_time(*roofline.seconds(amounts, rates), overlap)
+            time = roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap)
             spent = jnp.where(time < fastest, joules, spent)
             fastest = jnp.where(time < fastest, time, fastest)
         return total + spent, None
