@@ -14,13 +14,23 @@ from dse.errors import BadInput
 
 if TYPE_CHECKING:
     from dse.accelerator import Accelerator
+    from dse.accuracy import accuracy_curves
+    from dse.explore.iso import iso_speedup
     from dse.explore.layers import evaluate
     from dse.explore.sweep import ModelWarning, sweep
     from dse.workload import Workload
 
-__all__ = ["BadInput", "ModelWarning", "evaluate", "load_accelerator", "load_workload", "sweep"]
+__all__ = [
+    "BadInput", "ModelWarning", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "sweep",
+]  # fmt: skip
 
-_LAZY = {"evaluate": "dse.explore.layers", "sweep": "dse.explore.sweep", "ModelWarning": "dse.explore.sweep"}
+_LAZY = {
+    "ModelWarning": "dse.explore.sweep",
+    "accuracy_curves": "dse.accuracy",
+    "evaluate": "dse.explore.layers",
+    "iso_speedup": "dse.explore.iso",
+    "sweep": "dse.explore.sweep",
+}
 
 
 def load_accelerator(reference: str | Path) -> "Accelerator":

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_trace(verbs)
     _add_check(verbs)
     _add_list(verbs)
+    _add_iso(verbs)
     _add_schema(verbs)
     return parser
 
@@ -111,6 +112,15 @@ def _add_list(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("workload", nargs="?", help="with 'variants': a name or a path")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_list)
+
+
+def _add_iso(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("iso", help="list how sparse each method and pattern may be within a loss of accuracy")
+    parser.add_argument("workload", help="a name of the catalogue or a path")
+    parser.add_argument("--drop", type=float, default=1.0, help="loss tolerated, in the metric's own points (default: 1)")
+    parser.add_argument("--relative", action="store_true", help="the loss is in %% of the dense network's value")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_iso)
 
 
 def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -190,6 +200,13 @@ def _list(options: argparse.Namespace) -> int:
     from dse import listing
 
     print(listing.render(options.what, options.workload, as_json=options.json))
+    return 0
+
+
+def _iso(options: argparse.Namespace) -> int:
+    from dse import listing
+
+    print(listing.iso(options.workload, options.drop, options.relative, as_json=options.json))
     return 0
 
 
