@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_sweep(verbs)
     _add_plot(verbs)
+    _add_pareto(verbs)
     _add_trace(verbs)
     _add_check(verbs)
     _add_list(verbs)
@@ -72,6 +73,18 @@ def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("-o", "--out", type=Path, help="a folder (default: beside the dataset)")
     parser.set_defaults(verb=_plot)
+
+
+def _add_pareto(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("pareto", help="find what nothing beats in several objectives at once: a dataset, a table, a figure")
+    parser.add_argument("dataset", type=Path, help="a .nc file that 'dse sweep' wrote")
+    parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
+    parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="the same, as in 'latency accuracy_drop'")
+    parser.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="only what stands at these values, as in 'batch=32'")
+    parser.add_argument("--reference", nargs="+", default=[], metavar="NAME=VALUE", help="corner of the hypervolume (default: the worst)")
+    parser.add_argument("--unique", action="store_true", help="of points equal in every objective keep the first")
+    parser.add_argument("-o", "--out", type=Path, help="a folder, or a file ending in .nc (default: beside the dataset)")
+    parser.set_defaults(verb=_pareto)
 
 
 def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -174,6 +187,34 @@ def _plot(options: argparse.Namespace) -> int:
     folder = options.out or options.dataset.parent
     store.check_writable(folder / options.dataset.name)
     return _print_all(plot.save_all(dataset, kinds, folder, prefix))
+
+
+def _pareto(options: argparse.Namespace) -> int:
+    from dse import plot
+    from dse.explore import pareto, select, store
+    from dse.plot import pareto as drawing
+
+    dataset = select.at(store.read(options.dataset), select.pairs(options.at))
+    reference = select.numbers(select.pairs(options.reference))
+    stem = _beside(options.dataset, options.out, "pareto")
+    written = stem.with_name(f"{stem.name}.nc")
+    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique)
+    table, figure = drawing.table(front), drawing.figure(dataset, front)
+    store.check_writable(written)
+    store.write(front, written)
+    print(written, *plot.save(figure, table, stem), sep="\n", file=sys.stderr)
+    print(table.to_csv(index=False), end="")
+    return 0
+
+
+def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
+    """Where what is made of a dataset goes, without its ending: OUT, if that is a file, else KIND in the folder."""
+    if out is not None and out.suffix == ".nc":
+        if out.resolve() == dataset.resolve():
+            raise BadInput.one(f"'{out}' is what is read", "give another file")
+        return out.with_suffix("")
+    prefix = "" if dataset.name == "results.nc" else f"{dataset.stem}."
+    return (out or dataset.parent) / f"{prefix}{kind}"
 
 
 def _trace(options: argparse.Namespace) -> int:
