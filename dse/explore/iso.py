@@ -32,8 +32,9 @@ def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False) 
     """The best speedup within a loss of accuracy, for each accelerator, axis, batch, dtype and workload of a sweep.
 
     `drop` is in the points of each variant's metric, or (`relative`) in % of its dense network's value. Variants without an
-    accuracy stay out. The dense network may always run, with speedup 1. Variables: `speedup`, and `best`, the variant that
-    reaches it (-1: the dense network); the coordinates of `variant` say what each is: `found.method.sel(variant=found.best)`.
+    accuracy stay out. Where a network has several metrics, each variant counts on its own: select one first to hold to it. The
+    dense network may always run, with speedup 1. Variables: `speedup`, and `best`, the variant that reaches it (-1: the dense
+    network); the coordinates of `variant` say what each is: `found.method.sel(variant=found.best)`.
     Raises BadInput.
     """
     if "speedup" not in dataset:

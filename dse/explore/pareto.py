@@ -120,7 +120,7 @@ def _signs(dataset: xr.Dataset, maximize: Sequence[str], minimize: Sequence[str]
 
 def _check(dataset: xr.Dataset, name: str) -> None:
     known = {str(key) for key, found in dataset.variables.items() if found.dtype.kind in "ifb"}
-    known |= {DROP} if {"accuracy", "dense_accuracy"} <= known else set()
+    known |= {DROP} if {"accuracy", "dense_accuracy"} <= known and "metrics" in dataset.attrs else set()
     if name in dataset.variables and name not in known:
         raise BadInput.one(f"'{name}' is no number", suggestion("", known))
     if name not in known:
@@ -131,14 +131,16 @@ def _check(dataset: xr.Dataset, name: str) -> None:
 
 def _check_accuracies(dataset: xr.Dataset, signs: dict[str, float]) -> None:
     """Accuracies are compared on one metric of one network, and as they are only if all start from one dense network."""
-    if not {"accuracy", DROP} & signs.keys() or not {"workload", "metric", "dense_accuracy"} <= set(dataset.coords):
+    if not {"accuracy", DROP} & signs.keys() or "metrics" not in dataset.attrs:
         return
     rows = [np.atleast_1d(dataset[name].values) for name in ("workload", "metric", "accuracy", "dense_accuracy")]
     known = [row for row in zip(*rows, strict=True) if np.isfinite(row[2])]
     scales, dense = sorted({row[:2] for row in known}), sorted({f"{row[3]:g}" for row in known})
     if len(scales) > 1:
         listed = "; ".join(f"{workload}, {metric}" for workload, metric in scales)
-        raise BadInput.one(f"accuracies of different networks or metrics cannot be compared ({listed})", "select one of them first")
+        raise BadInput.one(
+            f"accuracies of different networks or metrics cannot be compared ({listed})", "select one, as in '--at metric=...'"
+        )
     if len(dense) > 1 and "accuracy" in signs:
         what = f"the accuracies start from different dense networks ({', '.join(dense)})"
         raise BadInput.one(what, f"minimize '{DROP}' instead, the loss against each")

@@ -251,3 +251,10 @@ def test_the_dataset_that_is_read_is_not_written_over(results, tmp_path, capsys)
     path = str(tmp_path / "mine.nc")
     assert cli.main(["pareto", path, "--maximize", "speedup", "-o", path]) == 2
     assert "is what is read; give another file" in capsys.readouterr().err
+
+
+def test_a_dataset_of_someone_elses_with_a_variable_called_accuracy():
+    points = xr.Dataset({"accuracy": ("n", np.array([1.0, 2.0, 3.0])), "dense_accuracy": ("n", np.ones(3)), "cost": ("n", np.arange(3.0))})
+    assert dse.pareto(points, ["accuracy"], ["cost"]).sizes["point"] == 3
+    with pytest.raises(BadInput, match="the dataset has no 'accuracy_drop'; did you mean 'accuracy'"):
+        dse.pareto(points, ["accuracy"], ["accuracy_drop"])
