@@ -5,6 +5,7 @@ a100 = dse.load_accelerator("a100-sxm4-80gb")
 resnet = dse.load_workload("resnet50")
 layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
 results = dse.sweep("sparsity_roofline")
+front = dse.pareto(results.sel(batch=32), maximize=["speedup", "accuracy"])
 """
 
 from pathlib import Path
@@ -14,13 +15,25 @@ from dse.errors import BadInput
 
 if TYPE_CHECKING:
     from dse.accelerator import Accelerator
+    from dse.accuracy import accuracy_curves
+    from dse.explore.iso import iso_speedup
     from dse.explore.layers import evaluate
+    from dse.explore.pareto import pareto
     from dse.explore.sweep import ModelWarning, sweep
     from dse.workload import Workload
 
-__all__ = ["BadInput", "ModelWarning", "evaluate", "load_accelerator", "load_workload", "sweep"]
+__all__ = [
+    "BadInput", "ModelWarning", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "sweep",
+]  # fmt: skip
 
-_LAZY = {"evaluate": "dse.explore.layers", "sweep": "dse.explore.sweep", "ModelWarning": "dse.explore.sweep"}
+_LAZY = {
+    "ModelWarning": "dse.explore.sweep",
+    "accuracy_curves": "dse.accuracy",
+    "evaluate": "dse.explore.layers",
+    "iso_speedup": "dse.explore.iso",
+    "pareto": "dse.explore.pareto",
+    "sweep": "dse.explore.sweep",
+}
 
 
 def load_accelerator(reference: str | Path) -> "Accelerator":

@@ -48,9 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_sweep(verbs)
     _add_plot(verbs)
+    _add_pareto(verbs)
     _add_trace(verbs)
     _add_check(verbs)
     _add_list(verbs)
+    _add_iso(verbs)
     _add_schema(verbs)
     _add_validate(verbs)
     return parser
@@ -72,6 +74,18 @@ def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("-o", "--out", type=Path, help="a folder (default: beside the dataset)")
     parser.set_defaults(verb=_plot)
+
+
+def _add_pareto(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("pareto", help="find what nothing beats in several objectives at once: a dataset, a table, a figure")
+    parser.add_argument("dataset", type=Path, help="a .nc file that 'dse sweep' wrote")
+    parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
+    parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="the same, as in 'latency accuracy_drop'")
+    parser.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="only what stands at these values, as in 'batch=32'")
+    parser.add_argument("--reference", nargs="+", default=[], metavar="NAME=VALUE", help="corner of the hypervolume (default: the worst)")
+    parser.add_argument("--unique", action="store_true", help="of points equal in every objective keep the first")
+    parser.add_argument("-o", "--out", type=Path, help="a folder, or a file ending in .nc (default: beside the dataset)")
+    parser.set_defaults(verb=_pareto)
 
 
 def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -112,6 +126,15 @@ def _add_list(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("workload", nargs="?", help="with 'variants': a name or a path")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_list)
+
+
+def _add_iso(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("iso", help="list how sparse each method and pattern may be within a loss of accuracy")
+    parser.add_argument("workload", help="a name of the catalogue or a path")
+    parser.add_argument("--drop", type=float, default=1.0, help="loss tolerated, in the metric's own points (default: 1)")
+    parser.add_argument("--relative", action="store_true", help="the loss is in %% of the dense network's value")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_iso)
 
 
 def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -174,6 +197,34 @@ def _plot(options: argparse.Namespace) -> int:
     return _print_all(plot.save_all(dataset, kinds, folder, prefix))
 
 
+def _pareto(options: argparse.Namespace) -> int:
+    from dse import plot
+    from dse.explore import pareto, select, store
+    from dse.plot import pareto as drawing
+
+    dataset = select.at(store.read(options.dataset), select.pairs(options.at))
+    reference = select.numbers(select.pairs(options.reference))
+    stem = _beside(options.dataset, options.out, "pareto")
+    written = stem.with_name(f"{stem.name}.nc")
+    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique)
+    table, figure = drawing.table(front), drawing.figure(dataset, front)
+    store.check_writable(written)
+    store.write(front, written)
+    print(written, *plot.save(figure, table, stem), sep="\n", file=sys.stderr)
+    print(table.to_csv(index=False), end="")
+    return 0
+
+
+def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
+    """Where what is made of a dataset goes, without its ending: OUT, if that is a file, else KIND in the folder."""
+    if out is not None and out.suffix == ".nc":
+        if out.resolve() == dataset.resolve():
+            raise BadInput.one(f"'{out}' is what is read", "give another file")
+        return out.with_suffix("")
+    prefix = "" if dataset.name == "results.nc" else f"{dataset.stem}."
+    return (out or dataset.parent) / f"{prefix}{kind}"
+
+
 def _trace(options: argparse.Namespace) -> int:
     from dse.trace import command
 
@@ -198,6 +249,13 @@ def _list(options: argparse.Namespace) -> int:
     from dse import listing
 
     print(listing.render(options.what, options.workload, as_json=options.json))
+    return 0
+
+
+def _iso(options: argparse.Namespace) -> int:
+    from dse import listing
+
+    print(listing.iso(options.workload, options.drop, options.relative, as_json=options.json))
     return 0
 
 

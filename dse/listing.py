@@ -13,7 +13,9 @@ from dse.units import Quantity, counted
 from dse.workload import schema, tables
 
 if TYPE_CHECKING:
+    from dse.accuracy import Curve
     from dse.explore.plan import Plan
+    from dse.workload import Variant
 
 Rows = list[dict[str, Any]]
 
@@ -29,10 +31,14 @@ def render(what: str | None, name: str | None, as_json: bool) -> str:
     else:
         found = {key: make() for key, make in _TABLES.items() if what in (None, key)}
     if as_json:
-        return json.dumps(found if what is None else next(iter(found.values())), indent=2, default=_plain)
+        return _json(found if what is None else next(iter(found.values())))
     parts = [f"{title}\n\n{_table(rows)}" if len(found) > 1 else _table(rows) for title, rows in found.items()]
     doubtful = any(isinstance(cell, Quantity) and cell.unverified for rows in found.values() for row in rows for cell in row.values())
     return "\n\n".join([*parts, f"{UNVERIFIED.strip()} not read at its source: verify before you rely on it"] if doubtful else parts)
+
+
+def _json(found: Any) -> str:
+    return json.dumps(found, indent=2, default=_plain)
 
 
 def _plain(quantity: Quantity) -> dict[str, Any]:
@@ -111,6 +117,44 @@ def variants(reference: str) -> Rows:
         }
         for v in tables.load(catalog.find("workloads", reference)).variants
     ]
+
+
+def iso(reference: str, drop: float, relative: bool, as_json: bool) -> str:
+    """How sparse each method and pattern of a workload may be at a tolerated loss, as a table; raises BadInput."""
+    from dse import accuracy
+
+    found = [_iso(curve, drop, relative) for curve in accuracy.accuracy_curves(tables.load(catalog.find("workloads", reference)))]
+    found.sort(key=lambda row: (row["metric"], -(row["sparsity"] or 0)))
+    return _json(found) if as_json else _table(found)
+
+
+def _iso(curve: "Curve", drop: float, relative: bool) -> dict[str, Any]:
+    state = None if math.isnan(curve.pruned.dense_accuracy) else curve.iso(drop, relative)
+    reached = state or curve.pruned
+    return {
+        "method": curve.pruned.method,
+        "pattern": str(curve.pruned.pattern),
+        "sparsity": state and round(state.sparsity, 4),
+        "accuracy": state and round(float(state.accuracy), 4),
+        "dense": _known(curve.pruned.dense_accuracy),
+        "set by": _set_by(curve, state),
+        "includes": curve.pruned.combined_with,
+        "metric": curve.metric.name,
+        "kind": reached.accuracy_kind,
+        "densities": reached.densities_from or "traced",
+        "accuracy source": reached.accuracy_source,
+    }
+
+
+def _set_by(curve: "Curve", state: "Variant | None") -> str:
+    """What keeps an answer from being sparser, or why there is none."""
+    if math.isnan(curve.pruned.dense_accuracy):
+        return "none: the source names no dense network"
+    if state is None:
+        return f"none: loses {min(curve.loss(curve.sparsities)):.4g} or more"
+    if not curve.continuous:
+        return "the pattern"
+    return "the range measured" if state is curve.points[-1] else "the drop"
 
 
 class Count(float):

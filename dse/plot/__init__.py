@@ -33,8 +33,13 @@ def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: st
     """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Writes all or none."""
     written = []
     for kind, (figure, table) in {kind: FIGURES[kind](dataset, **options) for kind in kinds}.items():
-        png, csv = folder / f"{prefix}{kind}.png", folder / f"{prefix}{kind}.csv"
-        store.replacing(png, lambda path, figure=figure: figure.savefig(path, dpi=150, format="png"))
-        store.replacing(csv, lambda path, table=table: table.to_csv(path, index=False))
-        written += [png, csv]
+        written += save(figure, table, folder / f"{prefix}{kind}")
     return written
+
+
+def save(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
+    """Write STEM.png and STEM.csv; returns the paths."""
+    png, csv = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "csv"))
+    store.replacing(png, lambda path: figure.savefig(path, dpi=150, format="png"))
+    store.replacing(csv, lambda path: table.to_csv(path, index=False))
+    return [png, csv]

@@ -95,7 +95,7 @@ def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[
 
 
 def _label(point: Any) -> str:
-    return ("~" if point.accuracy_kind == "estimated" else "") + style.percent(point.nominal_sparsity)
+    return ("~" if "estimated" in point.accuracy_kind else "") + style.percent(point.nominal_sparsity)
 
 
 def _baselines(ax: Axes, rows: Rows, accuracy_drop: float, metric: dict[str, str]) -> None:

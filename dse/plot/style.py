@@ -37,10 +37,15 @@ def panels(
         for column, ax in zip(columns, line, strict=True):
             between = ", " if len(row) + len(column) < 12 * width else "\n"
             ax.set_title(f"{row}{between}{column}", fontsize=9)
-            ax.grid(alpha=0.25, linewidth=0.5)
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.tick_params(labelsize=8)
+            plain(ax)
     return figure, axes
+
+
+def plain(ax: Axes) -> None:
+    """The look of every panel."""
+    ax.grid(alpha=0.25, linewidth=0.5)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)
 
 
 def label_edges(axes: np.ndarray, x: str, y: str) -> None:

@@ -106,6 +106,7 @@ class AccuracyRow(Part):
     source: str
     kind: Literal["published", "measured", "estimated"]
     metric: str | None = None
+    combined_with: str = Field("", description="what the value includes beyond pruning, and the dense value does not")
     densities: Literal["traced", "computed", "uniform"] = Field(
         "traced", description="counted layer by layer; laid out by a rule of the method; or only the total is known, and spread evenly"
     )

@@ -113,6 +113,7 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
     return replace(
         variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind, accuracy_source=row.source,
         metric=row.metric or description.metric.name, densities_from="" if row.densities == "traced" else row.densities,
+        combined_with=row.combined_with,
     )  # fmt: skip
 
 

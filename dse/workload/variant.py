@@ -35,6 +35,7 @@ class Variant:
     dense_accuracy: float = np.nan
     accuracy_kind: str = "none"
     accuracy_source: str = ""
+    combined_with: str = ""  # what the accuracy includes beyond pruning, and the dense one does not
     metric: str = ""
     densities_from: str = ""
     stored: Mapping[Pattern, np.ndarray] = field(default_factory=dict, repr=False)  # elements [layer], NaN where illegal

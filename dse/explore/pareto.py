@@ -1,0 +1,150 @@
+"""Pareto fronts of a sweep: designs and network states that nothing beats in every objective at once."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dse.errors import BadInput, Collector, suggestion
+from dse.explore import store
+from dse.explore.front import hypervolume, knee, nondominated
+from dse.explore.iso import accuracy_drop
+from dse.explore.results import EXTRA_DIMS
+
+DROP = "accuracy_drop"  # computed when it is asked for
+LARGE = 1000  # points of four objectives and more whose hypervolume takes a second or so
+
+
+def pareto(
+    results: xr.Dataset | str | Path,
+    maximize: Sequence[str] = (),
+    minimize: Sequence[str] = (),
+    reference: Mapping[str, float] | None = None,
+    ties: bool = True,
+) -> xr.Dataset:
+    """The front of a sweep's dataset (or of a .nc file) in any variables and coordinates, by their names.
+
+    `accuracy_drop` is what a variant loses against the dense network of its own source. A point is one cell of the dims that the
+    objectives have; where one of them is NaN or infinite, it is left out. Points that are equal in every objective are all
+    kept, or the first of them (`ties=False`).
+
+    Returns a dataset along `point`, ascending in the first objective, with every variable and coordinate of the design, and these
+    attributes: `objectives` and `reference_point` (JSON, by name; by default the worst of all points in each objective),
+    `hypervolume` up to it (in the product of the objectives' units), `hypervolume_share` of the box between it and the best of all
+    points in each objective (both NaN for large fronts of four objectives or more), `knee` (a position on the front, see
+    `front.knee`), `points`, `left_out`. Raises BadInput.
+    """
+    dataset = store.read(results) if isinstance(results, str | Path) else results
+    signs = _signs(dataset, maximize, minimize, reference or {})
+    dataset = prepared(dataset, list(signs))
+    (shape, dims), points = cloud(dataset, list(signs))
+    points *= np.array(list(signs.values()))  # now every objective is minimised
+    known = np.flatnonzero(np.isfinite(points).all(axis=1))
+    if not len(known):
+        raise BadInput.one(f"no point has a value in every one of {', '.join(signs)}", "choose other objectives")
+    front = _ordered(points, known[nondominated(points[known])], next(iter(signs.values())), ties)
+    places = dict(zip(dims, np.unravel_index(front, shape), strict=True))
+    designs = dataset.isel({dim: ("point", place) for dim, place in places.items()})
+    measured = _measures(points[front], points[known], signs, reference or {})
+    return designs.assign_attrs(measured | {"points": len(known), "left_out": len(points) - len(known)})
+
+
+def prepared(dataset: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """The dataset with the loss of accuracy, if that is asked for."""
+    return dataset.assign_coords({DROP: accuracy_drop(dataset)}) if DROP in names and DROP not in dataset else dataset
+
+
+def cloud(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], tuple[Any, ...]], np.ndarray]:
+    """Every cell in some variables and coordinates: the shape and dims that they span, and their values [point, name]."""
+    columns = xr.broadcast(*(dataset[name] for name in names))
+    values = np.stack([column.values.ravel() for column in columns], axis=-1).astype(float)
+    return (columns[0].shape, columns[0].dims), values
+
+
+def directions(front: xr.Dataset) -> dict[str, str]:
+    """`maximize` or `minimize`, by the name of the objective."""
+    return json.loads(front.attrs["objectives"])
+
+
+def _ordered(points: np.ndarray, front: np.ndarray, sign: float, ties: bool) -> np.ndarray:
+    """The front by its first objective as it was before its sign changed; of equal points all, or the first."""
+    if not ties:
+        front = np.sort(front[np.unique(points[front], axis=0, return_index=True)[1]])
+    return front[np.argsort(points[front, 0] * sign, kind="stable")]
+
+
+def _measures(front: np.ndarray, points: np.ndarray, signs: dict[str, float], reference: Mapping[str, float]) -> dict[str, Any]:
+    worst, best = points.max(axis=0), points.min(axis=0)
+    corner = np.array([s * reference[name] if name in reference else w for (name, s), w in zip(signs.items(), worst, strict=True)])
+    volume, box = _hypervolume(front, corner), float(np.prod(np.maximum(corner - best, 0)))
+    return {
+        "objectives": json.dumps({name: "minimize" if sign > 0 else "maximize" for name, sign in signs.items()}),
+        "reference_point": json.dumps({name: float(c * s) for (name, s), c in zip(signs.items(), corner, strict=True)}),
+        "hypervolume": volume,
+        "hypervolume_share": volume / box if box else float("nan"),
+        "knee": knee(front),
+    }
+
+
+def _hypervolume(front: np.ndarray, corner: np.ndarray) -> float:
+    if front.shape[1] > 3 and len(front) > LARGE:
+        what = f"the hypervolume of {len(front)} points in {front.shape[1]} objectives would take long and was left out (NaN)"
+        warnings.warn(f"{what}; dse.explore.front.hypervolume computes it", stacklevel=4)
+        return float("nan")
+    return hypervolume(front, corner)
+
+
+def _signs(dataset: xr.Dataset, maximize: Sequence[str], minimize: Sequence[str], reference: Mapping[str, float]) -> dict[str, float]:
+    """-1 for what is maximised, 1 for what is minimised; raises BadInput with everything that is wrong with the question."""
+    names, problems = [*maximize, *minimize], Collector()
+    if not names:
+        raise BadInput.one("there is nothing to maximize or minimize", "name a variable or a coordinate, as in '--maximize speedup'")
+    for position, name in enumerate(names):
+        with problems.at():
+            _check(dataset, name)
+            if name in names[:position]:
+                raise BadInput.one(f"'{name}' is an objective twice", "name it once")
+    for name in reference:
+        with problems.at():
+            if name not in names:
+                raise BadInput.one(f"the reference '{name}' is no objective", suggestion(name, names))
+    problems.raise_all()
+    signs = dict.fromkeys(maximize, -1.0) | dict.fromkeys(minimize, 1.0)
+    _check_accuracies(dataset, signs)
+    return signs
+
+
+def _check(dataset: xr.Dataset, name: str) -> None:
+    known = {str(key) for key, found in dataset.variables.items() if found.dtype.kind in "ifb"}
+    known |= {DROP} if {"accuracy", "dense_accuracy"} <= known and "metrics" in dataset.attrs else set()
+    if name in dataset.variables and name not in known:
+        raise BadInput.one(f"'{name}' is no number", suggestion("", known))
+    if name not in known:
+        raise BadInput.one(f"the dataset has no '{name}'", suggestion(name, known))
+    if extra := EXTRA_DIMS.get(name):
+        raise BadInput.one(f"'{name}' has a value for each {extra[0]}", f"select one {extra[0]} and give it a name of its own")
+
+
+def _check_accuracies(dataset: xr.Dataset, signs: dict[str, float]) -> None:
+    """Accuracies are compared on one metric of one network, and as they are only if all start from one dense network."""
+    if not {"accuracy", DROP} & signs.keys() or "metrics" not in dataset.attrs:
+        return
+    rows = [np.atleast_1d(dataset[name].values) for name in ("workload", "metric", "accuracy", "dense_accuracy")]
+    known = [row for row in zip(*rows, strict=True) if np.isfinite(row[2])]
+    scales, dense = sorted({row[:2] for row in known}), sorted({f"{row[3]:g}" for row in known})
+    if len(scales) > 1:
+        listed = "; ".join(f"{workload}, {metric}" for workload, metric in scales)
+        raise BadInput.one(
+            f"accuracies of different networks or metrics cannot be compared ({listed})", "select one, as in '--at metric=...'"
+        )
+    if len(dense) > 1 and "accuracy" in signs:
+        what = f"the accuracies start from different dense networks ({', '.join(dense)})"
+        raise BadInput.one(what, f"minimize '{DROP}' instead, the loss against each")
+    for workload, metric in scales:
+        better = json.loads(dataset.attrs["metrics"])[workload][metric]["direction"]
+        if signs.get("accuracy", wanted := -1.0 if better == "higher" else 1.0) != wanted:
+            raise BadInput.one(f"{metric} is better {better}", f"{'maximize' if better == 'higher' else 'minimize'} 'accuracy'")
