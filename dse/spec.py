@@ -77,6 +77,9 @@ class Selection(Part):
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
     )
     patterns: tuple[Patterns, ...] = ()
+    activation_density: Share | None = Field(
+        default=None, description="nonzero share of every layer's inputs, assumed; default: as counted, or 1", examples=[0.5]
+    )
     inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), Distinct]] = Field(
         {}, description="what the network is run on: a value or a list of each, every combination", examples=["{sequence: [512, 2048]}"]
     )

@@ -155,7 +155,9 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     for reference, selection in spec.workloads.items():
         with problems.at(*document.place(("workloads", reference))):
             folder = catalog.find("workloads", reference, document.path.parent)
-            found += [(reference, tables.load(folder, inputs)) for inputs in selection.combinations()]
+            loaded = [tables.load(folder, inputs) for inputs in selection.combinations()]
+            share = selection.activation_density
+            found += [(reference, workload if share is None else workload.with_activation_density(share)) for workload in loaded]
     return found
 
 

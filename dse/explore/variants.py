@@ -52,7 +52,10 @@ def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[f
 
 
 def hypothetical(workload: Workload, patterns: Patterns, measured: list[Variant]) -> list[Variant]:
-    """Variants of patterns that nobody has pruned the network to; raises BadInput where densities cannot be had."""
+    """Variants of patterns that nobody has pruned the network to; raises BadInput where densities cannot be had, or no layer has
+    room for a block."""
+    for pattern in patterns.list:
+        _check_room(workload, pattern)
     return [variant for pattern in patterns.list for variant in _densities(workload, patterns, pattern, measured)]
 
 
@@ -68,6 +71,14 @@ def _densities(workload: Workload, patterns: Patterns, pattern: Pattern, measure
     for density, _, origin in sources:
         _check_fixed(workload, pattern, density, origin)
     return [workload.from_densities(pattern, density, nominal, origin) for density, nominal, origin in sources]
+
+
+def _check_room(workload: Workload, pattern: Pattern) -> None:
+    layers, (rows, columns) = workload.layers, pattern.tile
+    if pattern.any_tile and not np.any(layers.prunable & (layers.m >= rows) & (layers.k >= columns)):
+        largest = int(np.argmax(layers.weights * layers.prunable))
+        what = f"a block of '{pattern}', {rows}x{columns}, is larger than every layer of '{workload.name}'"
+        raise BadInput.one(what, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")
 
 
 def _check_fixed(workload: Workload, pattern: Pattern, density: np.ndarray, origin: str) -> None:

@@ -70,6 +70,12 @@ class Workload:
     def name(self) -> str:
         return labelled(self.description.name, self.inputs)
 
+    def with_activation_density(self, share: float) -> "Workload":
+        """The network if `share` of every layer's inputs were nonzero: an assumption in the place of what was counted."""
+        layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, share, 1.0))
+        states = tuple(replace(variant, layers=layers, activation_density=None) for variant in self.variants)
+        return replace(self, layers=layers, variants=states)
+
     @property
     def methods(self) -> list[str]:
         return list(dict.fromkeys(variant.method for variant in self.variants))
