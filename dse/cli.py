@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(verbs)
     _add_list(verbs)
     _add_iso(verbs)
+    _add_pattern(verbs)
     _add_schema(verbs)
     _add_validate(verbs)
     return parser
@@ -135,6 +136,16 @@ def _add_iso(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser.add_argument("--relative", action="store_true", help="the loss is in %% of the dense network's value")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_iso)
+
+
+def _add_pattern(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("pattern", help="tell what a sparsity pattern takes in each format, and which devices run it")
+    parser.add_argument("pattern", help="as in 2:4, block:16x16, 64:2:8 or block:32x32/2:4")
+    parser.add_argument("--density", type=float, help="share of the weights kept, where the pattern leaves it open")
+    parser.add_argument("--shape", default="4096x4096", help="rows x columns of the matrix (default: 4096x4096)")
+    parser.add_argument("--value", type=float, default=16, metavar="BITS", help="bits of a weight (default: 16)")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_pattern)
 
 
 def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -256,6 +267,13 @@ def _iso(options: argparse.Namespace) -> int:
     from dse import listing
 
     print(listing.iso(options.workload, options.drop, options.relative, as_json=options.json))
+    return 0
+
+
+def _pattern(options: argparse.Namespace) -> int:
+    from dse.explore import pattern
+
+    print(pattern.report(options.pattern, options.density, options.shape, options.value, options.json))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import dse
 from dse import accelerator
 from dse.document import read
 from dse.errors import BadInput
@@ -80,3 +81,33 @@ def test_yaml_follows_the_core_schema(tmp_path):
     path = tmp_path / "file.yaml"
     path.write_text("a: 2:4\nb: 1e-9\nc: 312e12\nd: no\n")
     assert read(path).data == {"a": "2:4", "b": 1e-9, "c": 312e12, "d": "no"}
+
+
+def test_patterns_by_names_of_ones_own(edited, folder):
+    """One name may build on another; a sweep's names hold in its own file, axes included."""
+    edited(
+        "chip.yaml", ("source: a test", "source: a test\npatterns: {half: 2:4, deep: block:8x8/half}"), ("pattern: 2:4", "pattern: deep")
+    )
+    chip = dse.load_accelerator(folder / "chip.yaml")
+    assert str(chip.units["tensor"].runs["sparse_24"].pattern) == "block:8x8/2:4"
+    listed = "patterns: {eighth: 1:8}\naxes: {units.tensor.runs.sparse_24.pattern: [eighth, 2:4]}\n"
+    edited("small.yaml", ("batch: [1, 16]", listed + "batch: [1, 16]"), ("{methods: all}", "{methods: [], patterns: {list: [eighth]}}"))
+    found = dse.sweep(folder / "small.yaml")
+    assert list(found["units.tensor.runs.sparse_24.pattern"].values) == ["1:8", "2:4"]
+    assert list(found.pattern.values) == ["1:8"]
+
+
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ("{a: 5:4}", "patterns.a: '5:4' keeps 5 of 4, which is impossible"),
+        ("{row: 2:4}", "'row' is a pattern already"),
+        ("{a: b, b: 2:4}", "patterns.a: 'b' is not a pattern"),
+        ("{A: 2:4}", "patterns.A"),
+    ],
+)
+def test_names_that_cannot_be(edited, folder, named, told):
+    edited("chip.yaml", ("source: a test", f"source: a test\npatterns: {named}"))
+    with pytest.raises(BadInput) as error:
+        dse.load_accelerator(folder / "chip.yaml")
+    assert told in str(error.value)

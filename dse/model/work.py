@@ -111,8 +111,8 @@ def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[
     pruned = layers.has_weights & (variant.density < 1)
     if (member := pattern.member_for(variant.pattern)) is not None:
         yield member, pruned, member.stored(layers.m, layers.k, variant.density)
-    if (gathered := _gathered(pattern, variant.pattern)) is not None:
-        yield gathered, pruned, gathered.stored(layers.m, layers.k, variant.density)
+    if (narrow := gathered(pattern, variant.pattern)) is not None:
+        yield narrow, pruned, narrow.stored(layers.m, layers.k, variant.density)
     for counted, elements in variant.stored.items():
         member, known = pattern.member_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
         if member == counted:
@@ -121,7 +121,7 @@ def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[
             yield member, known, member.stored(layers.m, layers.k, variant.density)
 
 
-def _gathered(pattern: Pattern, own: Pattern) -> VNM | None:
+def gathered(pattern: Pattern, own: Pattern) -> VNM | None:
     """A unit that runs N:4 runs V:N:M too: it gathers the chosen columns, of which N of 4 are left in each row (VENOM,
     Castro et al. 2023, arXiv 2310.02065); a sparser one fills its slots."""
     if not isinstance(own, VNM) or not isinstance(pattern, NM) or (pattern.m, pattern.v) != (CHOSEN, 1):

@@ -13,12 +13,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dse.explore import provenance, store
-from dse.plot import roofline, sparsity_roofline, speedup
+from dse.plot import layers, roofline, sparsity_roofline, speedup
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "sparsity_roofline": sparsity_roofline.figure,
     "speedup": speedup.figure,
     "roofline": roofline.figure,
+    "layers": layers.figure,
 }
 
 

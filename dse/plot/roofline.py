@@ -19,10 +19,10 @@ from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import provenance
-from dse.explore.layers import evaluate
 from dse.explore.plan import Plan
 from dse.model.peak import executions
 from dse.plot import style
+from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
 from dse.workload import Variant
 
@@ -41,14 +41,14 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     """Panels of accelerator by network state: dense, and one variant (by number; default: `choose`) at one batch size."""
     plan = provenance.plan_of(dataset)
     batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
-    batch, dtype = batch or batches[len(batches) // 2], _dtype(dataset, plan)
+    batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]
     if not chosen.layers.has_flops.any():
         raise BadInput.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
-    designs = _designs(dataset, plan)
-    rows: Rows = pd.concat([_layers(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
-    columns, bounds = ["dense", _state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
+    designs = designs_of(dataset, plan)
+    rows: Rows = pd.concat([_drawn(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
+    columns, bounds = ["dense", state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
     drawn, axes = style.panels([design.name for design in designs], columns, width=5.4, height=3.9)
     ridges = []
     for design, line in zip(designs, axes, strict=True):
@@ -66,22 +66,6 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     return drawn, rows
 
 
-def _dtype(dataset: xr.Dataset, plan: Plan) -> Dtype:
-    label = str(np.atleast_1d(dataset.dtype.values)[0])
-    return next(dtype for dtype in plan.spec.dtype if dtype.label == label)
-
-
-def _designs(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
-    """The accelerators that the dataset holds, each axis at the first value that it holds."""
-    chosen, _ = style.one_design(dataset)
-    values = {}
-    for axis in plan.axes:
-        if axis.path not in chosen.coords:
-            raise BadInput.one(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
-        values[axis.path] = axis.raw[list(axis.values).index(chosen[axis.path].item())]
-    return [accelerator.replace(values) for accelerator in plan.accelerators if accelerator.name in chosen.accelerator]
-
-
 def choose(dataset: xr.Dataset, plan: Plan) -> int:
     """The number of the variant worth a look: the hypothetical one on which the accelerators differ most (the fastest,
     on a single accelerator), else the sparsest within the accuracy drop, else the first."""
@@ -97,17 +81,8 @@ def choose(dataset: xr.Dataset, plan: Plan) -> int:
     return max(within, key=lambda number: plan.variants[number].sparsity, default=numbers[0])
 
 
-def _state_name(variant: Variant) -> str:
-    free = variant.pattern.density is None
-    pattern = f"{variant.pattern} {style.percent(variant.nominal_sparsity)}" if free else str(variant.pattern)
-    return f"{variant.method.replace('_', ' ')} {pattern}"
-
-
-def _layers(accelerator: Accelerator, state: Variant, batch: int, dtype: Dtype, plan: Plan) -> Rows:
-    layers = evaluate(accelerator, state, batch, dtype.model_dump(), **plan.spec.model.model_dump())
-    rows = layers.to_dataframe().reset_index()
-    rows.insert(0, "accelerator", accelerator.name)
-    rows.insert(1, "state", str(state))
+def _drawn(accelerator: Accelerator, state: Variant, batch: int, dtype: Dtype, plan: Plan) -> Rows:
+    rows = layers_of(accelerator, state, batch, dtype, plan)
     return rows.assign(
         intensity=rows.dense_flops / rows.bytes, performance=rows.dense_flops / rows.latency, share=rows.latency / rows.latency.sum()
     )

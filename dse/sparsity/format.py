@@ -254,7 +254,7 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     stored = pattern.stored(float(m), float(k), density if pattern.density is None else pattern.density)
     best: _Format = DenseFormat()
     fewest = value * m * k
-    for form in _candidates(pattern, m, k, stored):
+    for form in candidates(pattern, m, k, stored):
         if form.accepts(pattern):
             cost = form.cost(pattern, float(m), float(k), stored)
             if (size := float(value * cost.elements + cost.metadata)) < fewest:
@@ -262,11 +262,13 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     return best
 
 
-def _candidates(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[_Format]:
+def candidates(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Any]:
+    """Codes for an [m, k] matrix that stores `stored` elements, with numbers as narrow as it allows; not all accept the pattern."""
     down, across = pattern.grid(m, k)
-    row, column, start = (bits(max(1, np.ceil(np.log2(number)))) for number in (across, down, stored + 1))
-    yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=row, pointer=start), ELL(index=row), ELL(kind="blocked_ell", index=row))
-    yield from (CSR(index=row, pointer=start), CSC(index=column, pointer=start))
+    sizes = (across, down * pattern.tile[0], across * pattern.tile[1], stored + 1)
+    tile, row, column, start = (bits(max(1, np.ceil(np.log2(number)))) for number in sizes)
+    yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=tile, pointer=start), ELL(index=tile), ELL(kind="blocked_ell", index=tile))
+    yield from (CSR(index=column, pointer=start), CSC(index=row, pointer=start))
     yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_inside(pattern, "enumerative")))
     orders: tuple[Order, ...] = ("flat", "row", "column")
     yield from (Delta(width=bits(width), order=order, pointer=start) for width in range(1, 17) for order in orders)

@@ -5,6 +5,7 @@ import pytest
 
 import dse
 from dse.errors import BadInput
+from dse.explore import plan as plans
 
 
 def problems(path) -> list[str]:
@@ -82,3 +83,17 @@ def test_of_a_network_without_measured_variants_the_dense_one_is_left(folder, ed
     assert list(found.method.values) == ["dense"]
     assert (found.speedup == 1).all()
     assert list(dse.sweep(edited("small.yaml", ("{methods: all}", "{patterns: {list: [2:4]}}"))).pattern.values) == ["2:4"]
+
+
+def test_an_assumed_activation_density_is_that_of_every_layer_with_weights(edited, folder):
+    edited("small.yaml", ("{methods: all}", "{methods: [semi], activation_density: 0.25}"))
+    (workload,) = plans.load(folder / "small.yaml").workloads
+    for state in (workload.dense, workload.variant("semi")):
+        assert set(state.activations[workload.layers.has_weights]) == {0.25}
+        assert set(state.activations[~workload.layers.has_weights]) == {1.0}
+
+
+def test_a_block_larger_than_every_layer_is_refused(edited, folder):
+    edited("small.yaml", ("{methods: all}", "{methods: [], patterns: {list: ['block:8192x16'], densities: [0.5]}}"))
+    with pytest.raises(BadInput, match=r"small.yaml:5: .*a block of 'block:8192x16', 8192x16, is larger than every layer of 'net'"):
+        plans.load(folder / "small.yaml")

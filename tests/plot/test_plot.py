@@ -193,3 +193,14 @@ def test_labels_do_not_cover_each_other():
     boxes = [text.get_window_extent(renderer) for text in placed]
     assert len(placed) >= 3
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+def test_the_layers_figure_adds_up_to_the_network(edited, folder):
+    """Layers that are alike are one row, and the number above a column is the network's speedup."""
+    edited("net/layers.csv", ("head,gemm", "wide2,gemm,4096,4096,512,2,1,,,false\nhead,gemm"))
+    found = dse.sweep(folder / "small.yaml").sel(batch=[1])
+    figure, table = plot.FIGURES["layers"](found)
+    speedups = table.groupby("state", sort=False)[["dense_latency", "latency"]].sum().eval("dense_latency / latency")
+    np.testing.assert_allclose(speedups.to_numpy(), found.speedup.values.ravel(), rtol=1e-9)
+    texts = {text.get_text() for text in figure.axes[0].texts}
+    assert {f"{speedup:.2f}x" for speedup in speedups} <= texts

@@ -18,7 +18,7 @@ nm = st.integers(2, 9).flatmap(lambda m: st.builds(NM, st.integers(1, m - 1), st
 vnm = st.builds(VNM, st.sampled_from([2, 4, 8]), st.integers(1, 4), st.integers(5, 12))
 blocks = st.builds(Block, st.integers(1, 4), st.integers(1, 4))
 families = st.one_of(st.builds(BlockFamily, blocks), st.builds(VNMFamily, st.sampled_from([2, 4]), st.integers(1, 4)))
-whole = st.builds(Whole, st.sampled_from(["row", "column"]))
+whole = st.builds(Whole, st.sampled_from(["row", "column", "channel"]))
 nested = st.one_of(
     st.builds(Hierarchy, st.builds(NM, st.integers(1, 2), st.integers(3, 4)), st.one_of(nm, vnm, st.just(Block(4, 2)))),
     st.builds(Hierarchy, st.sampled_from([Block(8, 16), Block(16, 8)]), st.sampled_from([NM(2, 4), NM(1, 8, 4), VNM(4, 2, 8)])),
@@ -55,7 +55,7 @@ def tiles(mask: np.ndarray, rows: int, columns: int):
 
 CANDIDATES = [
     *(NM(n, m, v) for m in (2, 3, 4) for n in range(1, m) for v in (1, 2, 4)), *(Block(r, c) for r in (1, 2, 4) for c in (1, 2, 4)),
-    *(VNM(v, n, m) for v in (2, 4) for n in (1, 2, 3) for m in (5, 8)), Whole("row"), Whole("column"), DENSE, BlockFamily(Block(2, 2)),
+    *(VNM(v, n, m) for v in (2, 4) for n in (1, 2, 3) for m in (5, 8)), Whole("row"), Whole("column"), Whole("channel"), DENSE, BlockFamily(Block(2, 2)),
     Hierarchy(NM(1, 2), NM(1, 2)), Hierarchy(NM(1, 2), Block(2, 2)), Hierarchy(NM(1, 2), Block(2, 1)), Hierarchy(NM(2, 3), NM(1, 2, 2)),
     Hierarchy(Block(4, 4), NM(1, 2)), Hierarchy(Block(2, 4), NM(2, 4, 2)), Hierarchy(NM(1, 2), Hierarchy(NM(1, 2), Block(1, 1))),
 ]  # fmt: skip
