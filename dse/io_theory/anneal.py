@@ -32,7 +32,8 @@ def _share(state):
 def anneal(graph, schedule, past, fast, best, status, state, until, total, hot, cold):
     """Moves up to number `until` of `total`, the temperature falling geometrically from `hot` to `cold`.
 
-    A change for the worse is accepted with probability exp(-increase / temperature). `best` is the best order seen.
+    A change for the worse is accepted with probability exp(-increase / temperature). `best` is the best order that was left
+    for a worse one: the last may be better still.
     """
     while status[MOVES] < until and status[CURRENT] > 0:
         temperature = hot * (cold / hot) ** (status[MOVES] / total)
@@ -54,9 +55,6 @@ def anneal(graph, schedule, past, fast, best, status, state, until, total, hot, 
         run(graph, schedule, past, fast, begin, b, True)
         status[CURRENT] += increase
         status[ACCEPTED] += 1
-    if status[CURRENT] < status[BEST]:
-        best[:] = schedule.connection
-        status[BEST] = status[CURRENT]
 
 
 @compiled()

@@ -7,7 +7,7 @@ makes room for the other. Returned: biases, inputs and sums read; sums and outpu
 import numpy as np
 
 from dse.io_theory.compiled import compiled
-from dse.io_theory.farthest import contains, insert, is_empty, largest, remove
+from dse.io_theory.farthest import contains, insert, largest, remove
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 BIASES, INPUTS, SUMS, SUMS_OUT, OUTPUTS_OUT = range(5)

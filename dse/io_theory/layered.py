@@ -1,23 +1,14 @@
-"""Networks of layers in sequence: matrices, or the masks that a reader brings.
-
-Convolutions chain through their channels: a pair of channels is connected if any tap of the filter between them is kept, so
-that W counts pairs of channels.
-"""
+"""Networks of layers in sequence, from their matrices; random ones."""
 
 from collections.abc import Sequence
-from math import prod
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.errors import BadInput, Problem
 from dse.io_theory.network import Network, network
-from dse.network.layers import LayerRow
-from dse.readers.source import Source, Weights
-
-LAYOUTS = ("channels-last", "channels-first")
 
 
 def layered(
@@ -27,7 +18,7 @@ def layered(
 
     What is zero is no connection. Biases [m] count whether or not they are given.
     """
-    layers = [coo_array(csr_array(matrix)) for matrix in matrices]
+    layers: list[Any] = [coo_array(csr_array(matrix)) for matrix in matrices]
     names = names or [f"layer{number}" for number in range(1, len(layers) + 1)]
     _check_chain(layers, names)
     sizes = [layers[0].shape[1], *(layer.shape[0] for layer in layers)]
@@ -52,79 +43,19 @@ def _check_chain(layers: Sequence[Any], names: Sequence[str]) -> None:
         raise BadInput(problems)
 
 
-def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: float = 0.0, layout: str = LAYOUTS[0]) -> Network:
-    """The network of the masks that a reader found, of these layers in this order (default: all); raises BadInput.
+def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Network:
+    """Layers of these sizes, the input's first, each connection there with probability `density`; raises BadInput.
 
-    A weight is zero if |w| <= `tolerance`. `layout` says how k runs where a convolution is stored as a matrix: channel by
-    channel at each point of its kernel, or point by point of each channel.
+    A neuron that would have no source gets one at random. Weights are normal, scaled so that values keep their size.
     """
-    (state,) = _only_state(source)
-    rows = {row.name: row for row in source.layers}
-    chosen = list(layers) if layers else [name for name in rows if name in state]
-    _check_names(chosen, state, source.path)
-    matrices, notes, before = [], [], None
-    problems = Collector()
-    for name in chosen:
-        with problems.at(source.path, path=name):
-            matrix, note = _channels(state[name], rows[name], before, tolerance, layout)
-            before = matrix.shape[0]
-            matrices.append(matrix)
-            notes += [f"{name}: {note}"] if note else []
-    problems.raise_all()
-    return layered(matrices, names=chosen, notes=tuple(notes))
+    if len(sizes) < 2 or min(sizes) < 1 or not 0 < density <= 1:
+        raise BadInput.one(f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1")
+    rng = np.random.default_rng(seed)
+    return layered([_random_matrix(rng, m, k, density) for k, m in pairwise(sizes)])
 
 
-def _only_state(source: Source) -> tuple[dict[str, Weights]]:
-    if len(source.states) != 1 or not source.states[0].weights:
-        what = f"{len(source.states)} states of a network" if len(source.states) > 1 else "no masks, only sizes and counts"
-        raise BadInput([Problem(what, "give the weights or masks of one state, such as its folder", source.path)])
-    return (source.states[0].weights,)
-
-
-def _check_names(chosen: Sequence[str], known: dict[str, Weights], path: Path) -> None:
-    problems = [Problem(f"no weights of a layer '{name}'", suggestion(name, known), path) for name in chosen if name not in known]
-    if twice := sorted({name for name in chosen if chosen.count(name) > 1}):
-        problems.append(Problem(f"layer '{twice[0]}' is named twice", "name each once", path))
-    if problems:
-        raise BadInput(problems)
-
-
-def _channels(weights: Weights, row: LayerRow, before: int | None, tolerance: float, layout: str) -> tuple[Any, str]:
-    """The matrix between channels [m, channels], and what it stands for if that is no matrix of the file."""
-    m, channels, groups = weights.shape[0], weights.shape[1], int(row.groups)
-    taps = prod(weights.shape[2:])
-    folded = taps == 1 and groups == 1 and before is not None and before < channels and channels % before == 0
-    if folded and before:
-        channels, taps = before, channels // before
-    place = _place_of(layout if folded else "channels-first", channels, taps)
-    matrix = _connected(weights, place, (m, channels), tolerance)
-    if groups > 1:
-        entries = coo_array(matrix)
-        shift = entries.row // (m // groups) * channels
-        matrix = csr_array((entries.data, (entries.row, entries.col + shift)), shape=(m, groups * channels))
-    if taps == 1:
-        return matrix, ""
-    how = f", its {taps * channels} columns read {layout}" if folded else ""
-    return matrix, f"pairs of channels, connected if any of {taps} taps is{how}"
-
-
-def _place_of(layout: str, channels: int, taps: int) -> np.ndarray:
-    """The channel of each column of a convolution's matrix."""
-    columns = np.arange(channels * taps)
-    return columns % channels if layout == "channels-last" else columns // taps
-
-
-def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], tolerance: float) -> Any:
-    """Where any tap is above the tolerance; the weights themselves where there is one tap."""
-    rows, columns, values, start = [], [], [], 0
-    for slab in weights.slabs():
-        flat = slab.reshape(len(slab), -1)
-        r, c = np.nonzero(np.abs(flat.astype(np.float32)) > tolerance)
-        rows.append(r + start)
-        columns.append(channel[c])
-        values.append(flat[r, c].astype(np.float32))
-        start += len(slab)
-    matrix = csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
-    if len(channel) > shape[1]:
-        matrix.data[:] = 1.0  # sums over taps mean nothing, and may cancel
-    return matrix
+def _random_matrix(rng: np.random.Generator, m: int, k: int, density: float) -> np.ndarray:
+    mask = rng.random((m, k)) < density
+    empty = np.flatnonzero(~mask.any(1))
+    mask[empty, rng.integers(k, size=len(empty))] = True
+    return np.where(mask, rng.standard_normal((m, k)) / np.sqrt(mask.sum(1, keepdims=True)), 0)

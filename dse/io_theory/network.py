@@ -103,7 +103,7 @@ def network(
         weight[order],
         bias[kept],
         outputs[kept],
-        [names[n] for n in kept],
+        [names[int(n)] for n in kept],
         removed,
         notes,
     )
@@ -152,7 +152,7 @@ def _cycle(graph: Any, rank: np.ndarray, names: Sequence[str]) -> list[str]:
     while path[-1] not in path[:-1]:
         before = into.indices[into.indptr[path[-1]] : into.indptr[path[-1] + 1]]
         path.append(int(before[rank[before] < 0][0]))
-    ring = [names[n] for n in path[path.index(path[-1]) :][::-1]]
+    ring: list[str] = [names[n] for n in path[path.index(path[-1]) :][::-1]]
     return ring if len(ring) <= 2 * SHOWN else [*ring[:SHOWN], "...", *ring[-SHOWN:]]
 
 

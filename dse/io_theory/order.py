@@ -35,8 +35,8 @@ def checked(network: Network, order: Order) -> Order:
     last_into[target] = np.arange(len(order))
     early = np.flatnonzero(last_into[source] > np.arange(len(order)))
     if len(early):
-        u, v = source[early[0]], target[early[0]]
-        awaited = source[last_into[u]]
+        u, v = int(source[early[0]]), int(target[early[0]])
+        awaited = int(source[last_into[u]])
         name = network.names
         what = f"the order is not topological: {name[u]} -> {name[v]} comes before {name[awaited]} -> {name[u]}"
         raise BadInput.one(what, "put all connections into a neuron before those out of it")

@@ -49,7 +49,12 @@ def past_of(graph: Graph, schedule: Schedule, memory: int) -> tuple[Past, Fast, 
     spacing = max(32, room // 4, -(-steps * room // MOST_KEPT))
     states = -(-steps // spacing)
     past = Past(
-        np.zeros(steps + 1, np.uint64), np.zeros(steps, np.int8), np.zeros((states, room), np.int32), np.zeros(states, np.int64), spacing, room
+        np.zeros(steps + 1, np.uint64),
+        np.zeros(steps, np.int8),
+        np.zeros((states, room), np.int32),
+        np.zeros(states, np.int64),
+        spacing,
+        room,
     )
     code = np.random.default_rng(0).integers(2**64, size=(2, neurons), dtype=np.uint64)
     empty = np.zeros(neurons, np.int64)

@@ -1,31 +1,11 @@
-"""Made-up networks: random layers, and compact growth."""
+"""Networks that need little fast memory because of how they grew."""
 
 import random
-from collections.abc import Sequence
 
 import numpy as np
 
 from dse.errors import BadInput
-from dse.io_theory.layered import layered
 from dse.io_theory.network import Network, network
-
-
-def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Network:
-    """Layers of these sizes, the input's first, each connection there with probability `density`; raises BadInput.
-
-    A neuron that would have no source gets one at random. Weights are normal, scaled so that values keep their size.
-    """
-    if len(sizes) < 2 or min(sizes) < 1 or not 0 < density <= 1:
-        raise BadInput.one(f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1")
-    rng = np.random.default_rng(seed)
-    return layered([_random_matrix(rng, m, k, density) for k, m in zip(sizes[:-1], sizes[1:], strict=True)])
-
-
-def _random_matrix(rng: np.random.Generator, m: int, k: int, density: float) -> np.ndarray:
-    mask = rng.random((m, k)) < density
-    empty = np.flatnonzero(~mask.any(1))
-    mask[empty, rng.integers(k, size=len(empty))] = True
-    return np.where(mask, rng.standard_normal((m, k)) / np.sqrt(mask.sum(1, keepdims=True)), 0)
 
 
 def compact_growth(memory: int, steps: int, degree: int, seed: int = 0) -> Network:
