@@ -6,7 +6,7 @@ weight lives only in its step, so M - 1 slots hold values of neurons. A read or 
 
 network         neurons and connections; layered, masks, compact_growth, connections: where they come from
 bounds          what no schedule can beat, and what the two-optimal one never exceeds
-order           schedules without a search: destination by destination, tiled; their live peak
+order           schedules without a search: destination by destination, tiled; their live peak; cluster: better tiles
 simulate        what a schedule moves under LRU, FIFO or Belady's MIN
 reorder         a better schedule, by simulated annealing (anneal, trial, schedule: its compiled parts)
 inference       running a network in the order of a schedule

@@ -9,6 +9,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from dse.dtype import BITS
 from dse.errors import BadInput
 from dse.explore.store import check_writable, replacing
 from dse.io_theory import bounds, connections, question
@@ -33,13 +34,13 @@ def run(options: argparse.Namespace) -> str:
     for note in network.notes:
         print(f"note: {note}", file=sys.stderr)
     rows = table(network, sizes, options.moves, options.seed, given, options.out, options.write_orders)
-    about = summary(network, options.dtype, sizes[0].bytes / sizes[0].values, given)
+    about = summary(network, options.dtype, given)
     if options.out is not None:
         _draw(options.out, options.network, about, rows)
     return json.dumps({**about, "rows": rows}, indent=2) if options.json else f"{_described(about)}\n\n{_columns(rows)}"
 
 
-def summary(network: Network, dtype: str, width: float, given: Order | None = None) -> dict[str, Any]:
+def summary(network: Network, dtype: str, given: Order | None = None) -> dict[str, Any]:
     """What holds for every size of memory; counts are values."""
     least = {"two_optimal": memory_of_lower_bound(network, two_optimal(network))}
     if given is not None:
@@ -53,7 +54,7 @@ def summary(network: Network, dtype: str, width: float, given: Order | None = No
         "lower_bound": bounds.lower(network).total,
         "upper_bound": bounds.upper(network).total,
         "dtype": dtype,
-        "bytes_per_value": width,
+        "bytes_per_value": BITS[dtype] / 8,
         "memory_of_lower_bound": least,
     }
 

@@ -93,15 +93,42 @@ def run(program: Program, x: Float[np.ndarray, "input sample"], relu: bool = Tru
         here = slice(start, start + lanes)
         values, part = np.empty(program.slots * lanes, np.float32), np.ascontiguousarray(x[:, here], np.float32).ravel()
         out = np.empty(len(program.outputs) * lanes, np.float32)
-        _stream(lanes)(program.records, program.biases, program.inputs, program.outputs, values, part, out, relu)
+        loop = _stream(lanes) if lanes > 1 else _single
+        loop(program.records, program.biases, program.inputs, program.outputs, values, part, out, relu)
         found[:, here] = out.reshape(-1, lanes)
         start += lanes
     return found
 
 
+@compiled(error_model="numpy", fastmath={"contract", "nsz"})
+def _single(records, biases, inputs, outputs, values, x, found, relu):
+    """The loop over the records for one sample: the last sum stays in a register, since to store it and load it again takes longer
+    than to add to it."""
+    bias = load = store = np.uint64(0)
+    one, last, total = np.uint64(1), np.uint64(0), np.float32(0)
+    for step in range(np.uint64(len(records))):
+        record = records[step]
+        flags, source, target = record.flags, np.uint64(record.source), np.uint64(record.target)
+        if target != last:
+            values[last] = total
+            total, last = values[target], target
+        if flags & LOAD:
+            values[source] = x[inputs[load]]
+            load += one
+        if flags & BEGIN:
+            total = biases[bias]
+            bias += one
+        total += record.weight * values[source]
+        if flags & STORE:
+            found[outputs[store]] = total
+            store += one
+        elif flags & FINISH and relu:
+            total = max(total, np.float32(0))
+
+
 @cache
 def _stream(samples: int) -> Any:
-    """The loop over the records, compiled for a number of samples, so that those of a slot are one or a few vector registers.
+    """The loop for more samples, compiled for their number, so that those of a slot are one or a few vector registers.
 
     All arrays are flat, and indices unsigned: views of rows, or checks for negative indices, would cost more than the sums.
     """

@@ -2,8 +2,8 @@
 parameters are not known: these are our own).
 
 A move takes a connection, or a run of them with an equal target or source, to another legal place. It starts from the
-two-optimal or the tiled order, whichever moves less. A seed decides everything; an annealing that was cut short goes on from
-its checkpoint to the very order that it would have found.
+two-optimal, the tiled or the clustered order, whichever moves least. A seed decides everything; an annealing that was cut short
+goes on from its checkpoint to the very order that it would have found.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from dse.errors import BadInput
 from dse.explore.store import replacing
 from dse.io_theory import bounds
 from dse.io_theory.anneal import BEST, CURRENT, MOVES, anneal
+from dse.io_theory.cluster import clustered
 from dse.io_theory.network import Network
 from dse.io_theory.order import Order, tiled, two_optimal
 from dse.io_theory.schedule import Schedule, graph_of, schedule_of
@@ -68,7 +69,7 @@ def reorder(
 
 
 def _start(network: Network, memory: int) -> tuple[str, Order]:
-    orders = {"two-optimal": two_optimal(network), "tiled": tiled(network, memory)}
+    orders = {"two-optimal": two_optimal(network), "tiled": tiled(network, memory), "clustered": clustered(network, memory)}
     return min(orders.items(), key=lambda item: simulate(network, item[1], memory).total)
 
 

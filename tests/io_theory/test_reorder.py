@@ -71,9 +71,9 @@ def test_a_scrambled_growth_is_not_needed_to_reach_the_lower_bound():
     assert (found.total, found.start) == (bounds.lower(net).total, "two-optimal")
 
 
-def test_no_moves_keep_the_better_of_the_two_starts():
-    dense, sparse = random_layers((40, 40), 1.0), random_layers((40,) * 5, 0.1)
-    for net, start in ((dense, "tiled"), (sparse, "two-optimal")):
+def test_no_moves_keep_the_best_of_the_three_starts():
+    dense, sparse, wide = random_layers((40, 40), 1.0), random_layers((40,) * 5, 0.1), random_layers((200,) * 3, 0.1)
+    for net, start in ((dense, "tiled"), (sparse, "two-optimal"), (wide, "clustered")):
         found = reorder.reorder(net, 10, moves=0)
         assert found.start == start
         assert found.total == found.start_total == simulate(net, found.order, 10).total

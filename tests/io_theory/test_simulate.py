@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dse.errors import BadInput
 from dse.io_theory import bounds, order
+from dse.io_theory.cluster import clustered
 from dse.io_theory.compact_growth import compact_growth
 from dse.io_theory.layered import layered, random_layers
 from dse.io_theory.network import network
@@ -108,7 +109,9 @@ def test_bandwidth_k_needs_no_more_than_k_plus_2_values(k, neurons, random):
 
 @given(graphs(neurons=14), memories)
 def test_tiles_are_topological_and_one_destination_wide_they_are_two_optimal(net, memory):
-    order.checked(net, order.tiled(net, memory))
+    for tiles in (order.tiled, clustered):
+        chosen = order.checked(net, tiles(net, memory))
+        assert sorted(chosen) == list(range(net.weights))
     np.testing.assert_array_equal(order.tiled(net, 3), order.two_optimal(net))
 
 
@@ -130,6 +133,13 @@ def test_a_random_layer_moves_within_a_percent_of_what_its_curve_says():
         assert simulate(net, order.tiled(net, memory), memory).total == pytest.approx(curve, rel=0.007)
     for policy in ("lru", "fifo"):  # the curve assumes a managed memory: caches may even exceed the two-optimal bound
         assert simulate(net, order.tiled(net, 18), 18, policy).total > bounds.upper(net).total
+
+
+def test_tiles_of_destinations_with_common_sources_read_each_source_once():
+    """Two groups of eight destinations, each with eight sources of its own, that stand mixed."""
+    mixed = np.random.default_rng(0).permutation(16)
+    net = layered([np.kron(np.eye(2), np.ones((8, 8)))[mixed]])
+    assert simulate(net, clustered(net, 10), 10).total == bounds.lower(net).total < simulate(net, order.tiled(net, 10), 10).total
 
 
 def test_batches_read_weights_once_and_values_each_time():
