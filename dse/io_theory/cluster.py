@@ -4,8 +4,8 @@ import numpy as np
 
 from dse.io_theory.compiled import compiled
 from dse.io_theory.network import Network
-from dse.io_theory.order import Order
-from dse.io_theory.schedule import Graph, graph_of, schedule_of
+from dse.io_theory.order import Order, sums_kept
+from dse.io_theory.schedule import graph_of, schedule_of
 
 
 def clustered(network: Network, memory: int) -> Order:
@@ -15,10 +15,11 @@ def clustered(network: Network, memory: int) -> Order:
     level = _levels(graph)
     by_level = np.argsort(level, kind="stable")
     uses = schedule_of(graph, np.arange(network.weights)).user
-    ranked = _fill(graph, uses, level, by_level, memory - 2)
+    sums = sums_kept(network, memory)
+    ranked = _fill(graph, uses, level, by_level, sums)
     rank = np.empty(network.neurons, np.int64)
     rank[ranked] = np.arange(network.neurons)
-    tile = (rank[network.target] - network.inputs) // (memory - 2)
+    tile = (rank[network.target] - network.inputs) // sums
     return np.lexsort((rank[network.target], rank[network.source], tile)).astype(np.int32)
 
 
@@ -32,7 +33,7 @@ def _levels(graph):
 
 
 @compiled()
-def _fill(graph: Graph, uses, level, by_level, size):
+def _fill(graph, uses, level, by_level, size):
     """The neurons of each level in the order in which they enter tiles of `size`; a tile may go on in the next level."""
     ranked, shared, placed = by_level.copy(), np.zeros(len(level), np.int64), level == 0
     covered = np.full(len(level), -1)

@@ -17,6 +17,7 @@ from dse.io_theory.layered import layered
 from dse.io_theory.network import Network
 from dse.network.layers import LayerRow
 from dse.readers.source import Source, Weights
+from dse.sparsity.statistics import nonzero
 
 LAYOUTS = ("channels-last", "channels-first")
 
@@ -88,7 +89,7 @@ def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], to
     rows, columns, values, start = [], [], [], 0
     for slab in weights.slabs():
         flat = slab.reshape(len(slab), -1)
-        r, c = np.nonzero(np.abs(flat.astype(np.float32)) > tolerance)
+        r, c = np.nonzero(nonzero(flat, tolerance, start))
         rows.append(r + start)
         columns.append(channel[c])
         values.append(flat[r, c].astype(np.float32))

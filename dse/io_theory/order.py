@@ -24,8 +24,13 @@ def tiled(network: Network, memory: int) -> Order:
     from sources before it.
     """
     computed = np.cumsum(~network.input) - 1
-    tile = computed[network.target] // (memory - 2)
+    tile = computed[network.target] // sums_kept(network, memory)
     return np.lexsort((network.target, network.source, tile)).astype(np.int32)
+
+
+def sums_kept(network: Network, memory: int) -> int:
+    """The destinations of a tile: what is left beside a weight and a source."""
+    return min(memory - 2, network.neurons)
 
 
 def checked(network: Network, order: Order) -> Order:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from dse.io_theory.anneal import BEST, CURRENT, MOVES, anneal
 from dse.io_theory.cluster import clustered
 from dse.io_theory.network import Network
 from dse.io_theory.order import Order, tiled, two_optimal
-from dse.io_theory.schedule import Schedule, graph_of, schedule_of
+from dse.io_theory.schedule import graph_of, schedule_of
 from dse.io_theory.simulate import check_memory, simulate
 from dse.io_theory.trial import past_of
 
@@ -58,14 +59,29 @@ def reorder(
     start, order = _start(network, memory)
     start_total = simulate(network, order, memory).total
     file = checkpoints and checkpoints / f"{_fingerprint(network, memory, moves, seed)}.npz"
-    status = np.array([start_total - least, start_total - least, 0, 0])
-    best, state = order.astype(np.int64), np.array([(2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64], np.uint64)
     if file and file.exists():
         with np.load(file) as saved:
-            order, best, status, state = (saved[name] for name in ("order", "best", "status", "state"))
-        progress(int(status[MOVES]))
-    _anneal(network, memory, moves, order, best, status, state, file, progress)
-    return Reordered(best.astype(np.int32), least + int(status[BEST]), start, start_total)
+            state = State(*(saved[name] for name in State._fields))
+        progress(int(state.status[MOVES]))
+    else:
+        state = _fresh(order.astype(np.int64), start_total - least, seed)
+    _anneal(network, memory, moves, state, file, progress)
+    best = state.order if state.status[CURRENT] < state.status[BEST] else state.best
+    return Reordered(best.astype(np.int32), least + int(min(state.status[CURRENT], state.status[BEST])), start, start_total)
+
+
+class State(NamedTuple):
+    """An annealing under way, all of it: the order, the best one that was left, what `anneal.anneal` counts, random numbers."""
+
+    order: np.ndarray
+    best: np.ndarray
+    status: np.ndarray
+    random: np.ndarray
+
+
+def _fresh(order: np.ndarray, excess: int, seed: int) -> State:
+    odd = (2 * seed + 1) * 0x9E3779B97F4A7C15 % 2**64  # a generator of shifts and exclusive ors must not begin with 0
+    return State(order, order.copy(), np.array([excess, excess, 0, 0]), np.array([odd], np.uint64))
 
 
 def _start(network: Network, memory: int) -> tuple[str, Order]:
@@ -81,35 +97,26 @@ def _fingerprint(network: Network, memory: int, moves: int, seed: int) -> str:
     return f"{memory}-{digest.hexdigest()[:16]}"
 
 
-def _anneal(network: Network, memory: int, moves: int, order, best, status, state, file, progress) -> None:
-    """In pieces of about the time between two reports, with a checkpoint now and then; `best` and `status` are left filled."""
-    if status[CURRENT] == 0 or status[MOVES] == moves:
-        return _finish(order, best, status)
-    graph = graph_of(network)
-    schedule = schedule_of(graph, order)
+def _anneal(network: Network, memory: int, moves: int, state: State, file: Path | None, progress: Callable[[int], object]) -> None:
+    """Bring a state to its end, in pieces of about the time between two reports, with a checkpoint now and then."""
+    graph, status = graph_of(network), state.status
+    schedule = schedule_of(graph, state.order)
     past, fast, _ = past_of(graph, schedule, memory)
     piece, saved = 16, time.monotonic()
     while status[MOVES] < moves and status[CURRENT] > 0:
         before, began = int(status[MOVES]), time.monotonic()
-        until = min(before + piece, moves)
-        anneal(graph, schedule, past, fast, best, status, state, until, moves, HOT, COLD)
+        anneal(graph, schedule, past, fast, state.best, status, state.random, min(before + piece, moves), moves, HOT, COLD)
         progress(int(status[MOVES]) - before)
         piece = max(16, min(4 * piece, int(piece * BETWEEN_PROGRESS / max(time.monotonic() - began, 1e-6))))
         done = status[MOVES] == moves or status[CURRENT] == 0
         if file and (done or time.monotonic() - saved > BETWEEN_CHECKPOINTS):
-            _save(file, schedule, best, status, state)
+            _save(file, state)
             saved = time.monotonic()
-    return _finish(schedule.connection, best, status)
 
 
-def _finish(order: np.ndarray, best: np.ndarray, status: np.ndarray) -> None:
-    if status[CURRENT] < status[BEST]:
-        best[:], status[BEST] = order, status[CURRENT]
-
-
-def _save(file: Path, schedule: Schedule, best: np.ndarray, status: np.ndarray, state: np.ndarray) -> None:
+def _save(file: Path, state: State) -> None:
     def write(path: Path) -> None:
         with path.open("wb") as stream:
-            np.savez(stream, order=schedule.connection, best=best, status=status, state=state)
+            np.savez(stream, **state._asdict())
 
     replacing(file, write)

@@ -35,8 +35,9 @@ def graph_of(network: Network) -> Graph:
 
 
 def schedule_of(graph: Graph, order: np.ndarray) -> Schedule:
+    """The schedule of an order, which it changes in place if that is of int64."""
     size = 2 * len(order)
-    schedule = Schedule(order.astype(np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
+    schedule = Schedule(order.astype(np.int64, copy=False), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
     _index(graph, schedule)
     return schedule
 

@@ -8,7 +8,7 @@ import numpy as np
 from dse.errors import BadInput
 from dse.io_theory import cache, farthest
 from dse.io_theory.network import Network
-from dse.io_theory.order import Order
+from dse.io_theory.order import Order, checked
 
 Policy = Literal["lru", "fifo", "min"]
 POLICIES: tuple[Policy, ...] = ("min", "lru", "fifo")
@@ -43,13 +43,14 @@ class Traffic:
 
 
 def simulate(network: Network, order: Order, memory: int, policy: Policy = "min", free_dead: bool = True) -> Traffic:
-    """The traffic of an order with a fast memory of `memory` values, of which one is the weight's; raises BadInput below 3.
+    """The traffic of an order with a fast memory of `memory` values (at least 3), of which one is the weight's.
 
     `min` evicts the value whose next use is farthest (Belady; of two used in the same step the clean one): least reads of any
     policy, though not always least reads and writes. `free_dead` drops a value after its last use, as a compiler could and a
-    cache couldn't. An order that is not topological gives no meaningful count: see `order.checked`.
+    cache couldn't. Raises BadInput for fewer values, and for an order that is not topological.
     """
     check_memory(memory)
+    checked(network, order)
     source, target = network.source[order], network.target[order]
     into = network.in_degree
     room = min(memory - 1, network.neurons)

@@ -20,7 +20,7 @@ MOST_KEPT = 2**25  # values in all states kept in full
 
 class Past(NamedTuple):
     """Of the schedule as it stands: hash before and cost of each step; the values held (2 x neuron + dirty) and their number
-    before every spacing-th step. `spacing` and `room` are arrays of one."""
+    before every spacing-th step; `room` for how many values there is."""
 
     hash: np.ndarray
     cost: np.ndarray

@@ -21,6 +21,11 @@ def test_sizes_double_and_carry_a_unit():
     assert [size.values for size in sizes(["5 values..12 values"], "int4")] == [5, 10, 12]
 
 
+def test_memory_beyond_all_bounds_is_enough(capsys):
+    assert main(["io", NET, "--memory", "1e30 GB", "--moves", "10"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "-"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

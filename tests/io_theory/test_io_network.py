@@ -128,6 +128,12 @@ def test_states_and_names_that_are_not_one_network_are_told(tmp_path):
         read(tmp_path / "method" / "0.5", "fd")
 
 
+def test_a_weight_that_is_not_finite_is_told(tmp_path):
+    np.savez(tmp_path / "net.npz", fc=np.array([[1.0, np.nan], [1, 1]]))
+    with pytest.raises(BadInput, match=r"net.npz: fc: the weight in row 0, column 1 is nan"):
+        read(tmp_path / "net.npz")
+
+
 def test_a_table_of_connections_is_a_network_and_its_rows_an_order(tmp_path):
     table = write(tmp_path / "net.csv", "source,target,weight\na,h,0.5\nb,h,2\na,g,1\nh,z,1\ng,z,1")
     net = connections.read(table)

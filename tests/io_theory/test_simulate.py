@@ -180,6 +180,11 @@ def test_caches_that_do_not_know_what_is_dead_write_more():
         assert cache.writes > managed.writes == net.outputs
 
 
+def test_an_order_that_is_not_topological_is_refused():
+    with pytest.raises(BadInput, match="the order is not topological: c -> d comes before b -> c; put all connections into"):
+        simulate(CHAIN, np.array([0, 2, 1]), 3)
+
+
 def test_two_values_are_too_few():
     with pytest.raises(BadInput, match="a fast memory of 2 values is too small; give at least 3"):
         simulate(CHAIN, order.two_optimal(CHAIN), 2)
