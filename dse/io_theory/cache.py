@@ -45,6 +45,16 @@ def _write(neuron, finished_output, state, counts):
 
 
 @compiled()
+def _evict_farthest(source, target, output, state, counts, words, starts):
+    key = largest(words, starts)
+    if key & 1 and contains(words, key - 1) and state[source[key >> 1]] == CLEAN:
+        key -= 1  # of two that are used next in the same step
+    remove(words, starts, key)
+    neuron = target[key >> 1] if key & 1 else source[key >> 1]
+    _write(neuron, output[neuron] and not key & 1, state, counts)
+
+
+@compiled()
 def farthest_use(source, target, following, into, output, room, free_dead, words, starts):
     """Belady's MIN. Values are known by their next use; those without one leave first, clean before dirty."""
     neurons = len(into)
@@ -68,12 +78,7 @@ def farthest_use(source, target, following, into, output, room, free_dead, words
                 neuron = dead[kind, number_dead[kind]]
                 _write(neuron, output[neuron], state, counts)
             else:
-                key = largest(words, starts)
-                if key & 1 and contains(words, key - 1) and state[source[key >> 1]] == CLEAN:
-                    key -= 1
-                remove(words, starts, key)
-                neuron = target[key >> 1] if key & 1 else source[key >> 1]
-                _write(neuron, output[neuron] and not key & 1, state, counts)
+                _evict_farthest(source, target, output, state, counts, words, starts)
         held += needed
         for neuron in (u, v):
             if state[neuron] == ABSENT:

@@ -27,10 +27,12 @@ def run(options: argparse.Namespace) -> str:
     sizes = question.sizes(options.memory, options.dtype)
     if options.moves < 0 or options.seed < 0 or options.tolerance < 0:
         raise BadInput.one("--moves, --seed and --tolerance can't be negative", "write numbers from 0 on")
-    if options.out is not None:
-        check_writable(options.out / "io.csv")
+    if options.write_orders and (options.out is None or not options.moves):
+        raise BadInput.one("--write-orders has no orders or no place", "give -o, and --moves above 0")
     network = question.network_of(options)
     given = connections.read_order(options.order, network) if options.order else None
+    if options.out is not None:
+        check_writable(options.out / "io.csv")
     for note in network.notes:
         print(f"note: {note}", file=sys.stderr)
     rows = table(network, sizes, options.moves, options.seed, given, options.out, options.write_orders)
