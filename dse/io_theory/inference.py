@@ -24,13 +24,16 @@ LANES = (1, 8, 64)  # samples taken together
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`inputs`, `outputs`: which input is loaded, which output stored, in the order of the records that do; `biases` likewise."""
+    """`inputs`, `outputs`: which input is loaded, which output stored, in the order of the records that do; `biases` likewise.
+    `given_inputs`: of the network before its dead neurons were removed."""
 
     records: np.ndarray
     biases: Float[np.ndarray, "computed"]
     inputs: np.ndarray
     outputs: np.ndarray
+    given_inputs: int
     slots: int
+    relu: bool
 
 
 def program(network: Network, order: Order) -> Program:
@@ -42,8 +45,9 @@ def program(network: Network, order: Order) -> Program:
     begun, loaded, stored, slots = _assign(
         network.source[order], network.target[order], into, np.bincount(network.source, minlength=network.neurons), network.output, records
     )
-    number_in, number_out = np.cumsum(into == 0) - 1, np.cumsum(network.output) - 1
-    return Program(records, network.bias[begun], number_in[loaded], number_out[stored], int(slots))
+    loads = network.input_place[(np.cumsum(into == 0) - 1)[loaded]]
+    stores = (np.cumsum(network.output) - 1)[stored]
+    return Program(records, network.bias[begun], loads, stores, network.given_inputs, int(slots), network.relu)
 
 
 @compiled()
@@ -83,10 +87,10 @@ def _assign(source, target, into, out, output, records):
     return lists[0, : counts[0]].copy(), lists[1, : counts[1]].copy(), lists[2, : counts[2]].copy(), slots
 
 
-def run(program: Program, x: Float[np.ndarray, "input sample"], relu: bool = True) -> Float[np.ndarray, "output sample"]:
-    """The outputs of samples in columns; `relu` after every neuron but the outputs. Raises BadInput for another number of inputs."""
-    if x.ndim != 2 or len(x) != len(program.inputs):
-        raise BadInput.one(f"samples of shape {x.shape} for {len(program.inputs)} inputs", "give an array [input, sample]")
+def run(program: Program, x: Float[np.ndarray, "input sample"]) -> Float[np.ndarray, "output sample"]:
+    """The outputs of samples in columns, inputs without use among them; raises BadInput for another number of inputs."""
+    if x.ndim != 2 or len(x) != program.given_inputs:
+        raise BadInput.one(f"samples of shape {x.shape} for {program.given_inputs} inputs", "give an array [input, sample]")
     found, start = np.empty((len(program.outputs), x.shape[1]), np.float32), 0
     while start < x.shape[1]:
         lanes = next(lanes for lanes in reversed(LANES) if lanes <= x.shape[1] - start)
@@ -94,7 +98,7 @@ def run(program: Program, x: Float[np.ndarray, "input sample"], relu: bool = Tru
         values, part = np.empty(program.slots * lanes, np.float32), np.ascontiguousarray(x[:, here], np.float32).ravel()
         out = np.empty(len(program.outputs) * lanes, np.float32)
         loop = _stream(lanes) if lanes > 1 else _single
-        loop(program.records, program.biases, program.inputs, program.outputs, values, part, out, relu)
+        loop(program.records, program.biases, program.inputs, program.outputs, values, part, out, program.relu)
         found[:, here] = out.reshape(-1, lanes)
         start += lanes
     return found

@@ -12,11 +12,15 @@ from dse.io_theory.network import Network, network
 
 
 def layered(
-    matrices: Sequence[Any], biases: Sequence[Any] | None = None, names: Sequence[str] | None = None, notes: tuple[str, ...] = ()
+    matrices: Sequence[Any],
+    biases: Sequence[Any] | None = None,
+    names: Sequence[str] | None = None,
+    relu: bool = True,
+    notes: tuple[str, ...] = (),
 ) -> Network:
     """The network of weight matrices [m, k], dense or sparse, each one's k the m of the one before; raises BadInput.
 
-    What is zero is no connection. Biases [m] count whether or not they are given.
+    What is zero is no connection. Biases [m] count whether or not they are given. `relu` after every layer but the last.
     """
     layers: list[Any] = [coo_array(csr_array(matrix)) for matrix in matrices]
     names = names or [f"layer{number}" for number in range(1, len(layers) + 1)]
@@ -29,7 +33,7 @@ def layered(
     weight = np.concatenate([layer.data for layer in layers]).astype(np.float32)
     bias = None if biases is None else np.concatenate([np.zeros(sizes[0]), *biases])
     places = np.arange(first[-1])
-    return network(source, target, neurons, weight, bias, places < first[1], places >= first[-2], notes)
+    return network(source, target, neurons, weight, bias, places < first[1], places >= first[-2], relu, notes)
 
 
 def _check_chain(layers: Sequence[Any], names: Sequence[str]) -> None:

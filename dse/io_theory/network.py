@@ -30,6 +30,9 @@ class Network:
     bias: Float[np.ndarray, "neuron"]
     output: Bool[np.ndarray, "neuron"]
     names: Sequence[str]
+    given_inputs: int  # before those without use were removed
+    input_place: Int[np.ndarray, "input"]  # of each that is left, among them
+    relu: bool = True  # after every neuron but the outputs
     removed: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what had to be assumed
 
@@ -70,13 +73,14 @@ def network(
     bias: Any = None,
     inputs: Any = None,
     outputs: Any = None,
+    relu: bool = True,
     notes: tuple[str, ...] = (),
 ) -> Network:
     """The network of these connections between neurons numbered as in `names`, without its dead neurons.
 
     `inputs`, `outputs`: booleans, one a neuron; by default the neurons without connections into them, out of them. A hidden
-    neuron that no input reaches is constant, one that reaches no output is never needed: both are dead. Raises BadInput for a
-    cycle, a connection given twice, and an output that no input reaches.
+    neuron that no input reaches is constant and goes into the biases of those that it feeds, one that reaches no output is never
+    needed: both are dead. Raises BadInput for a cycle, a connection given twice, and an output that no input reaches.
     """
     count = len(names)
     source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
@@ -88,6 +92,7 @@ def network(
     rank = _topological(source, target, names)
     reached, needed = _reachable(source, target, inputs), _reachable(target, source, outputs)
     _check_outputs(outputs & ~reached, names)
+    bias = _with_constants(source, target, weight, bias, np.flatnonzero(~reached), rank, relu)
     live = reached & needed
     removed = {"no input reaches": int((~reached).sum()), "reach no output": int((reached & ~needed).sum())}
     by_rank = np.argsort(rank)
@@ -104,6 +109,9 @@ def network(
         bias[kept],
         outputs[kept],
         [names[int(n)] for n in kept],
+        int(inputs.sum()),
+        (np.cumsum(inputs) - 1)[kept[inputs[kept]]],
+        relu,
         removed,
         notes,
     )
@@ -131,7 +139,7 @@ def _topological(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -
     if (source < target).all():
         return np.arange(count)
     graph: Any = csr_array((np.ones(len(source)), (source, target)), shape=(count, count))
-    missing, rank, ready = np.bincount(target, minlength=count), np.full(count, -1), []
+    missing, rank = np.bincount(target, minlength=count), np.full(count, -1)
     ready = [int(n) for n in np.flatnonzero(missing == 0)]
     for place in range(count):
         if not ready:
@@ -154,6 +162,18 @@ def _cycle(graph: Any, rank: np.ndarray, names: Sequence[str]) -> list[str]:
         path.append(int(before[rank[before] < 0][0]))
     ring: list[str] = [names[n] for n in path[path.index(path[-1]) :][::-1]]
     return ring if len(ring) <= 2 * SHOWN else [*ring[:SHOWN], "...", *ring[-SHOWN:]]
+
+
+def _with_constants(source, target, weight, bias, constant: np.ndarray, rank: np.ndarray, relu: bool) -> np.ndarray:
+    """Biases with what constant neurons add to them, taken in topological order."""
+    if not bias[constant].any():
+        return bias
+    out = csr_array((weight, (source, target)), shape=(len(bias), len(bias)))
+    bias = bias.copy()
+    for neuron in constant[np.argsort(rank[constant])]:
+        fed = slice(out.indptr[neuron], out.indptr[neuron + 1])
+        bias[out.indices[fed]] += out.data[fed] * (max(bias[neuron], 0) if relu else bias[neuron])
+    return bias
 
 
 def _reachable(source: np.ndarray, target: np.ndarray, starts: np.ndarray) -> np.ndarray:

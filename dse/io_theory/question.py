@@ -68,9 +68,11 @@ def _size(text: str, width: float) -> Size:
 def network_of(options: argparse.Namespace) -> Network:
     """The network that is asked about: generated, a table of connections, or the masks of any file that a reader knows."""
     kind, colon, what = options.network.partition(":")
+    path = Path(options.network)
+    if options.layers and (kind in GENERATED or connections.is_table(path)):
+        raise BadInput.one("--layers is for masks", "leave it out: this network is taken whole")
     if colon and kind in GENERATED:
         return GENERATED[kind](what, options.seed)
-    path = Path(options.network)
     if connections.is_table(path):
         return connections.read(path)
     if (path / "workload.yaml").exists():

@@ -23,7 +23,7 @@ def test_equal_to_csr_and_dense_products_layer_by_layer(batch, relu):
     sizes = (60, 80, 50, 30)
     matrices = [np.where(RNG.random((m, k)) < 0.3, RNG.standard_normal((m, k)), 0) for k, m in pairwise(sizes)]
     biases = [RNG.standard_normal(m) for m in sizes[1:]]
-    net, x = layered(matrices, biases), RNG.standard_normal((60, batch)).astype(np.float32)
+    net, x = layered(matrices, biases, relu=relu), RNG.standard_normal((60, batch)).astype(np.float32)
     assert (net.inputs, net.outputs) == (60, 30)
     for stored in (matrices, [csr_array(matrix) for matrix in matrices]):
         values = x
@@ -31,7 +31,24 @@ def test_equal_to_csr_and_dense_products_layer_by_layer(batch, relu):
             values = matrix @ values + bias[:, None]
             values = np.maximum(values, 0) if relu and number < 2 else values
         for chosen in (order.two_optimal(net), order.tiled(net, 20)):
-            np.testing.assert_allclose(inference.run(inference.program(net, chosen), x, relu), values, rtol=1e-5, atol=1e-4)
+            np.testing.assert_allclose(inference.run(inference.program(net, chosen), x), values, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_dead_neurons_change_nothing_though_they_have_biases(relu):
+    """A quarter of the rows and columns is empty."""
+    matrices = [RNG.standard_normal((20, 20)) * (RNG.random((20, 20)) < 0.4) for _ in range(3)]
+    for matrix in matrices[:2]:
+        matrix[RNG.permutation(20)[:5]] = 0
+        matrix[:, RNG.permutation(20)[:5]] = 0
+    biases, x = [RNG.standard_normal(20) for _ in range(3)], RNG.standard_normal((20, 5)).astype(np.float32)
+    net = layered(matrices, biases, relu=relu)
+    assert min(net.removed.values()) >= 5
+    values = x
+    for number, (matrix, bias) in enumerate(zip(matrices, biases, strict=True)):
+        values = matrix @ values + bias[:, None]
+        values = np.maximum(values, 0) if relu and number < 2 else values
+    np.testing.assert_allclose(inference.run(inference.program(net, order.two_optimal(net)), x), values, rtol=1e-5, atol=1e-4)
 
 
 @given(graphs(neurons=14), st.randoms(use_true_random=False))

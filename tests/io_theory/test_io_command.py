@@ -78,6 +78,7 @@ def test_where_nothing_is_left_to_close_no_share_is_told(capsys):
         ("line.csv", ["--dtype", "fp31"], "unknown dtype 'fp31'"),
         ("line.csv", ["--moves", "-1"], "can't be negative"),
         ("line.csv", ["--write-orders"], "--write-orders has no orders or no place; give -o, and --moves above 0"),
+        ("line.csv", ["--layers", "a"], "--layers is for masks; leave it out: this network is taken whole"),
         ("none.npz", [], "no such file"),
         ("net", [], "'net' is a workload: it keeps counts, not masks; give the masks that it was traced from"),
         ("random:40,density=2", [], "'random:40,density=2' is no network; write random:SIZExSIZE"),

@@ -37,7 +37,8 @@ def test_dead_neurons_are_removed_and_counted():
     assert pairs(net) == {("input:0", "layer1:1"), ("input:1", "layer1:1"), ("layer1:1", "layer2:1"), ("layer2:1", "layer3:0")}
     assert net.removed == {"no input reaches": 2, "reach no output": 2}
     assert (net.weights, net.neurons, net.inputs, net.outputs) == (4, 5, 2, 1)
-    assert list(net.bias) == [0, 0, 2, 5, 6]
+    assert (net.given_inputs, list(net.input_place)) == (3, [0, 1])
+    assert list(net.bias) == [0, 0, 2, 5, 6 + 4 + 1]  # and what the constants add: relu(4 + relu(1))
 
 
 def test_an_output_that_no_input_reaches_is_an_error():
