@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plot(verbs)
     _add_pareto(verbs)
     _add_trace(verbs)
+    _add_io(verbs)
     _add_check(verbs)
     _add_list(verbs)
     _add_iso(verbs)
@@ -113,6 +114,31 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     parser.add_argument("--lower-is-better", action="store_true", help="the metric is a loss, as perplexity is")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.set_defaults(verb=_trace)
+
+
+def _add_io(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("io", help="what on-chip memory buys: values moved by a sparse network, between the bounds of I/O theory")
+    parser.add_argument(
+        "network",
+        help="masks (all that 'dse trace' reads), a CSV of connections (source,target), 'random:784x300x10,density=0.1' "
+        "or 'growth:memory=300,steps=1000,sources=4'",
+    )
+    parser.add_argument(
+        "--memory", nargs="+", default=["1KiB..8MiB"], metavar="SIZE", help="sizes or doubling ranges, as in 1KiB..8MiB, '3..258 values'"
+    )
+    parser.add_argument("--dtype", default="fp32", help="of the values (default: fp32)")
+    parser.add_argument("--layers", nargs="+", metavar="NAME", help="layers in sequence (default: all of the source)")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="a weight is zero if |w| <= this (default: 0)")
+    parser.add_argument(
+        "--layout", choices=("channels-last", "channels-first"), default="channels-last", help="of convolutions stored as matrices"
+    )
+    parser.add_argument("--order", type=Path, help="a CSV of all connections, in an order of one's own")
+    parser.add_argument("--moves", type=int, default=20_000, help="of the annealing, for each size; 0 for none (default: 20000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the annealing, and of a generated network (default: 0)")
+    parser.add_argument("-o", "--out", type=Path, help="a folder for figure, table and checkpoints, from which a killed run goes on")
+    parser.add_argument("--write-orders", action="store_true", help="write the orders found there too")
+    parser.add_argument("--json", action="store_true", help="the table as JSON")
+    parser.set_defaults(verb=_io)
 
 
 def _add_check(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -238,6 +264,13 @@ def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
 
 def _trace(options: argparse.Namespace) -> int:
     from dse.trace import command
+
+    print(command.run(options))
+    return 0
+
+
+def _io(options: argparse.Namespace) -> int:
+    from dse.io_theory import command
 
     print(command.run(options))
     return 0

@@ -18,14 +18,14 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     """What makes `--help` answer at once."""
     script = "import sys, contextlib, dse.cli\nwith contextlib.suppress(SystemExit): dse.cli.main(['--help'])\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert all(verb in done.stdout for verb in ("sweep", "plot", "pareto", "check", "list", "iso", "schema"))
-    assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "pint"} & set(done.stdout.split())
+    assert all(verb in done.stdout for verb in ("sweep", "plot", "pareto", "trace", "io", "check", "list", "iso", "pattern", "schema"))
+    assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "numba", "pint"} & set(done.stdout.split())
 
 
 def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
     script = "import sys, dse\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not {"jax", "matplotlib", "optuna"} & set(done.stdout.split())
+    assert not {"jax", "matplotlib", "numba", "optuna"} & set(done.stdout.split())
 
 
 def test_the_main_job_writes_a_dataset_and_its_figures(tmp_path):

@@ -102,7 +102,7 @@ def test_patterns_by_names_of_ones_own(edited, folder):
     [
         ("{a: 5:4}", "patterns.a: '5:4' keeps 5 of 4, which is impossible"),
         ("{row: 2:4}", "'row' is a pattern already"),
-        ("{a: b, b: 2:4}", "patterns.a: 'b' is not a pattern"),
+        ("{a: b, b: a}", "patterns.a: 'b' is not a pattern"),
         ("{A: 2:4}", "patterns.A"),
     ],
 )

@@ -162,10 +162,12 @@ Named = dict[PatternName, WrittenPattern]  # patterns by names of one's own: `pa
 
 
 def named_in(description: Any) -> dict[str, Pattern]:
-    """The patterns that a description names. One may build on those before it."""
-    found: dict[str, Pattern] = {}
+    """The patterns that a description names; one may build on another. Those that make no sense are told where they are validated."""
     written = description.get("patterns") if isinstance(description, Mapping) else None
-    for name, text in written.items() if isinstance(written, Mapping) else ():
-        with suppress(BadInput):  # told where the name is validated
-            found[name] = parse(str(text), found)
+    waiting = {name: str(text) for name, text in written.items()} if isinstance(written, Mapping) else {}
+    found: dict[str, Pattern] = {}
+    for _ in range(len(waiting)):  # each round knows more names than the one before
+        for name in waiting.keys() - found.keys():
+            with suppress(BadInput):
+                found[name] = parse(waiting[name], found)
     return found

@@ -95,5 +95,5 @@ def test_an_assumed_activation_density_is_that_of_every_layer_with_weights(edite
 
 def test_a_block_larger_than_every_layer_is_refused(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [], patterns: {list: ['block:8192x16'], densities: [0.5]}}"))
-    with pytest.raises(BadInput, match=r"small.yaml:5: .*a block of 'block:8192x16', 8192x16, is larger than every layer of 'net'"):
+    with pytest.raises(BadInput, match=r"small.yaml:4: .*a block of 'block:8192x16', 8192x16, is larger than every layer of 'net'"):
         plans.load(folder / "small.yaml")

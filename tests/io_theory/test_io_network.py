@@ -1,0 +1,163 @@
+"""Where networks come from: graphs, tables of connections, layers, masks; and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array, save_npz
+
+from dse.errors import BadInput
+from dse.io_theory import connections, order
+from dse.io_theory.layered import layered, random_layers
+from dse.io_theory.masks import of_source
+from dse.io_theory.network import network
+from dse.trace import recognise
+from tests.conftest import write
+
+
+def read(path: Path, *layers: str, **options):
+    return of_source(recognise.read(path, recognise.Hints()), layers, **options)
+
+
+def pairs(net) -> set[tuple[str, str]]:
+    return {(net.names[u], net.names[v]) for u, v in zip(net.source, net.target, strict=True)}
+
+
+def test_neurons_are_numbered_in_a_topological_order_and_keep_their_names():
+    net = network([2, 1, 0], [1, 0, 3], ["c", "b", "a", "d"], weight=[1, 2, 3], bias=[10, 20, 0, 30])
+    assert list(net.names) == ["a", "b", "c", "d"]
+    assert (list(net.source), list(net.target), list(net.weight), list(net.bias)) == ([0, 1, 2], [1, 2, 3], [1, 2, 3], [0, 20, 10, 30])
+
+
+def test_dead_neurons_are_removed_and_counted():
+    """hidden 0 has no source, so that hidden2 0 has none left; hidden 2 is used by nothing, and so input 2 neither."""
+    first = np.array([[0, 0, 0], [1, 1, 0], [0, 0, 1]])
+    second = np.array([[1, 0, 0], [0, 1, 0]])
+    net = layered([first, second, np.array([[1, 1]])], biases=[[1, 2, 3], [4, 5], [6]])
+    assert pairs(net) == {("input:0", "layer1:1"), ("input:1", "layer1:1"), ("layer1:1", "layer2:1"), ("layer2:1", "layer3:0")}
+    assert net.removed == {"no input reaches": 2, "reach no output": 2}
+    assert (net.weights, net.neurons, net.inputs, net.outputs) == (4, 5, 2, 1)
+    assert (net.given_inputs, list(net.input_place)) == (3, [0, 1])
+    assert list(net.bias) == [0, 0, 2, 5, 6 + 4 + 1]  # and what the constants add: relu(4 + relu(1))
+
+
+def test_an_output_that_no_input_reaches_is_an_error():
+    matrix = np.ones((9, 2))
+    matrix[[1, *range(3, 9)]] = 0
+    with pytest.raises(BadInput) as caught:
+        layered([matrix])
+    fix = "end the network at another layer, or leave these outputs out"
+    named = [f"no input reaches the output layer1:{n}; {fix}" for n in (1, 3, 4, 5, 6)]
+    assert str(caught.value).splitlines() == [*named, f"nor 2 other outputs; {fix}"]
+
+
+def test_a_cycle_is_told_neuron_by_neuron():
+    with pytest.raises(BadInput, match=r"^the network has a cycle: b -> c -> d -> b; take one of its connections out$"):
+        network([0, 1, 2, 3, 3], [1, 2, 3, 1, 4], "abcde")
+    with pytest.raises(BadInput, match="a cycle: b -> b;"):
+        network([0, 1], [1, 1], "ab")
+
+
+def test_a_connection_given_twice_is_told():
+    with pytest.raises(BadInput, match="the connection a -> b is given 2 times"):
+        network([0, 0], [1, 1], "ab")
+
+
+def test_layers_that_do_not_follow_one_another_are_told():
+    with pytest.raises(BadInput, match="layer 'layer2' takes 4 values, and 'layer1' before it gives 3; name layers that follow"):
+        layered([np.ones((3, 2)), np.ones((2, 4))])
+
+
+def test_random_layers_are_as_dense_as_asked_and_every_neuron_has_a_source():
+    net = random_layers((500, 400, 300), 0.05, seed=1)
+    assert net.weights == pytest.approx(0.05 * (500 * 400 + 400 * 300), rel=0.02)
+    assert net.removed["no input reaches"] == 0
+    assert random_layers((500, 400, 300), 0.05, seed=1).weights == net.weights != random_layers((500, 400, 300), 0.05, seed=2).weights
+    thin = random_layers((50, 40), 0.001)
+    assert (thin.weights, thin.outputs) == (40, 40)
+
+
+@pytest.mark.parametrize("sizes", [(3,), (3, 0)])
+def test_what_cannot_be_generated_is_refused(sizes):
+    with pytest.raises(BadInput, match="write two sizes or more"):
+        random_layers(sizes, 0.5)
+
+
+def test_the_same_masks_from_npz_smtx_and_sparse_files_are_the_same_network(tmp_path):
+    matrices = {f"fc{n}": random_array((20, 20), density=0.4, rng=n).toarray() for n in (1, 2, 3)}
+    np.savez(tmp_path / "net.npz", **matrices)
+    for folder in ("smtx", "sparse"):
+        (tmp_path / folder).mkdir()
+    for name, matrix in matrices.items():
+        csr = csr_array(matrix)
+        save_npz(tmp_path / "sparse" / f"{name}.npz", csr)
+        lines = f"20, 20, {csr.nnz}", " ".join(map(str, csr.indptr)), " ".join(map(str, csr.indices))
+        write(tmp_path / "smtx" / f"{name}.smtx", "\n".join(lines))
+    expected = layered(list(matrices.values()), names=list(matrices))
+    for path in ("net.npz", "smtx", "sparse"):
+        assert pairs(read(tmp_path / path)) == pairs(expected)
+    np.testing.assert_allclose(read(tmp_path / "sparse").weight, expected.weight)
+    assert pairs(read(tmp_path / "net.npz", "fc2", "fc3")) == pairs(layered([matrices["fc2"], matrices["fc3"]], names=["fc2", "fc3"]))
+    assert read(tmp_path / "net.npz", tolerance=0.5).weights < expected.weights
+
+
+def test_convolutions_chain_through_their_channels(tmp_path):
+    """Any tap connects; a kernel stored as a matrix is unfolded channel by channel, or point by point if so told."""
+    kernel = np.random.default_rng(0).random((4, 3, 3, 3)) < 0.2
+    fc = np.ones((3, 5))
+    arrays = {
+        "stored": kernel,
+        "last": kernel.transpose(0, 2, 3, 1).reshape(4, 27),
+        "first": kernel.reshape(4, 27),
+    }
+    for name, conv in arrays.items():
+        np.savez(tmp_path / f"{name}.npz", fc=fc, conv=conv, head=np.ones((1, 4)))
+    expected = pairs(layered([fc, kernel.any((2, 3)), np.ones((1, 4))], names=["fc", "conv", "head"]))
+    for name, layout in (("stored", "channels-last"), ("last", "channels-last"), ("first", "channels-first")):
+        net = read(tmp_path / f"{name}.npz", layout=layout)
+        assert pairs(net) == expected
+        assert net.notes[0].startswith("conv: pairs of channels, connected if any of 9 taps is")
+
+
+def test_states_and_names_that_are_not_one_network_are_told(tmp_path):
+    for sparsity in ("0.5", "0.9"):
+        (tmp_path / "method" / sparsity).mkdir(parents=True)
+        np.save(tmp_path / "method" / sparsity / "fc.npy", np.ones((2, 2)))
+    with pytest.raises(BadInput, match="2 states of a network; give the weights or masks of one state"):
+        read(tmp_path)
+    with pytest.raises(BadInput, match=r"no weights of a layer 'fd'; did you mean 'fc'\?"):
+        read(tmp_path / "method" / "0.5", "fd")
+
+
+def test_a_weight_that_is_not_finite_is_told(tmp_path):
+    np.savez(tmp_path / "net.npz", fc=np.array([[1.0, np.nan], [1, 1]]))
+    with pytest.raises(BadInput, match=r"net.npz: fc: the weight in row 0, column 1 is nan"):
+        read(tmp_path / "net.npz")
+
+
+def test_a_table_of_connections_is_a_network_and_its_rows_an_order(tmp_path):
+    table = write(tmp_path / "net.csv", "source,target,weight\na,h,0.5\nb,h,2\na,g,1\nh,z,1\ng,z,1")
+    net = connections.read(table)
+    assert pairs(net) == {("a", "h"), ("b", "h"), ("a", "g"), ("h", "z"), ("g", "z")}
+    assert (net.inputs, net.outputs, sorted(net.weight)) == (2, 1, [0.5, 1, 1, 1, 2])
+    chosen = connections.read_order(table, net)
+    assert [net.names[net.source[n]] for n in chosen] == list("abahg")
+    connections.write_order(tmp_path / "again.csv", net, chosen)
+    np.testing.assert_array_equal(connections.read_order(tmp_path / "again.csv", net), chosen)
+
+
+def test_orders_that_are_none_are_told_by_line_or_connection(tmp_path):
+    net = connections.read(write(tmp_path / "net.csv", "source,target\na,h\nb,h\nh,z"))
+    for rows, told in (
+        ("a,h\nh,z\nb,h", "order.csv: the order is not topological: h -> z comes before b -> h"),
+        ("a,h\na,h\nb,h\nh,z", "order.csv:3: a -> h stands on line 2 already"),
+        ("a,h\nb,h\nh,y\nh,z", "order.csv:4: h -> y is no connection of the network"),
+        ("a,h\nh,z", "order.csv: 1 connections are missing, such as b -> h"),
+    ):
+        path = write(tmp_path / "order.csv", f"source,target\n{rows}")
+        with pytest.raises(BadInput, match=told):
+            connections.read_order(path, net)
+
+
+def test_the_longest_connection_is_the_bandwidth():
+    assert order.bandwidth(network([0, 1, 0], [1, 2, 2], "abc")) == 2
