@@ -27,6 +27,7 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     """The figures that the dataset's specification asks for, else all that can be drawn of it."""
     asked = provenance.specification(dataset).plots
     possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
+    possible["layers"] = dataset.variant.size <= layers.MOST_STATES
     return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
 
 

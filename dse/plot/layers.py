@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from dse.errors import BadInput
 from dse.explore import provenance
 from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
@@ -27,7 +28,11 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
     plan = provenance.plan_of(dataset)
     batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
     batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
-    states = [plan.variants[int(number)] for number in np.atleast_1d(dataset.variant.values)]
+    numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
+    if len(numbers) > MOST_STATES:
+        what = f"{len(numbers)} network states are too many for one figure of layers"
+        raise BadInput.one(what, f"select at most {MOST_STATES}, as in dataset.isel(variant=slice({MOST_STATES}))")
+    states = [plan.variants[number] for number in numbers]
     workloads, designs = list(dict.fromkeys(state.workload for state in states)), designs_of(dataset, plan)
     rows: Rows = pd.concat([_gains(design, state, plan, batch, dtype) for design in designs for state in states], ignore_index=True)
     mesh: Any = None
@@ -73,7 +78,7 @@ def _together(rows: Rows, states: list[str]) -> Rows:
 
 def draw(ax: Axes, rows: Rows, norm: LogNorm) -> Any:
     """One panel from rows with layer, state, share, speedup, memory and latencies; above each column what the network gains."""
-    states = list(dict.fromkeys(rows.state))[:MOST_STATES]
+    states = list(dict.fromkeys(rows.state))
     rows = _together(rows, states)
     first = rows[rows.state == states[0]]
     edges = np.concatenate([[0.0], first.share.cumsum()])
