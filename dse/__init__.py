@@ -32,6 +32,7 @@ _LAZY = {
     "evaluate": "dse.explore.layers",
     "iso_speedup": "dse.explore.iso",
     "pareto": "dse.explore.pareto",
+    "search": "dse.explore.search.run",
     "sweep": "dse.explore.sweep",
 }
 

@@ -122,6 +122,7 @@ class Overhead(Part):
 
 class Cost(Part):
     area: Area | None = None
+    fixed: Area | None = Field(default=None, description="what of the area nothing here explains; default: that of large GPU dies")
     power: Power | None = None
     process: Length | None = None
 

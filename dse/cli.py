@@ -1,6 +1,6 @@
 """The command `dse`. stdout is data, stderr is progress and remarks.
 
-Exit codes: 0 ok, 1 failed, 2 bad input, 130 interrupted. Heavy imports stand inside the verbs, so that help
+Exit codes: 0 ok, 1 failed, 2 bad input, 3 nothing feasible, 130 interrupted. Heavy imports stand inside the verbs, so that help
 answers at once.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.errors import BadInput
+from dse.errors import BadInput, InfeasibleError
 
 SCHEMAS = ("accelerator", "workload", "sweep")
 
@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
+    except InfeasibleError as error:
+        print(error, file=sys.stderr)
+        return 3
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(verbs)
     _add_list(verbs)
     _add_iso(verbs)
+    _add_search(verbs)
     _add_pattern(verbs)
     _add_schema(verbs)
     _add_validate(verbs)
@@ -162,6 +166,19 @@ def _add_iso(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser.add_argument("--relative", action="store_true", help="the loss is in %% of the dense network's value")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_iso)
+
+
+def _add_search(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("search", help="search for the best hardware within constraints")
+    parser.add_argument("spec", help="a name of the catalogue or a path")
+    parser.add_argument("-o", "--out", type=Path, help="folder (default: the specification's name)")
+    parser.add_argument(
+        "--storage", metavar="URL", help="of a database for the study, as in postgresql+psycopg://... (default: a file in OUT)"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with a search that was stopped")
+    parser.add_argument("--join", action="store_true", help="work on a search beside other workers, and leave the report to them")
+    parser.add_argument("--json", action="store_true", help="the best designs as JSON")
+    parser.set_defaults(verb=_search)
 
 
 def _add_pattern(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -300,6 +317,13 @@ def _iso(options: argparse.Namespace) -> int:
     from dse import listing
 
     print(listing.iso(options.workload, options.drop, options.relative, as_json=options.json))
+    return 0
+
+
+def _search(options: argparse.Namespace) -> int:
+    from dse.explore.search import command
+
+    print(command.run(options.spec, options.out, options.storage, options.resume, options.join, options.json))
     return 0
 
 

@@ -34,6 +34,10 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
         return cls([Problem(what, fix)])
 
 
+class InfeasibleError(Exception):
+    """No design meets every constraint; says which is hardest, and by how much it is missed."""
+
+
 class Collector:
     """Gathers the problems of several steps, so that they can be reported together.
 

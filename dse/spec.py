@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, 
 
 from dse.document import Document, read
 from dse.dtype import Dtype
+from dse.goal import Search
 from dse.model.options import ModelOptions
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import Named, named_in
@@ -105,20 +106,39 @@ class Selection(Part):
         return [value] if isinstance(value, dict) else value
 
 
-class Range(Part):
-    """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm)."""
+class _Axis(Part):
+    when: dict[str, Any] = Field(
+        default={},
+        description="in a search: only where other axes have these values",
+        examples=["{units.tensor_core.runs.x.enabled: true}"],
+    )
+
+
+class Range(_Axis):
+    """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm); without `steps` a search
+    takes any value in between."""
 
     start: Any = Field(alias="from", examples=["1 TB/s"])
     stop: Any = Field(alias="to", examples=["8 TB/s"])
-    steps: Annotated[int, Field(ge=2, le=10**7, examples=[64])]
+    steps: Annotated[int, Field(ge=2, le=10**7, examples=[64])] | None = None
     scale: Literal["linear", "log"] = "linear"
 
 
+class Listed(_Axis):
+    """A list of values with a condition."""
+
+    values: Annotated[tuple[Any, ...], Field(min_length=1)]
+
+
 def _form(written: Any) -> str:
+    if isinstance(written, Listed) or (isinstance(written, dict) and "values" in written):
+        return "listed"
     return "range" if isinstance(written, dict | Range) else "list"
 
 
-Written = Annotated[Annotated[Range, Tag("range")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)]
+Written = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[Listed, Tag("listed")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)
+]
 
 
 class Store(Part):
@@ -142,6 +162,7 @@ class Spec(Part):
     patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
+    search: Search | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
     plots: Annotated[tuple[PlotName, ...], Distinct] = ()
     store: Store = Field(default_factory=lambda: Store.model_validate({}))
 

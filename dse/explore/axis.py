@@ -16,7 +16,7 @@ import numpy as np
 from dse.accelerator import Accelerator
 from dse.errors import BadInput, suggestion
 from dse.sparsity import grammar
-from dse.spec import Range
+from dse.spec import Listed, Range
 
 Role = Literal["rate", "structure", "idle"]
 
@@ -37,12 +37,15 @@ class Axis:
         return len(self.values)
 
 
-def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
     """The axis at `path`; raises BadInput (with a suggestion for an unknown path).
 
     Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
     known when all axes are put together (`plan`).
     """
+    written = written.values if isinstance(written, Listed) else written
+    if isinstance(written, Range) and written.steps is None:
+        raise BadInput.one(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
     for accelerator in accelerators:
         if path not in accelerator.paths():
             raise BadInput.one(f"'{accelerator.name}' has no '{path}'", suggestion(path, accelerator.paths()))
@@ -50,7 +53,7 @@ def parse(path: str, written: Range | Sequence[Any], accelerators: Sequence[Acce
     if role == "structure" and not path.endswith((".index", ".pointer")):
         return _labelled(path, written)
     ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
-    if role == "structure" and isinstance(written, Range) and written.steps > 1000:
+    if role == "structure" and isinstance(written, Range) and (written.steps or 0) > 1000:
         raise BadInput.one(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
     if None in ends:
         raise BadInput.one(f"'{path}' takes a value that is empty", "write a number with its unit each time")
@@ -96,7 +99,7 @@ def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
 
 def _spaced(written: Range, start: float, stop: float) -> list[float]:
     space = np.geomspace if written.scale == "log" else np.linspace
-    return [float(value) for value in space(start, stop, written.steps)]
+    return [float(value) for value in space(start, stop, written.steps or 2)]
 
 
 def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:

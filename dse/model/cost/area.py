@@ -29,7 +29,9 @@ def parts(design: Design, coefficients: AreaCoefficients | None = None) -> dict[
     """Area [m^2] of each part of a design, by the model alone; raises BadInput for a process that is missing or unknown."""
     scaling.check(design)
     chosen = coefficients or fitted().area
-    return {name: getattr(chosen, name).value * driver for name, driver in drivers(design).items()}
+    found = {name: getattr(chosen, name).value * driver for name, driver in drivers(design).items()}
+    own = design.value("cost.fixed")  # a small chip has no such share as the large dies that were fitted
+    return found if own is None else found | {"fixed": own}
 
 
 def modelled(design: Design, coefficients: AreaCoefficients | None = None) -> Values:

@@ -1,0 +1,81 @@
+"""`dse search`: a search, its tables and figures in a folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from dse import catalog
+from dse.errors import BadInput
+from dse.explore import store
+from dse.explore.search import report
+from dse.explore.search import run as searching
+from dse.explore.search.outcome import Outcome
+
+
+def run_all(reference: str, out: Path | None, url: str | None, resume: bool, join: bool) -> tuple[Outcome, Path]:
+    designs = searching.load(reference)
+    folder = out or Path(catalog.find("sweeps", reference).stem)
+    store.check_writable(folder / "front.nc")
+    storage = _storage(folder / "study.journal", url, resume or join)
+    return searching.look(designs, catalog.find("sweeps", reference).stem, storage, resume, join, progress=True), folder
+
+
+def run(reference: str, out: Path | None, url: str | None, resume: bool, join: bool, as_json: bool) -> str:
+    """Search, write the folder, and tell the best designs; raises BadInput and InfeasibleError."""
+    outcome, folder = run_all(reference, out, url, resume, join)
+    if join:
+        return f"joined: {outcome.evaluated} designs are judged"
+    outcome.check()
+    best, devices, random = report.best(outcome), report.devices(outcome.designs), report.chance(outcome, outcome.evaluated)
+    front = searching.described(outcome, random)
+    written = _write(outcome, random, best, devices, front, folder)
+    return str(best.to_json(orient="records", indent=2)) if as_json else _told(best, front, written)
+
+
+def _storage(journal: Path, url: str | None, known: bool) -> Any:
+    import optuna
+    from optuna.storages import JournalStorage, RDBStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    if url is None:
+        if known and not journal.exists():
+            raise BadInput.one(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
+        return JournalStorage(JournalFileBackend(str(journal)))
+    try:
+        return RDBStorage(url)
+    except (optuna.exceptions.StorageInternalError, ImportError, Exception) as error:
+        reason = str(error).splitlines()[0]
+        raise BadInput.one(f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs; see README") from error
+
+
+def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:
+    from dse.plot import save, search
+
+    store.write(front, folder / "front.nc")
+    store.replacing(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
+    store.replacing(folder / "best.csv", lambda path: best.to_csv(path, index=False))
+    figure, table = search.figure(outcome, random, devices)
+    return [folder / "front.nc", folder / "front.csv", folder / "best.csv", *save(figure, table, folder / "search")]
+
+
+def _told(best: pd.DataFrame, front: xr.Dataset, written: list[Path]) -> str:
+    """The best design, what each number is worth at it, and how the search fared."""
+    row = best.drop(columns="rank").iloc[0].to_dict()
+    lines = [f"{name}: {_shown(value)}" for name, value in row.items() if value != ""]
+    slopes = sorted(json.loads(front.attrs["elasticities"]).items(), key=lambda item: -abs(item[1]))
+    lines += ["", "1% more of each changes the objective by", *(f"  {path}: {slope:+.3f}%" for path, slope in slopes)]
+    lines += [
+        "what decides among random designs",
+        *(f"  {path}: {100 * s:.1f}%" for path, s in json.loads(front.attrs["importances"]).items()),
+    ]
+    lines += ["", f"{front.attrs['evaluated']} designs judged, {front.attrs['feasible']} feasible; share of the hypervolume "
+              f"{front.attrs['hypervolume_share']:.4f}, of random search {front.attrs['hypervolume_share_of_random']:.4f}"]  # fmt: skip
+    lines += [f"{100 * front.attrs['regret']:.3g}% from the best of all"] if "regret" in front.attrs else []
+    return "\n".join([*lines, *map(str, written)])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,131 @@
+"""Improving a design that was found: gradients on what is continuous, steps on everything else.
+
+It never makes a design worse, nor breaks a constraint: only what was judged feasible and better is taken.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.optimize import NonlinearConstraint, minimize
+
+from dse.explore.search.designs import Designs
+from dse.explore.search.outcome import Outcome
+from dse.explore.search.space import Space
+
+ROUNDS = 50
+MOST = 2000  # designs judged, or a round more
+STARTS = 8  # designs that are polished: the best of each choice of patterns and switches
+NEAR, FAR = (-2, -1, 1, 2), (-16, -8, -4, 4, 8, 16)  # steps along an ordered axis
+
+
+def run(outcome: Outcome) -> None:
+    """Polish the best designs of a search with one objective; what is found on the way is kept too."""
+    search = outcome.designs.question.search
+    if not outcome.feasible or len(search.objectives) > 1:
+        return
+    last = outcome.evaluated + MOST
+    for start in _starts(outcome):
+        if outcome.evaluated >= last:
+            return
+        _climb(outcome, start, last, gradients=search.robust is None)
+
+
+def _starts(outcome: Outcome) -> list[np.ndarray]:
+    """The best kept design of each structure, the best first."""
+    structural = [n for n, d in enumerate(outcome.designs.space.dimensions) if d.structural]
+    order = np.argsort(outcome.values[:, 0], kind="stable")
+    _, first = np.unique(outcome.points[order][:, structural], axis=0, return_index=True)
+    return [outcome.points[order[number]] for number in np.sort(first)[:STARTS]]
+
+
+def _climb(outcome: Outcome, start: np.ndarray, last: int, gradients: bool) -> None:
+    """From a design to better ones, until none is better or `last` designs are judged. On slopes of its own: an Outcome keeps the
+    best of all, which may be elsewhere."""
+    here = Outcome(outcome.designs)
+    here.judge(start[None])
+    for _ in range(ROUNDS):
+        before = here.values[here.best(), 0]
+        steps(here, here.points[here.best()])
+        if gradients:
+            slopes(here, here.points[here.best()])
+        if here.values[here.best(), 0] >= before or outcome.evaluated + here.evaluated >= last:
+            break
+    outcome.add(here)
+
+
+def steps(outcome: Outcome, point: np.ndarray) -> None:
+    """Judge the neighbours of a design: every other label, steps near and far along every ordered axis, and pairs of them."""
+    outcome.judge(np.unique(outcome.designs.space.canonical(neighbours(outcome.designs.space, point)), axis=0))
+
+
+def neighbours(space: Space, point: np.ndarray) -> np.ndarray:
+    moves: list[tuple[int, float, bool]] = []
+    for number, dimension in enumerate(space.dimensions):
+        if dimension.continuous:
+            continue
+        near = range(len(dimension.axis)) if dimension.structural else [point[number] + step for step in NEAR]
+        far = [] if dimension.structural else [point[number] + step for step in FAR]
+        known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
+        moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < len(dimension.axis)]
+    paired = [(number, to) for number, to, pair in moves if pair]
+    changes = [[(number, to)] for number, to, _ in moves] + [[a, b] for a in paired for b in paired if a[0] < b[0]]
+    rows = np.repeat(point[None], len(changes) + 1, axis=0)
+    for row, change in zip(rows[1:], changes, strict=True):
+        for number, to in change:
+            row[number] = to
+    return rows
+
+
+def slopes(outcome: Outcome, point: np.ndarray) -> None:
+    """Follow the gradient on the continuous dimensions within the limits (sequential quadratic programming), then judge the way there."""
+    designs = outcome.designs
+    if not designs.space.continuous:
+        return
+    start, low, high, at = _coordinates(designs, point)
+    with jax.enable_x64(True):
+        goal, limits = _functions(designs, point, at)
+        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if designs.question.search.limits else []
+        ends = list(zip(low, high, strict=True))
+        found = minimize(goal[0], start, jac=goal[1], bounds=ends, constraints=bounded, method="SLSQP", options={"maxiter": 200})
+    if np.isfinite(found.x).all():
+        shares = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])
+        way = np.clip(start + shares[:, None] * (found.x - start), low, high)
+        rows = np.repeat(point[None], len(way), axis=0)
+        rows[:, designs.space.continuous] = np.clip(np.exp(way), *_ends(designs.space))
+        outcome.judge(rows)
+
+
+def _ends(space: Space) -> tuple[np.ndarray, np.ndarray]:
+    ends = np.array([space.dimensions[number].axis.values for number in space.continuous])
+    return ends[:, 0], ends[:, 1]
+
+
+def _coordinates(designs: Designs, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Logarithms of the continuous dimensions, their ends, and which of the numeric dimensions they are."""
+    low, high = _ends(designs.space)
+    at = [designs.numeric.index(designs.space.dimensions[number].path) for number in designs.space.continuous]
+    return np.log(point[designs.space.continuous]), np.log(low), np.log(high), at
+
+
+def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
+    """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
+    import jax.numpy as jnp
+
+    search, results = designs.question.search, designs.smooth(point)
+    own = designs.space.values(point[None])
+    fixed = jnp.log(jnp.array([own[path][0] for path in designs.numeric]))
+    (objective, sign), *_ = search.objectives
+
+    def goal(moving: Any) -> Any:
+        return sign * objective.value(results(fixed.at[jnp.array(at)].set(moving)), jnp)
+
+    def limits(moving: Any) -> Any:
+        found = results(fixed.at[jnp.array(at)].set(moving))
+        return jnp.stack([jnp.asarray(limit.excess(limit.expression.value(found, jnp)), float) for limit in search.limits])
+
+    scale = abs(float(goal(fixed[jnp.array(at)]))) or 1.0
+    scaled = jax.jit(jax.value_and_grad(lambda moving: goal(moving) / scale))
+    bounded, slope = jax.jit(limits), jax.jit(jax.jacobian(limits))
+    goals = (lambda z: float(scaled(z)[0]), lambda z: np.asarray(scaled(z)[1]))
+    return goals, (lambda z: np.asarray(bounded(z)), lambda z: np.asarray(slope(z)))

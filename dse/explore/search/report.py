@@ -1,0 +1,150 @@
+"""What a search's designs mean: what limits each, what each number is worth, how far the search was from chance and from the optimum."""
+
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optuna
+import pandas as pd
+import xarray as xr
+
+from dse import accelerator, catalog
+from dse.errors import BadInput
+from dse.explore.front import hypervolume
+from dse.explore.layers import evaluate
+from dse.explore.search import exhaustive
+from dse.explore.search.designs import Designs
+from dse.explore.search.outcome import Outcome
+from dse.explore.search.sampled import distribution
+from dse.explore.search.space import Space
+
+SHOWN = 10  # designs in the table of the best
+ACTIVE = 0.02  # a limit within so much of its bound sets the design
+SAMPLE = 2000  # random designs that importances are estimated from
+MOST_RANDOM = 1_000_000  # random designs beside a search
+AFFORDABLE = 2_000_000  # designs of a grid that are exhausted to tell the regret
+
+
+def best(outcome: Outcome) -> pd.DataFrame:
+    """The best designs, one a row: rank, values, results, active limits, what bounds each network, and which state of it runs."""
+    order = np.lexsort(outcome.values.T[::-1])[:SHOWN]
+    points, designs = outcome.points[order], outcome.designs
+    table = pd.DataFrame(designs.space.described(points) | designs.results(points))
+    table.insert(0, "rank", np.arange(1, len(points) + 1))
+    excess = designs.objectives(points)[1]
+    table["active"] = [
+        ", ".join(str(limit) for limit, e in zip(designs.question.search.limits, row, strict=True) if e > -ACTIVE) for row in excess
+    ]
+    limits = [_limits(designs, point) for point in points]
+    table["bound"] = [bound for bound, _ in limits]
+    table["states"] = [states for _, states in limits]
+    return table
+
+
+def _limits(designs: Designs, point: np.ndarray) -> tuple[str, str]:
+    """'resnet50: tensor_core 61%, dram 39%' and 'resnet50: magnitude_pruning unstructured 0.8' for each network."""
+    asked, chip, bounds, states = designs.question, designs.space.accelerator_at(point), [], []
+    for name, state in designs.chosen(point).items():
+        layers = evaluate(chip, state, asked.batch, asked.dtype.model_dump(), **asked.options.model_dump())
+        share = layers.latency.groupby(layers.bound).sum() / layers.latency.sum()
+        parts = sorted(zip(share.bound.values, share.values, strict=True), key=lambda part: -part[1])
+        bounds.append(f"{name}: " + ", ".join(f"{resource} {100 * part:.0f}%" for resource, part in parts))
+        combined = f" with {state.combined_with}" if state.combined_with else ""
+        states.append(f"{name}: {state}{combined}")
+    return "; ".join(bounds), "; ".join(states)
+
+
+def elasticities(outcome: Outcome) -> dict[str, float]:
+    """d log(first objective) / d log(number) of every numeric dimension at the best design."""
+    designs, point = outcome.designs, outcome.points[outcome.best()]
+    if not designs.numeric:
+        return {}
+    (objective, _), *_ = designs.question.search.objectives
+    values = designs.space.values(point[None])
+    with jax.enable_x64(True):
+        results = designs.smooth(point)
+        at = jnp.log(jnp.array([values[path][0] for path in designs.numeric]))
+        slope = jax.grad(lambda z: jnp.log(jnp.abs(objective.value(results(z), jnp))))(at)
+    return {path: float(share) for path, share in zip(designs.numeric, slope, strict=True)}
+
+
+def importances(designs: Designs) -> dict[str, float]:
+    """How much each dimension decides whether a random design is among the better ones (PED-ANOVA, Watanabe et al. 2023)."""
+    points = designs.space.random(SAMPLE, np.random.default_rng(designs.question.search.seed))
+    values = designs.objectives(points)[0][:, 0]
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study()
+    distributions = {dimension.path: distribution(dimension) for dimension in designs.space.dimensions}
+    for point, value in zip(points, values, strict=True):
+        params = {d.path: float(x) if d.continuous else int(x) for d, x in zip(designs.space.dimensions, point, strict=True)}
+        study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=float(value)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        return optuna.importance.get_param_importances(study, evaluator=evaluator)
+
+
+def chance(outcome: Outcome, evaluations: int) -> Outcome:
+    """What as many random designs would have found."""
+    found = Outcome(outcome.designs)
+    draw = np.random.default_rng(outcome.designs.question.search.seed + 1)
+    size = max(evaluations // 200 + 1, outcome.designs.question.search.ask_batch)
+    for start in range(0, min(evaluations, MOST_RANDOM), size):
+        found.judge(outcome.designs.space.random(min(size, evaluations - start), draw))
+    return found
+
+
+def volumes(*outcomes: Outcome) -> list[np.ndarray]:
+    """Hypervolume of the front of each after each batch [batch], as a share of the box between the worst and the best in each
+    column that is on the front of any of them."""
+    known = np.concatenate([values for outcome in outcomes for _, values in outcome.history])
+    if not len(known):
+        return [np.zeros(len(outcome.history)) for outcome in outcomes]
+    low, high = known.min(axis=0), known.max(axis=0)
+    span, corner = np.where(high > low, high - low, 1.0), np.full(known.shape[1], 1.0 + 1e-9)
+    return [np.array([hypervolume((values - low) / span, corner) for _, values in outcome.history]) for outcome in outcomes]
+
+
+def devices(designs: Designs) -> pd.DataFrame:
+    """Shipped devices that exist and compute in the search's precision, judged as designs are: name and results."""
+    found = []
+    for name in catalog.names("accel_models"):
+        device = accelerator.load(catalog.find("accel_models", name))
+        with suppress(BadInput):  # another precision, or no process to say what it costs
+            if not device.hypothetical:
+                own = Designs(Space(device, ()), designs.question, designs.base)
+                found.append({"device": name} | {key: float(values[0]) for key, values in own.results(np.empty((1, 0))).items()})
+    return pd.DataFrame(found)
+
+
+def regret(outcome: Outcome) -> float | None:
+    """How far the best design is from the best of the whole grid, relative; None where that is too large, or has no end."""
+    size = outcome.designs.space.size
+    if size is None or size > AFFORDABLE or len(outcome.designs.question.search.objectives) > 1:
+        return None
+    from tqdm import tqdm
+
+    every = Outcome(outcome.designs)
+    exhaustive.run(every, tqdm(disable=True))
+    found, optimum = (each.values[each.best(), 0] for each in (outcome, every))
+    return float(abs(found - optimum) / abs(optimum))
+
+
+def front(outcome: Outcome) -> xr.Dataset:
+    """The designs that none dominates, along `point`: every dimension and result; the best one is marked."""
+    numbers = outcome.front()
+    order = numbers[np.argsort(outcome.values[numbers, 0], kind="stable")]
+    points = outcome.points[order]
+    units = {d.path: d.axis.unit or "1" for d in outcome.designs.space.dimensions if not d.structural}
+    coords: dict[str, Any] = {
+        path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
+        for path, values in outcome.designs.space.described(points).items()
+    }
+    results = {name: ("point", values, {"units": UNITS[name]}) for name, values in outcome.designs.results(points).items()}
+    return xr.Dataset({**results, "best": ("point", order == outcome.best())}, coords)
+
+
+UNITS = {"performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W"}

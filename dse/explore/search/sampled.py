@@ -1,0 +1,165 @@
+"""Optuna asks, the evaluator answers a whole batch at once, Optuna is told.
+
+Every design is a trial of a study in a storage, which outlives the process. Trials are numbered by the storage, so several workers
+share one budget: numbers below it are judged, others are not. What a killed worker left behind is judged when the study is resumed.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from dse.errors import BadInput
+from dse.explore.search.outcome import Outcome
+from dse.explore.search.space import Dimension, Points, Space
+from dse.goal import Search
+
+
+def run(outcome: Outcome, study: Study, bar: Any) -> None:
+    """Judge designs until the study has as many complete trials as the search asks for."""
+    search, space = outcome.designs.question.search, outcome.designs.space
+    bar.reset(total=search.trials)
+    while (done := len(_in_state(study, TrialState.COMPLETE))) < search.trials:
+        limit = search.trials + len(_in_state(study, TrialState.FAIL))
+        trials = _asked(study, space, search, min(search.ask_batch, search.trials - done), limit)
+        if not trials:
+            return  # the rest is with other workers
+        points = space.canonical(np.stack([row_of(space, trial.params) for trial in trials]))
+        for trial, objectives, excess in zip(trials, *outcome.judge(points), strict=True):
+            tell(study, trial, search, objectives, excess)
+        bar.update(len(trials))
+        bar.set_postfix_str(_so_far(outcome))
+
+
+def finish(outcome: Outcome, study: Study) -> int:
+    """Judge the trials that a killed worker left running, fail those that were not asked for to the end; returns how many there were."""
+    space, search = outcome.designs.space, outcome.designs.question.search
+    stale = _in_state(study, TrialState.RUNNING)
+    for frozen in stale:
+        if _complete(space, frozen.params):
+            point = space.canonical(row_of(space, frozen.params)[None])
+            objectives, excess = outcome.judge(point)
+            tell(study, Trial(study, frozen._trial_id), search, objectives[0], excess[0], frozen.constraints)
+        else:
+            study.tell(frozen.number, state=TrialState.FAIL)
+    return len(stale)
+
+
+def recall(outcome: Outcome, study: Study) -> None:
+    """Take in what a study holds already."""
+    search = outcome.designs.question.search
+    done = _in_state(study, TrialState.COMPLETE)
+    size = max(search.ask_batch, len(done) // 200 + 1)
+    for start in range(0, len(done), size):
+        part = done[start : start + size]
+        points = outcome.designs.space.canonical(np.stack([row_of(outcome.designs.space, trial.params) for trial in part]))
+        signs = np.array([sign for _, sign in search.objectives])
+        excess = np.array([[trial.constraints[str(limit)] for limit in search.limits] for trial in part]).reshape(len(part), -1)
+        outcome.take(points, np.array([trial.values for trial in part]) * signs, excess)
+
+
+def open_study(name: str, search: Search, storage: Any, resume: bool) -> Study:
+    """The study of a search in a storage; raises BadInput if it is there and was not to be resumed, or the other way round."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    directions = ["minimize" if sign > 0 else "maximize" for _, sign in search.objectives]
+    try:
+        return optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume)  # type: ignore[arg-type]
+    except optuna.exceptions.DuplicatedStudyError as error:
+        raise BadInput.one(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
+
+
+def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:
+    """A design from the parameters of a trial; what was not asked for is as usual."""
+    return np.array([_number(d, params[d.path]) if d.path in params else d.usual for d in space.dimensions], float)
+
+
+def _number(dimension: Dimension, value: Any) -> float:
+    return float(value)
+
+
+def _asked(study: Study, space: Space, search: Search, number: int, limit: int) -> list[Trial]:
+    """A batch of new trials, as far as the budget goes. The sampler starts each batch from a seed of its own, so that a resumed
+    search goes on as it would have."""
+    study.sampler = sampler(search, space, len(study.get_trials(deepcopy=False)))
+    trials = []
+    for _ in range(number):
+        trial = study.ask()
+        if trial.number >= limit:
+            study.tell(trial, state=TrialState.FAIL)
+            break
+        _suggest(space, trial)
+        trials.append(trial)
+    return trials
+
+
+def _suggest(space: Space, trial: Trial) -> None:
+    row = np.array([dimension.usual for dimension in space.dimensions])
+    for number, dimension in enumerate(space.dimensions):
+        if all(row[other] == value for other, value in dimension.when):
+            row[number] = trial._suggest(dimension.path, distribution(dimension))
+
+
+def _complete(space: Space, params: dict[str, Any]) -> bool:
+    row = row_of(space, params)
+    return all(d.path in params or any(row[other] != value for other, value in d.when) for d in space.dimensions)
+
+
+def distribution(dimension: Dimension) -> BaseDistribution:
+    if dimension.continuous:
+        low, high = map(float, dimension.axis.values)
+        return FloatDistribution(low, high, log=dimension.log)
+    if dimension.structural:
+        return CategoricalDistribution(list(range(len(dimension.axis))))
+    return IntDistribution(0, len(dimension.axis) - 1)
+
+
+def tell(
+    study: Study, trial: Trial, search: Search, objectives: Sequence[float], excess: Sequence[float], known: Sequence[str] | Mapping = ()
+) -> None:
+    """`known`: constraints that the trial has already, from a worker that was killed just then."""
+    for limit, missed in zip(search.limits, excess, strict=True):
+        if str(limit) not in known:
+            trial.set_constraint(str(limit), float(missed))
+    study.tell(trial, [float(value * sign) for value, (_, sign) in zip(objectives, search.objectives, strict=True)])
+
+
+def sampler(search: Search, space: Space, started: int) -> Any:
+    """The sampler for the next batch of a study that has `started` trials."""
+    seed = (search.seed * 1_000_003 + started) % 2**31
+    samplers = optuna.samplers
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        match search.sampler:
+            case "nsga2":
+                return samplers.NSGAIISampler(seed=seed, population_size=max(10, min(50, search.ask_batch)))
+            case "nsga3":
+                return samplers.NSGAIIISampler(seed=seed, population_size=max(10, min(50, search.ask_batch)))
+            case "tpe":
+                return samplers.TPESampler(seed=seed, multivariate=True, group=any(d.when for d in space.dimensions), constant_liar=True)
+            case "gp":
+                return samplers.GPSampler(seed=seed)
+            case "qmc":
+                return samplers.QMCSampler(
+                    seed=search.seed, scramble=True, warn_asynchronous_seeding=False, warn_independent_sampling=False
+                )
+            case _:
+                return samplers.RandomSampler(seed=seed)
+
+
+def _in_state(study: Study, state: TrialState) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(state,))
+
+
+def _so_far(outcome: Outcome) -> str:
+    if not outcome.feasible:
+        return "none feasible"
+    value = outcome.signs[0] * outcome.values[outcome.best(), 0]
+    return f"best {outcome.columns[0]} {value:.4g}"
+
+
+__all__ = ["Points", "finish", "open_study", "recall", "run"]

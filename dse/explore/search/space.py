@@ -1,0 +1,149 @@
+"""What may vary: each axis of the specification as a dimension of the search, a design as a row of numbers.
+
+A row holds, for a continuous dimension, its value in SI units; for any other, the number of its value. A dimension whose condition
+(`when`) does not hold has its usual value, so that equal designs have equal rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dse.accelerator import Accelerator
+from dse.document import Document
+from dse.errors import BadInput, Collector, suggestion
+from dse.explore import axis as axes
+from dse.explore.axis import Axis
+from dse.spec import Listed, Range, Spec
+
+Points = Float[np.ndarray, "design dimension"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dimension:
+    """`axis` has the values, or the two ends of a continuous dimension. `when`: (number of another dimension, one of its values)."""
+
+    axis: Axis
+    continuous: bool
+    log: bool
+    usual: float
+    when: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def path(self) -> str:
+        return self.axis.path
+
+    @property
+    def structural(self) -> bool:
+        return self.axis.role == "structure"
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    accelerator: Accelerator
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def continuous(self) -> list[int]:
+        return [number for number, dimension in enumerate(self.dimensions) if dimension.continuous]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        return [len(dimension.axis) for dimension in self.dimensions]
+
+    @property
+    def size(self) -> int | None:
+        """How many designs there are, conditions aside; None where some dimension is continuous."""
+        return None if self.continuous else int(np.prod(self.sizes, dtype=object))
+
+    def canonical(self, points: Points) -> Points:
+        """The same designs, what no condition calls for at its usual value."""
+        points = points.copy()
+        for number, dimension in enumerate(self.dimensions):
+            for other, value in dimension.when:
+                points[points[:, other] != value, number] = dimension.usual
+        return points
+
+    def grid(self, start: int, stop: int) -> Points:
+        """Designs number `start` to `stop` of all; those that a condition makes equal to another one are left out."""
+        points = np.stack(np.unravel_index(np.arange(start, stop), self.sizes), axis=1).astype(float)
+        return points[(self.canonical(points) == points).all(axis=1)]
+
+    def random(self, number: int, draw: np.random.Generator) -> Points:
+        columns = [_random(dimension, number, draw) for dimension in self.dimensions]
+        return self.canonical(np.stack(columns, axis=1))
+
+    def values(self, points: Any) -> dict[str, Any]:
+        """What each dimension that is a number has at each design, in SI units."""
+        numeric = [(number, d) for number, d in enumerate(self.dimensions) if not d.structural]
+        return {d.path: points[:, n] if d.continuous else d.axis.values[points[:, n].astype(int)] for n, d in numeric}
+
+    def structure(self, point: np.ndarray) -> dict[str, Any]:
+        """What the structural dimensions put into the description."""
+        return {d.path: d.axis.raw[int(point[n])] for n, d in enumerate(self.dimensions) if d.structural}
+
+    def described(self, points: Points) -> dict[str, np.ndarray]:
+        """Each dimension's values as they are labelled in results."""
+        return {d.path: points[:, n] if d.continuous else d.axis.values[points[:, n].astype(int)] for n, d in enumerate(self.dimensions)}
+
+    def accelerator_at(self, point: np.ndarray) -> Accelerator:
+        """The description of one design."""
+        units = {dimension.path: dimension.axis.unit for dimension in self.dimensions}
+        numbers = {path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.values(point[None]).items()}
+        return self.accelerator.replace({**self.structure(point), **numbers})
+
+
+def _random(dimension: Dimension, number: int, draw: np.random.Generator) -> np.ndarray:
+    if not dimension.continuous:
+        return draw.integers(len(dimension.axis), size=number).astype(float)
+    low, high = dimension.axis.values
+    return np.exp(draw.uniform(np.log(low), np.log(high), number)) if dimension.log else draw.uniform(low, high, number)
+
+
+def load(spec: Spec, document: Document, accelerator: Accelerator) -> Space:
+    """The space that the axes of a specification span; raises BadInput with every problem."""
+    problems, found = Collector(), {}
+    for path, written in spec.axes.items():
+        with problems.at(*document.place(("axes", path))):
+            found[path] = _dimension(path, written, accelerator)
+    problems.raise_all()
+    conditions: dict[str, tuple[tuple[int, int], ...]] = {}
+    for path, written in spec.axes.items():
+        with problems.at(*document.place(("axes", path))):
+            conditions[path] = _conditions(path, getattr(written, "when", {}), found)
+    problems.raise_all()
+    return Space(accelerator, tuple(Dimension(d.axis, d.continuous, d.log, d.usual, conditions[path]) for path, d in found.items()))
+
+
+def _dimension(path: str, written: Any, accelerator: Accelerator) -> Dimension:
+    continuous = isinstance(written, Range) and written.steps is None
+    axis = axes.parse(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
+    log = isinstance(written, Range) and written.scale == "log"
+    if not continuous:
+        return Dimension(axis, False, log, 0.0)
+    if axis.role == "structure":
+        raise BadInput.one(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
+    low, high = axis.values
+    if low >= high:
+        raise BadInput.one(f"'{path}' goes from more to less", "write the smaller end first")
+    own = accelerator.value(path)
+    return Dimension(axis, True, log, float(np.clip(low if own is None else own, low, high)))
+
+
+def _conditions(path: str, when: Mapping[str, Any], found: Mapping[str, Dimension]) -> tuple[tuple[int, int], ...]:
+    """Each condition as the number of a dimension and of its value; on dimensions before this one, so that none is circular."""
+    names, conditions = list(found), []
+    for other, value in when.items():
+        if other not in names or names.index(other) >= names.index(path):
+            raise BadInput.one(f"'{path}' depends on '{other}', which is no axis before it", suggestion(other, names[: names.index(path)]))
+        labels = [str(label) for label in found[other].axis.values]
+        if found[other].continuous or str(value) not in labels:
+            raise BadInput.one(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
+        conditions.append((names.index(other), labels.index(str(value))))
+    return tuple(conditions)
+
+
+__all__ = ["Dimension", "Listed", "Points", "Space", "load"]

@@ -1,0 +1,167 @@
+"""What a search is after: objectives, constraints, and how to look for them; `search:` of a specification."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
+
+from dse import expression
+from dse.errors import BadInput
+from dse.expression import Expression
+from dse.schema import Part, refusal
+from dse.units import Area, Power, Quantity, Time
+
+# What a design is judged by. Over several workloads each is their weighted geometric mean, or the worst of them.
+RESULTS = {
+    "performance": "times as fast as the dense network on the accelerator as described, at iso-accuracy",
+    "speedup": "times as fast as the dense network on the same design, at iso-accuracy",
+    "latency": "of the network, at iso-accuracy [s]",
+    "energy": "of one run of the network, at iso-accuracy [J]",
+    "edp": "energy x latency [J s]",
+    "area": "[m^2]",
+    "power": "at full load [W]",
+}
+COSTS = ("area", "power", "energy", "edp")
+_UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time}
+Engine = Literal["exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
+
+
+def _expression(value: Any) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    try:
+        return expression.parse(str(value), RESULTS)
+    except BadInput as error:
+        raise refusal(error.problems[0].what, error.problems[0].fix) from error
+
+
+Objective = Annotated[
+    Expression, PlainValidator(_expression), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": ["performance"]})
+]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`expression` <= or >= `bound`, in SI units; `text` as written."""
+
+    text: str
+    expression: Expression
+    sign: float  # 1 for <=, -1 for >=
+    bound: float
+
+    def __str__(self) -> str:
+        return self.text
+
+    def excess(self, value: Any) -> Any:
+        """By how much of its bound a design breaks it: at most 0 where it holds."""
+        return self.sign * (value - self.bound) / abs(self.bound)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How much accuracy may be lost, in the metric's own points, or relative to the dense network in %."""
+
+    text: str
+    drop: float
+    relative: bool
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_CONSTRAINT = re.compile(r"\s*(.+?)\s*(<=|>=)\s*(.+?)\s*")
+
+
+def _constraint(value: Any) -> Limit | Drop:
+    if isinstance(value, Limit | Drop):
+        return value
+    match = _CONSTRAINT.fullmatch(str(value))
+    if match is None:
+        raise refusal(f"'{value}' is no constraint", "write a result, <= or >= and a bound, as in 'area <= 826 mm^2'")
+    name, relation, bound = match.groups()
+    if name == "accuracy_drop":
+        return _drop(str(value), relation, bound)
+    found = _expression(name)
+    number = _bound(found, bound)
+    if number == 0:
+        raise refusal(f"'{value}' has the bound 0", "write another bound: by how much a design breaks it is told in its terms")
+    return Limit(str(value).strip(), found, 1.0 if relation == "<=" else -1.0, number)
+
+
+def _drop(text: str, relation: str, bound: str) -> Drop:
+    relative = bound.endswith("%")
+    try:
+        drop = float(bound.removesuffix("%"))
+    except ValueError:
+        drop = -1.0
+    if relation != "<=" or not 0 <= drop < 1e6:
+        raise refusal(f"'{text}' is no tolerance", "write 'accuracy_drop <= 1.0', in points of the metric, or 'accuracy_drop <= 1 %'")
+    return Drop(text.strip(), drop, relative)
+
+
+def _bound(found: Expression, bound: str) -> float:
+    """A quantity where the left side is one result with a unit, a number of SI units otherwise."""
+    kind = _UNITS.get(found.text)
+    try:
+        return kind.model_validate(bound).value if kind else float(bound)
+    except ValueError as error:
+        fix = kind.advice() if kind else "write a number, in SI units"
+        raise refusal(f"'{bound}' is no bound of '{found}'", fix) from error
+
+
+Constraint = Annotated[
+    Limit | Drop, PlainValidator(_constraint), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": ["area <= 826 mm^2"]})
+]
+
+
+class Robust(Part):
+    """Efficiencies of sparse runs are not known: designs are judged by a low quantile over random ones."""
+
+    spread: float = Field(gt=0, le=2, description="standard deviation of the logarithm of each sparse run's efficiency", examples=[0.2])
+    quantile: float = Field(default=0.1, gt=0, lt=1)
+    samples: int = Field(default=32, ge=2, le=1000)
+
+
+class Search(Part):
+    maximize: tuple[Objective, ...] = Field(default=(), examples=["[performance]"])
+    minimize: tuple[Objective, ...] = Field(default=(), examples=["[area]"])
+    constraints: tuple[Constraint, ...] = Field(default=(), examples=['["area <= 826 mm^2", "power <= 400 W", "accuracy_drop <= 1 %"]'])
+    weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default={}, description="of the workloads; default: 1 each")
+    over_workloads: Literal["geometric_mean", "worst"] = "geometric_mean"
+    robust: Robust | None = None
+    sampler: Engine = Field(default="nsga2", description="exhaustive: every design of a grid; the others are Optuna's")
+    trials: int = Field(default=2000, ge=1, le=10**7)
+    ask_batch: int = Field(default=50, ge=1, le=10**5, description="designs that are asked for and evaluated at once")
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    polish: bool = Field(default=True, description="improve the best design by gradients on its continuous axes, by steps on the others")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        texts = [str(found) for found in (*self.maximize, *self.minimize)]
+        if len(set(texts)) < len(texts):
+            raise refusal("an objective is given twice", "name each once")
+        if sum(isinstance(found, Drop) for found in self.constraints) > 1:
+            raise refusal("two tolerances of accuracy are given", "keep one 'accuracy_drop <= ...'")
+        return self
+
+    @property
+    def objectives(self) -> list[tuple[Expression, float]]:
+        """Each with the sign that makes it something to minimise."""
+        default = (expression.parse("performance", RESULTS),) if not (self.maximize or self.minimize) else ()
+        return [*((found, -1.0) for found in (*default, *self.maximize)), *((found, 1.0) for found in self.minimize)]
+
+    @property
+    def limits(self) -> list[Limit]:
+        return [found for found in self.constraints if isinstance(found, Limit)]
+
+    @property
+    def drop(self) -> Drop:
+        """The tolerated loss of accuracy; 1 point where none is given."""
+        return next((found for found in self.constraints if isinstance(found, Drop)), Drop("accuracy_drop <= 1", 1.0, False))
+
+    @property
+    def costs(self) -> set[str]:
+        """Which costs are spoken of."""
+        spoken = [found for found, _ in self.objectives] + [limit.expression for limit in self.limits]
+        return {name for found in spoken for name in found.names} & set(COSTS)

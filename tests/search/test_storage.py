@@ -1,0 +1,131 @@
+"""Searches that are killed, resumed and shared: no trial is lost, none counts twice."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from dse.cli import main
+from tests.search.search_specs import LIMITED, write
+
+TRIALS = 600
+LONG = LIMITED.replace("trials: 120", f"trials: {TRIALS}").replace("ask_batch: 20", "ask_batch: 5") + "polish: false\n"
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "dse.cli", "search", *words]
+
+
+def trials(storage, state=None) -> list:
+    states = None if state is None else (state,)
+    return optuna.load_study(study_name="search", storage=storage).get_trials(states=states)
+
+
+def journal(folder: Path):
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    return JournalStorage(JournalFileBackend(str(folder / "study.journal")))
+
+
+@pytest.mark.parametrize("after", [60, 250])
+def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
+    path, out = write(folder, LONG), folder / "out"
+    worker = subprocess.Popen(command(str(path), "-o", str(out)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with suppress(Exception):
+            if len(trials(journal(out))) > after:
+                break
+        time.sleep(0.2)
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    kept = {trial.number: trial.values for trial in trials(journal(out), TrialState.COMPLETE)}
+    assert 0 < len(kept) < TRIALS, "killed in the middle"
+    assert main(["search", str(path), "-o", str(out)]) == 2  # it is there already
+    assert main(["search", str(path), "-o", str(out), "--resume"]) == 0
+    done = trials(journal(out), TrialState.COMPLETE)
+    assert len(done) == TRIALS
+    assert not trials(journal(out), TrialState.RUNNING)
+    assert {trial.number: trial.values for trial in done if trial.number in kept} == kept
+    assert {path.name for path in out.iterdir()} == {"study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"}
+
+
+def test_a_search_that_is_not_there_cannot_be_resumed(folder, capsys):
+    assert main(["search", str(write(folder, LONG)), "-o", str(folder / "out"), "--resume"]) == 2
+    assert "there is no search in" in capsys.readouterr().err
+
+
+def test_nothing_feasible_exits_3_and_leaves_no_report(folder, capsys):
+    path = write(folder, "constraints: [area <= 100 mm^2]\ntrials: 20")
+    assert main(["search", str(path), "-o", str(folder / "out")]) == 3
+    captured = capsys.readouterr()
+    assert "'area <= 100 mm^2' is hardest to meet" in captured.err
+    assert captured.out == ""
+    assert not (folder / "out" / "front.nc").exists()
+
+
+def test_a_storage_that_does_not_answer_is_told(folder, capsys):
+    url = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+    assert main(["search", str(write(folder, LONG)), "-o", str(folder / "out"), "--storage", url]) == 2
+    assert "cannot be used" in capsys.readouterr().err
+
+
+def _binaries() -> Path | None:
+    """The folder with the server's programs: Debian's, or wherever the first ones on the path really stand."""
+    known = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    known += [Path(found).resolve().parent for name in ("postgres",) if (found := shutil.which(name))]
+    return next((place for place in known if all((place / name).exists() for name in ("initdb", "postgres", "pg_isready"))), None)
+
+
+@pytest.fixture
+def postgres(tmp_path):
+    """A PostgreSQL server of its own, on a socket in a temporary folder (it refuses to run as root)."""
+    if (binaries := _binaries()) is None:
+        pytest.skip("PostgreSQL is not installed")
+    place = Path("/tmp") / f"dse-postgres-{os.getpid()}"
+    place.mkdir()
+    as_user: dict = {}
+    if os.geteuid() == 0:
+        user = pwd.getpwnam("nobody")
+        os.chown(place, user.pw_uid, user.pw_gid)
+        as_user = {"user": user.pw_uid, "group": user.pw_gid}
+    port = str(20000 + os.getpid() % 20000)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": place, **as_user}
+    subprocess.run([binaries / "initdb", "-D", place / "data", "-A", "trust", "-U", "dse"], check=True, **quiet)
+    server = subprocess.Popen(
+        [binaries / "postgres", "-D", place / "data", "-k", place, "-p", port, "-c", "listen_addresses=127.0.0.1"], **quiet
+    )
+    try:
+        for _ in range(100):
+            if subprocess.run([binaries / "pg_isready", "-h", place, "-p", port], **quiet).returncode == 0:
+                break
+            time.sleep(0.1)
+        yield f"postgresql+psycopg://dse@127.0.0.1:{port}/postgres"
+    finally:
+        server.send_signal(signal.SIGINT)  # a polite one would wait for every client
+        server.wait()
+        shutil.rmtree(place)
+
+
+def test_four_workers_share_one_study(folder, postgres):
+    path, total = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 200")), 200
+    optuna.create_study(study_name="search", storage=postgres, directions=["maximize"])
+    workers = [
+        subprocess.Popen(command(str(path), "-o", str(folder / f"out{n}"), "--storage", postgres, "--join"), stdout=subprocess.DEVNULL)
+        for n in range(4)
+    ]
+    assert [worker.wait(timeout=300) for worker in workers] == [0, 0, 0, 0]
+    done = trials(postgres, TrialState.COMPLETE)
+    assert len(done) == total
+    assert len({trial.number for trial in done}) == total
+    assert not trials(postgres, TrialState.RUNNING)
