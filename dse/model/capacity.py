@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-Array = Float[np.ndarray, "..."] | float
+Array = Float[np.ndarray, "..."]
 
 EXACT, APART = 64, 1.1  # strips of B that are tried: each number up to 64, then 10% apart, which costs below 1%
 
@@ -58,15 +58,15 @@ class Product:
         return self.a + self.b + self.c
 
 
-def bound(product: Product, capacity: Any) -> Array:
-    """Bytes that every schedule moves to and from a memory of `capacity` bytes [B]."""
+def bound(product: Product, capacity: Any) -> Any:
+    """Bytes that every schedule moves to and from a memory of `capacity` bytes [B], in the shape that both broadcast to."""
     p = product
     multiply_adds = p.density * p.m * p.k * p.n * p.done
     reused = 2 * multiply_adds * np.sqrt(np.prod(np.broadcast_arrays(*p.sizes), axis=0)) / (p.reach * np.sqrt(capacity))
     return np.maximum(p.compulsory, reused - 2 * np.asarray(capacity))
 
 
-def attainable(product: Product, capacity: Any) -> Array:
+def attainable(product: Product, capacity: Any) -> Any:
     """Bytes that the best of three schedules moves [B]; with room for none of them, every operand of every multiply-add."""
     lasting = _Strips.of(product, capacity)
     nothing_kept = product.density * product.m * product.k * product.n * (sum(product.sizes) + product.sizes[2])
@@ -74,7 +74,7 @@ def attainable(product: Product, capacity: Any) -> Array:
     return np.maximum(product.compulsory, np.minimum(np.minimum.reduce(found), nothing_kept))
 
 
-def output_stationary(product: Product, capacity: Any, whole_tiles: bool = True) -> Array:
+def output_stationary(product: Product, capacity: Any, whole_tiles: bool = True) -> Any:
     """Bytes where a tile of C stays while A and B pass [B].
 
     T(a, b) = mnk (1 - (1 - d)^a) / a p_B + p_A d mk ceil(n / b) + p_C mn with (a p_C + p_B) b + 2 p_A <= S, minimised.

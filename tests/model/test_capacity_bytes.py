@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from dse.model.capacity import Product, attainable, bound, output_stationary
 
 
-def matrix(m, k, n, density=1.0, wide=(1, 1, 1)) -> Product:
+def matrix(m: Any, k: Any, n: Any, density: Any = 1.0, wide: tuple[float, ...] = (1, 1, 1)) -> Product:
     """A product of matrices, elements `wide` bytes each."""
     of_a, of_b, of_c = wide
     return Product(m, k, n, of_a * density * m * k, of_b * k * n, of_c * m * n, density=density)
@@ -35,7 +36,8 @@ def test_a_sparse_product_moves_what_the_formula_says():
     assert np.round(output_stationary(SPARSE, SIZES, whole_tiles=False)).tolist() == [2_032_599, 599_895, 314_829]
     assert np.round(bound(SPARSE, SIZES)).tolist() == [590_981, 288_358, 288_358]
     whole = output_stationary(SPARSE, SIZES)
-    assert np.all(whole >= [2_032_599, 599_894, 314_829]) and np.all(whole <= 1.05 * np.array([2_032_599, 599_895, 314_829]))
+    assert np.all(whole >= [2_032_599, 599_894, 314_829])
+    assert np.all(whole <= 1.05 * np.array([2_032_599, 599_895, 314_829]))
 
 
 def test_where_one_operand_fits_every_byte_moves_once():
@@ -114,7 +116,8 @@ convolutions = st.builds(
 def test_bounds_are_sound_and_more_capacity_never_moves_more(product, capacities):
     capacity = np.sort(capacities)
     least, reached = bound(product, capacity), attainable(product, capacity)
-    assert np.all(product.compulsory <= least) and np.all(least <= reached * (1 + 1e-12))
+    assert np.all(product.compulsory <= least)
+    assert np.all(least <= reached * (1 + 1e-12))
     for moved in (least, reached, output_stationary(product, capacity)):
         assert np.all(moved[1:] <= moved[:-1] * (1 + 1e-12))
 
