@@ -142,7 +142,14 @@ def test_plot_draws_what_a_dataset_without_accuracies_allows(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [blocky]}"))
     assert dse("sweep", "small.yaml", "-o", "out", cwd=folder).returncode == 0
     done = dse("plot", "out/results.nc", cwd=folder)
-    assert done.stdout.split() == ["out/speedup.png", "out/speedup.csv", "out/roofline.png", "out/roofline.csv", "out/layers.png", "out/layers.csv"]
+    assert done.stdout.split() == [
+        "out/speedup.png",
+        "out/speedup.csv",
+        "out/roofline.png",
+        "out/roofline.csv",
+        "out/layers.png",
+        "out/layers.csv",
+    ]
 
 
 def test_plot_writes_all_or_nothing(folder, edited):

@@ -49,7 +49,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     return drawn, rows
 
 
-MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies"}
+MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies", "capacity": "with on-chip capacity"}
 
 
 def _comparable(rows: Rows, scales: list[tuple[str, str]]) -> tuple[Rows, set[tuple[str, str]]]:
