@@ -73,9 +73,8 @@ class Arrays:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
 
-    def put_bound(self, job: Job, spent: np.ndarray) -> None:
-        """Take in the time of one job that no schedule can beat."""
-        latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
+    def put_bound(self, job: Job, latency: np.ndarray) -> None:
+        """Take in the time of one job that no schedule can beat, [*rates]."""
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
