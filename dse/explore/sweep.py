@@ -79,7 +79,7 @@ def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -
         if bound is not None:
             fastest[start : start + chunk] = np.asarray(bound)[: size - start]
         bar.update(min(chunk, size - start))
-    return spent.reshape(*spent.shape[:-1], *shape), fastest.reshape(shape if least else 0)
+    return spent.reshape((*spent.shape[:-1], *shape)), fastest.reshape(shape if least else 0)
 
 
 def _notes(plan: Plan) -> list[str]:

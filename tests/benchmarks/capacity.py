@@ -10,9 +10,10 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from throughput import SPEC, timed
+
 from dse.explore import plan as plans
 from dse.explore import sweep
-from throughput import SPEC, timed
 
 CAPACITIES = "\n  memory.l2.capacity: {from: 1 MB, to: 40 MB, steps: 10, scale: log}\nmodel: {fidelity: capacity}"
 VARIABLES = {

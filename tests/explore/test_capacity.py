@@ -227,6 +227,12 @@ def test_bands_come_with_what_is_asked_for_and_with_capacity_alone(banded):
         assert list(dse.sweep(banded)) == ["latency"]
 
 
+def test_one_design_and_one_variable(banded):
+    text = banded.read_text()
+    banded.write_text(text[: text.index("axes:")] + "store: {variables: [latency]}\n")
+    assert dse.sweep(banded).latency.dims == ("accelerator", "batch", "dtype", "variant")
+
+
 def test_what_does_not_count_is_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: capacity}\n")
