@@ -182,6 +182,9 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
     for index, plot in enumerate(spec.plots):
         if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
             problems.add(document.problem(("plots", index), "no variant has an accuracy", "write 'speedup', which needs none"))
+        if plot == "capacity" and not any(path.endswith(".capacity") for path in spec.axes):
+            fix = "add one under 'axes', as 'memory.l2.capacity: [1 MB, 40 MB]'"
+            problems.add(document.problem(("plots", index), "no capacity is swept", fix))
         if plot != "roofline" and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 

@@ -20,6 +20,8 @@ Array = Float[np.ndarray, "..."]
 
 EXACT, APART = 64, 1.1  # strips of B that are tried: each number up to 64, then 10% apart, which costs below 1%
 
+NOTHING = 1e-30  # bytes of an element that takes none, as where a layer keeps its result to itself
+
 
 @dataclass(frozen=True, eq=False)
 class Product:
@@ -49,8 +51,8 @@ class Product:
     @property
     def sizes(self) -> tuple[Any, Any, Any]:
         """Bytes of one element of A, B and C."""
-        of_a = self.a / np.maximum(self.density * self.m * self.k, 1e-300)
-        return of_a, self.b * self.uses / (self.k * self.n * self.groups), self.c / (self.m * self.n)
+        found = self.a / (self.density * self.m * self.k), self.b * self.uses / (self.k * self.n * self.groups), self.c / (self.m * self.n)
+        return np.maximum(found[0], NOTHING), np.maximum(found[1], NOTHING), np.maximum(found[2], NOTHING)
 
     @property
     def compulsory(self) -> Any:
