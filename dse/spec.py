@@ -1,6 +1,7 @@
 """The sweep schema: which accelerators run which networks, over which axes, by which model."""
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -17,7 +18,7 @@ from dse.workload.schema import NetworkPattern
 Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Batch = Annotated[int, Field(ge=1, le=10**9)]
-PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers"]
+PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity"]
 
 T = TypeVar("T")
 
@@ -32,7 +33,13 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
 
 Distinct = AfterValidator(_different)
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
+BANDS = {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",), "speedup": ("speedup_low", "speedup_high")}
 CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
+
+
+def with_bands(variables: Iterable[str], banded: bool) -> list[str]:
+    """The variables of a dataset: with each time, where on-chip capacity counts, how far it may be from what is attainable."""
+    return [name for variable in variables for name in (variable, *(BANDS.get(variable, ()) if banded else ()))]
 
 
 class Patterns(Part):

@@ -1,8 +1,8 @@
 """Axes of a sweep: a dotted path of the accelerator description and the values it takes.
 
 A *rate* axis only scales 1 / (P * E), so all its values are evaluated at once. A *structure* axis (a run's
-pattern, format, dtypes or switch) changes the work itself, so its values are taken in turn. Any other axis
-leaves the latency alone.
+pattern, format, dtypes or switch) changes the work itself, so its values are taken in turn; so are those of a *capacity* axis,
+which changes the bytes alone. Any other axis leaves the latency alone.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from dse.errors import BadInput, suggestion
 from dse.sparsity import grammar
 from dse.spec import Listed, Range
 
-Role = Literal["rate", "structure", "idle"]
+Role = Literal["rate", "structure", "capacity", "idle"]
 
 _STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
 
@@ -107,9 +107,9 @@ def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
     return tuple(replace(axis, role="rate") if axis.path in rate_paths else axis for axis in axes)
 
 
-def structures(axes: Sequence[Axis]) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
-    """Each combination of the structure axes: the position on each, and the values to put into a description."""
-    structural = [axis for axis in axes if axis.role == "structure"]
-    for positions in itertools.product(*(range(len(axis)) for axis in structural)):
-        chosen = list(zip(structural, positions, strict=True))
+def combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
+    """Each combination of the axes of one role: the position on each, and the values to put into a description."""
+    those = [axis for axis in axes if axis.role == role]
+    for positions in itertools.product(*(range(len(axis)) for axis in those)):
+        chosen = list(zip(those, positions, strict=True))
         yield {axis.path: n for axis, n in chosen}, {axis.path: axis.raw[n] for axis, n in chosen}

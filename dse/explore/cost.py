@@ -1,6 +1,7 @@
 """Area, power and energy as results of a sweep, where its `store.variables` ask for them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,13 @@ NEEDED_BY = {
 }
 
 
-def design(plan: Plan, number: int, accelerator: Accelerator) -> Design:
-    """An accelerator under one structure, the other axes as arrays that broadcast."""
-    axes = [axis for axis in plan.axes if axis.role != "structure"]
+def design(plan: Plan, place: Mapping[str, int], accelerator: Accelerator) -> Design:
+    """An accelerator at one place of some axes, the others as arrays that broadcast."""
+    axes = [axis for axis in plan.axes if axis.path not in place]
     shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
-    return Design(accelerator, {a.path: a.values.reshape(s) for a, s in zip(axes, shapes, strict=True)}, plan.accelerators[number])
+    return Design(
+        accelerator, {a.path: a.values.reshape(s) for a, s in zip(axes, shapes, strict=True)}, plan.accelerators[place["accelerator"]]
+    )
 
 
 def arrays(plan: Plan) -> dict[str, np.ndarray]:
@@ -42,13 +45,13 @@ def arrays(plan: Plan) -> dict[str, np.ndarray]:
     for name, function in (("area", area), ("power", power)):
         for place, accelerator in plan.designs() if name in found else ():
             at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
-            found[name][at] = function(design(plan, place["accelerator"], accelerator))
+            found[name][at] = function(design(plan, place, accelerator))
     return found
 
 
 def static(plan: Plan, job: Job) -> np.ndarray:
     """Leakage of the designs of a job [W]."""
-    return static_power(design(plan, job.place["accelerator"], job.accelerator))
+    return static_power(design(plan, job.place, job.accelerator))
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Energies:
 
     def dynamic(self, job: Job, most: int) -> np.ndarray:
         """Energy of the work [J] over the axes that change no structure, at most `most` designs at a time."""
-        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        axes = [axis for axis in self.plan.axes if axis.path not in job.place]
         processes = [axis.values for axis in axes if axis.path == "cost.process"]
         given = [{"cost.process": process} for process in processes[0]] if processes else [{}]
         base = self.plan.accelerators[job.place["accelerator"]]
@@ -94,9 +97,9 @@ class Energies:
     def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """To the shape of all jobs: absent layers and executions take too long to be chosen."""
         layers, executions, terms = work.shape
-        whole = np.zeros((self.layers, self.common.executions, terms))
+        whole = np.zeros((self.layers, self.common.executions, self.common.terms[-1] + 1))
         whole[..., 1] = np.inf
-        whole[:layers, :executions] = work
+        whole[:layers, :executions, :terms] = work
         return whole[..., list(self.common.terms)], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
 
 

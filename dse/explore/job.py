@@ -7,7 +7,8 @@ import numpy as np
 
 from dse.accelerator import Accelerator
 from dse.explore.plan import Plan
-from dse.model.equation import DECODE, TERMS, Case, case
+from dse.model.equation import DECODE, Case, compulsory_case, with_capacity
+from dse.workload import Variant
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,20 @@ class Job:
 def jobs_of(plan: Plan) -> Iterator[Job]:
     """The dense baselines of each setting first, then the variants."""
     for design, accelerator in plan.designs():
+        capacities = plan.sized(accelerator)
         for setting, batch, dtype in plan.settings():
             place = {**design, **setting}
-            for name, dense in plan.dense.items() if plan.needs_dense else ():
-                of_workload = tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name)
-                yield Job(place, accelerator, case(accelerator, dense, batch, dtype, plan.spec.model), of_workload, True)
-            for number, variant in enumerate(plan.variants):
-                yield Job(place, accelerator, case(accelerator, variant, batch, dtype, plan.spec.model), (number,), False)
+            for state, numbers, baseline in _states(plan):
+                found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
+                for sizes, sized in capacities:
+                    yield Job(place | sizes, sized, with_capacity(found, sized, plan.spec.model), numbers, baseline)
+
+
+def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
+    for name, dense in plan.dense.items() if plan.needs_dense else ():
+        yield dense, tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name), True
+    for number, variant in enumerate(plan.variants):
+        yield variant, (number,), False
 
 
 @dataclass(frozen=True)
@@ -39,14 +47,15 @@ class Common:
 
     layers: int
     executions: int
-    terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder
+    terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder, some device a memory inside
 
     @classmethod
     def of(cls, jobs: list[Job]) -> "Common":
         layers = max(len(job.case.distinct[0]) for job in jobs)
         executions = max(len(job.case.executions) for job in jobs)
         listed = [execution for job in jobs for execution in job.case.executions]
-        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), True)
+        memories = max(1 + len(e.inner) for e in listed)
+        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
         return cls(layers, executions, tuple(term for term, need in enumerate(needed) if need))
 
     @property
@@ -58,16 +67,20 @@ class Common:
         """How many of the terms are about the unit."""
         return sum(term < DECODE for term in self.terms)
 
+    @property
+    def resources(self) -> int:
+        return len(self.terms) - self.compute + 1
+
     def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
         """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
         distinct, count = case.distinct
-        layers, executions, _ = distinct.shape
-        work = np.zeros((self.layers, self.executions, TERMS))
-        work[:layers, :executions] = distinct
+        layers, executions, terms = distinct.shape
+        work = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
+        work[:layers, :executions, :terms] = distinct
         work[:layers, executions:, 1] = np.inf
         return work[..., list(self.terms)], np.pad(count, (0, self.layers - layers))
 
     def rates(self, rates: np.ndarray) -> np.ndarray:
-        """Inverse rates [execution, term, ...]; those of absent executions are 1."""
-        padding = [(0, self.executions - len(rates))] + [(0, 0)] * (rates.ndim - 1)
+        """Inverse rates [execution, term, ...]; those of absent executions and memories are 1."""
+        padding = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
         return np.pad(rates, padding, constant_values=1.0)[:, list(self.terms)]

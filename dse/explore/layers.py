@@ -9,7 +9,8 @@ import xarray as xr
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.model import roofline
-from dse.model.equation import DECODE, Case, case, inverse_rates
+from dse.model.equation import BYTES, DECODE, Case, case, inverse_rates
+from dse.model.levels import levels, notes
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution
 from dse.model.work import dense_flops
@@ -23,6 +24,12 @@ ATTRS = {
     "dense_flops": {"units": "FLOP", "long_name": "FLOPs with nothing skipped, all repeats of the layer"},
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
+    "latency_bound": {"units": "s", "long_name": "time that no schedule of the on-chip memory can beat, all repeats of the layer"},
+    "bytes_bound": {
+        "units": "B",
+        "long_name": "bytes that every schedule moves to and from the outermost memory, all repeats of the layer",
+    },
+    "traffic": {"units": "B", "long_name": "bytes moved to and from each memory, all repeats of the layer"},
     "count": {"units": "1", "long_name": "repeats of the layer"},
     "activation_density": {"units": "1", "long_name": "share of the input activations that is nonzero"},
     "density": {"units": "1", "long_name": "share of the weights that is nonzero"},
@@ -42,22 +49,43 @@ class _Question(Part):
 def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: Any = "fp16", **options: Any) -> xr.Dataset:
     """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
 
-    Sums over `layer` are the network's: every variable counts all repeats of its layer.
+    Sums over `layer` are the network's: every variable counts all repeats of its layer. Where on-chip capacity counts, `latency` and
+    `bytes` are attainable, `latency_bound` and `bytes_bound` stand beside them, and `traffic` has a dim `memory`.
     """
     asked = checked(_Question, {"batch": batch, "dtype": dtype, "options": options})
     found = case(accelerator, variant, asked.batch, asked.dtype, asked.options)
     inverse, _ = inverse_rates(found.executions, accelerator, {})
-    with jax.enable_x64(True):
-        parts = roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T, DECODE)
-        time = np.asarray(roofline.layer_time(parts, asked.options.overlap))
+    parts, time = _times(found, inverse, asked.options)
     choice = time.argmin(axis=1)
-    columns = _columns(found, variant, choice, inverse, np.stack([np.asarray(part) for part in parts]))
+    columns = _columns(found, variant, choice, inverse, parts)
+    if found.least is not None:
+        columns |= _bounds(found, found.least, choice, _times(found.least, inverse, asked.options)[1])
     columns["latency"] = _pick(time, choice) * found.count
     columns["rivals"] = np.array([_rivals(found, variant, number, row) for number, row in enumerate(time)], object)
-    data = {name: ("layer", columns[name], ATTRS[name]) for name in ATTRS}
+    data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
+    coords = {"layer": np.array(found.layers.name, object)}
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
     chosen = {name: str(value) for name, value in asked.options}
-    return xr.Dataset(data, {"layer": np.array(found.layers.name, object)}, names | {"batch": asked.batch} | chosen)
+    if found.least is not None:
+        coords["memory"] = np.array([level.name for level in levels(accelerator, asked.options.fidelity)], object)
+        chosen["notes"] = "; ".join(notes(accelerator))
+    return xr.Dataset(data, coords, names | {"batch": asked.batch} | chosen)
+
+
+def _times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Time [s] of each resource [resource, layer, execution], and of them together [layer, execution]."""
+    with jax.enable_x64(True):
+        parts = roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T, DECODE)
+        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.overlap))
+
+
+def _bounds(found: Case, least: Case, choice: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray]:
+    """What on-chip capacity adds: no schedule, under whichever execution, takes less than `time` [layer, execution]."""
+    return {
+        "latency_bound": time.min(axis=1) * found.count,
+        "bytes_bound": _pick(least.work[:, :, BYTES], choice) * found.count,
+        "traffic": np.stack([_pick(term, choice) * found.count for term in np.moveaxis(found.work, -1, 0)[BYTES:]], axis=1),
+    }
 
 
 def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
@@ -74,7 +102,7 @@ def _columns(found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndar
         "flops": spent[0] / inverse[choice, 1] * found.count,
         "gated_flops": (_pick(found.work[:, :, 1], choice) - _pick(found.done, choice)) * found.count,
         "dense_flops": dense_flops(found.layers) * found.count,
-        "bytes": _pick(found.work[:, :, -1], choice) * found.count,
+        "bytes": _pick(found.work[:, :, BYTES], choice) * found.count,
         "count": found.count,
         "density": variant.density,
         "activation_density": variant.activations,

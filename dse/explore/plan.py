@@ -24,7 +24,7 @@ from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
 from dse.model.peak import executions
-from dse.spec import Spec
+from dse.spec import Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
 
@@ -58,6 +58,11 @@ class Plan:
         return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
 
     @property
+    def banded(self) -> bool:
+        """Whether a latency has a lower bound of its own, besides what is attainable."""
+        return self.spec.model.fidelity == "capacity"
+
+    @property
     def designs_count(self) -> int:
         return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
 
@@ -67,7 +72,7 @@ class Plan:
         units = sum(len(accelerator.units) for accelerator in self.accelerators)
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
-        width = sum(widths.get(name, 1) for name in self.spec.store.variables)
+        width = sum(widths.get(name, 1) for name in with_bands(self.spec.store.variables, self.banded))
         return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
 
     @property
@@ -78,8 +83,12 @@ class Plan:
     def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
         """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
         for number, accelerator in enumerate(self.accelerators):
-            for place, values in axes_.structures(self.axes):
+            for place, values in axes_.combinations(self.axes, "structure"):
                 yield {"accelerator": number, **place}, accelerator.replace({**self.first, **values})
+
+    def sized(self, design: Accelerator) -> list[tuple[dict[str, int], Accelerator]]:
+        """A design with each capacity that the latency depends on, and its place in the results."""
+        return [(place, design.replace(values) if values else design) for place, values in axes_.combinations(self.axes, "capacity")]
 
     def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
@@ -122,13 +131,13 @@ MOST_STRUCTURES = 1000
 
 def _check_designs(plan: Plan, problems: Collector) -> None:
     """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
-    structures = math.prod(len(axis) for axis in plan.axes if axis.role == "structure")
+    structures = math.prod(len(axis) for axis in plan.axes if axis.role in ("structure", "capacity"))
     if plan.result_bytes > MOST_BYTES:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
         fix = f"stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or 'store: {{variables: [latency]}}'"
         problems.add(plan.document.problem(("axes",), what, fix))
     elif structures > MOST_STRUCTURES:
-        what = f"{structures} combinations of patterns, formats, dtypes and switches, which are taken one by one, are too many"
+        what = f"{structures} combinations of patterns, formats, dtypes, switches and capacities, which are taken one by one, are too many"
         problems.add(plan.document.problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
     if plan.result_bytes > MOST_BYTES or structures > MOST_STRUCTURES:
         return
@@ -173,6 +182,9 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
     for index, plot in enumerate(spec.plots):
         if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
             problems.add(document.problem(("plots", index), "no variant has an accuracy", "write 'speedup', which needs none"))
+        if plot == "capacity" and not any(path.endswith(".capacity") for path in spec.axes):
+            fix = "add one under 'axes', as 'memory.l2.capacity: [1 MB, 40 MB]'"
+            problems.add(document.problem(("plots", index), "no capacity is swept", fix))
         if plot != "roofline" and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 
@@ -189,8 +201,15 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
     found: list[Axis] = []
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
-            found.append(axes_.parse(path, written, accelerators))
+            parsed = axes_.parse(path, written, accelerators)
+            counts = spec.model.fidelity == "capacity" and any(path in _capacities(accelerator) for accelerator in accelerators)
+            found.append(replace(parsed, role="capacity") if counts else parsed)
     return found
+
+
+def _capacities(accelerator: Accelerator) -> list[str]:
+    """Paths of the capacities on chip."""
+    return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
 
 
 def _rate_paths(plan: Plan) -> set[str]:

@@ -17,6 +17,7 @@ from dse.explore import plan as plans
 from dse.explore.plan import Plan
 from dse.model.cost.design import DRIVER
 from dse.model.equation import rate_paths
+from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.spec import Spec
 
@@ -45,7 +46,8 @@ def unverified(plan: Plan) -> dict[str, list[str]]:
     found = {}
     for accelerator in plan.accelerators:
         listed = [e for dtype in plan.spec.dtype for e in executions(accelerator, dtype, plan.spec.model.fidelity)]
-        used = rate_paths(listed) | {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
+        inside = {level.inside for level in levels(accelerator, plan.spec.model.fidelity)}
+        used = rate_paths(listed) | inside | {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
         costly = plan.spec.store.cost
         found[accelerator.name] = [path for path in accelerator.unverified() if path in used or (costly and DRIVER.fullmatch(path))]
     return {name: paths for name, paths in found.items() if paths}

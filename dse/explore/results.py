@@ -9,11 +9,16 @@ from dse.explore import cost, provenance
 from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.model.equation import Case
+from dse.spec import with_bands
 
 ATTRS = {
     "latency": {"units": "s", "long_name": "network latency"},
     "dense_latency": {"units": "s", "long_name": "latency of the dense network on the same design"},
     "speedup": {"units": "1", "long_name": "dense latency / latency"},
+    "latency_bound": {"units": "s", "long_name": "latency that no schedule of the on-chip memory can beat"},
+    "dense_latency_bound": {"units": "s", "long_name": "the same, of the dense network on the same design"},
+    "speedup_low": {"units": "1", "long_name": "least possible speedup: dense latency that no schedule can beat / latency"},
+    "speedup_high": {"units": "1", "long_name": "most possible speedup: dense latency / latency that no schedule can beat"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
     "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
@@ -54,6 +59,8 @@ class Arrays:
             self.arrays["execution_share"] = np.zeros((*shape, len(executions)), precision)
         if "fits" in wanted:
             self.arrays["fits"] = np.ones(shape, bool)
+        if plan.banded:
+            self.arrays |= {f"{name}_bound": np.zeros(shape, precision) for name in ("latency", "dense_latency") if name in self.arrays}
         self.cost = cost.arrays(plan)
 
     def put(self, job: Job, spent: np.ndarray) -> None:
@@ -65,6 +72,12 @@ class Arrays:
             if not job.baseline:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
+
+    def put_bound(self, job: Job, latency: np.ndarray) -> None:
+        """Take in the time of one job that no schedule can beat, [*rates]."""
+        for variant in job.variants:
+            at = tuple(self._index(dim, job, variant) for dim in self.dims)
+            self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
 
     def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
         """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
@@ -79,7 +92,7 @@ class Arrays:
         if not self.breakdown:
             return
         for execution, shares in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
-            for resource, share in zip(execution.resources(self.decoders), shares, strict=True):
+            for resource, share in zip(execution.resources(self.decoders), shares, strict=False):  # as for a memory that others have
                 if resource in self.resources:  # not a decoder without a rate, which sets no time
                     self._add("bound_share", (*at, self.resources.index(resource)), share)
             self._add("execution_share", (*at, self.executions.index(execution.name)), shares.sum(axis=0))
@@ -94,12 +107,12 @@ class Arrays:
 
     def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
         """Rate axes in place, an axis of length 1 for each idle one."""
-        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        axes = [axis for axis in self.plan.axes if axis.role not in ("structure", "capacity")]
         return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
 
     def _expanded_capacity(self, job: Job) -> np.ndarray:
         path = f"memory.{job.accelerator.outermost}.capacity"
-        axes = [axis for axis in self.plan.axes if axis.role != "structure"]
+        axes = [axis for axis in self.plan.axes if axis.role not in ("structure", "capacity")]
         for position, axis in enumerate(axes):
             if axis.path == path:
                 return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])
@@ -113,8 +126,11 @@ def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
     if "speedup" in plan.spec.store.variables:
         found["speedup"] = found.dense_latency / found.latency
+        if plan.banded:
+            found["speedup_low"] = found.dense_latency_bound / found.latency
+            found["speedup_high"] = found.dense_latency / found.latency_bound
     found = cost.with_variables(found, plan, arrays.cost)
-    found = found[list(plan.spec.store.variables)]
+    found = found[with_bands(plan.spec.store.variables, plan.banded)]
     for name, attrs in ATTRS.items():
         if name in found.variables:
             found[name].attrs = dict(attrs) | cost.basis(name, plan)

@@ -1,5 +1,6 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from dse.explore.job import Common, Job, jobs_of
 from dse.explore.plan import Plan
 from dse.model import roofline
 from dse.model.equation import inverse_rates
+from dse.model.levels import notes
 
-CHUNK = 65536  # designs evaluated at once: enough to hide the call, few enough for their sums to stay in the cache
+CHUNK = 65536  # designs evaluated at once, at most: enough to hide the call, few enough for their sums to stay in the cache
 
 
 class ModelWarning(UserWarning):
@@ -40,34 +42,49 @@ def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
 
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     jobs = list(jobs_of(plan))
-    for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan)]:
+    for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan), *_notes(plan)]:
         warnings.warn(remark, ModelWarning, stacklevel=3)
     common = Common.of(jobs)
     arrays = results.Arrays(plan, _resources(jobs), _executions(jobs), common.decoders)
     energies = cost.Energies.of(jobs, plan, common)
-    with jax.enable_x64(True), tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar:
+    with (
+        jax.enable_x64(True),
+        tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar,
+    ):
         for job in jobs:
-            arrays.put(job, _evaluate(job, plan, common, arrays.breakdown, bar))
+            spent, least = _evaluate(job, plan, common, arrays.breakdown, bar)
+            arrays.put(job, spent)
+            if job.case.least is not None:
+                arrays.put_bound(job, least)
             if energies is not None and not job.baseline:
                 arrays.put_energy(job, energies.dynamic(job, CHUNK))
     return results.dataset(plan, arrays)
 
 
-def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> np.ndarray:
-    """Spent time of one job over the rate axes: [*rates], or [execution, resource, *rates] with `breakdown`."""
+def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Spent time of one job over the rate axes, [*rates] or with `breakdown` [execution, resource, *rates]; what no schedule can beat."""
     precision = np.dtype(plan.spec.store.dtype)
     constant, factors = inverse_rates(job.case.executions, job.accelerator, plan.rate_axes)
-    arrays = (*common.work(job.case), common.rates(constant), tuple(map(common.rates, factors)))
+    least = common.work(job.case.least) if job.case.least else None
+    arrays = (*common.work(job.case), common.rates(constant), tuple(map(common.rates, factors)), least)
     arguments = jax.tree.map(lambda array: array.astype(precision), arrays)
     shape, size = tuple(len(values) for values in plan.rate_axes.values()), _grid_size(plan)
-    chunk = min(CHUNK, size)
+    chunk = math.ceil(size / math.ceil(size / CHUNK))
     fixed = {"shape": shape, "chunk": chunk, "compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": breakdown}
-    spent = np.empty((common.executions, 3 if common.decoders else 2, size) if breakdown else (size,), precision)
+    spent = np.empty((common.executions, common.resources, size) if breakdown else (size,), precision)
+    fastest = np.empty(size if least else 0, precision)
     for start in range(0, size, chunk):
-        part = roofline.spent_time(start, *arguments, **fixed)
+        part, bound = roofline.spent_time(start, *arguments, **fixed)
         spent[..., start : start + chunk] = np.asarray(part)[..., : size - start]
+        if bound is not None:
+            fastest[start : start + chunk] = np.asarray(bound)[: size - start]
         bar.update(min(chunk, size - start))
-    return spent.reshape(*spent.shape[:-1], *shape)
+    return spent.reshape((*spent.shape[:-1], *shape)), fastest.reshape(shape if least else 0)
+
+
+def _notes(plan: Plan) -> list[str]:
+    """Memory levels that do not count, for lack of a number."""
+    return list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design))) if plan.banded else []
 
 
 def _grid_size(plan: Plan) -> int:

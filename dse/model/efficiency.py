@@ -1,12 +1,12 @@
 """E: the share of peak * gain that is reached.
 
 `sol`, speed of light: E = 1 (Shinn et al. 2023). `r3`: one constant per unit and pattern (Gale 2022,
-"Sparsity in Deep Neural Networks": R = W / (P * E)), read from the run's `efficiency`.
+"Sparsity in Deep Neural Networks": R = W / (P * E)), read from the run's `efficiency`. `capacity`: E = 1 too.
 """
 
 from dse.model.options import Fidelity
 
-PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",)}
+PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",), "capacity": ()}
 
 
 def efficiency_paths(run: str, fidelity: Fidelity) -> tuple[str, ...]:

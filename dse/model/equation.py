@@ -6,13 +6,13 @@ sweep share it. Four terms make up a layer's time under one execution:
     term 0   dense FLOPs    / (peak * gain * E)   the unit's gain cap
     term 1   stored FLOPs   / (peak * E)          what is stored has to be worked through
     term 2   metadata bytes / decode              where the run has a decoder with a rate of its own
-    term 3   bytes          / bandwidth
+    term 3   bytes          / bandwidth           of the outermost memory; then a term for each memory inside that counts
 
 The compute time max(term 0, term 1) is dense / (peak * g * E) with g = min(gain, dense / stored).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,14 +21,15 @@ from jaxtyping import Bool, Float
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.model import traffic, work
+from dse.model.levels import levels
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution, executions
+from dse.model.reuse import Reuse
 from dse.network.layers import Layers
 from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
-TERMS = 4
-DECODE = 2
+DECODE, BYTES = 2, 3  # the terms from which on the work is not the unit's, and is a memory's
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,8 @@ class Case:
 
     `work` is [layer, execution, term] in FLOP, FLOP, B and B; an illegal execution costs infinite FLOPs. `done`: the FLOPs of
     term 1 that take energy too. `unsupported`: some layer is pruned, but no listed run of the device takes it, so it runs dense.
-    `candidates`: every execution of the device, and for which layers it is `legal`.
+    `candidates`: every execution of the device, and for which layers it is `legal`. Where on-chip capacity counts, `reuse` says how
+    bytes follow from it until they do; then `work` has those that a known schedule moves, `least` is the case of what every one does.
     """
 
     layers: Layers
@@ -48,6 +50,8 @@ class Case:
     unsupported: bool
     candidates: tuple[Execution, ...]
     legal: Bool[np.ndarray, "layer candidate"]
+    reuse: Reuse | None = None
+    least: "Case | None" = None
 
     @property
     def count(self) -> Float[np.ndarray, "layer"]:
@@ -61,35 +65,64 @@ class Case:
 
     @cached_property
     def resources(self) -> list[str]:
-        """What can bound a layer: the units, then the outermost memory."""
+        """What can bound a layer: the units, then the memories, outermost first."""
         units = dict.fromkeys(execution.unit for execution in self.executions)
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
-        return [*units, *decoders, self.executions[0].memory]
+        return [*units, *decoders, self.executions[0].memory, *self.executions[0].inner]
 
 
 def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
     """Assemble the work of `variant`; raises BadInput if the accelerator does not compute in `dtype`."""
+    return with_capacity(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, options)
+
+
+def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
+    """The work of `variant` where every byte crosses every memory once."""
     candidates = executions(accelerator, dtype, options.fidelity)
     layers = variant.layers.at_batch(batch)
     stored = [work.stored_weights(layers, variant, execution) for execution in candidates]
     legal, unsupported = _legal(candidates, stored, variant, options.dense_fallback)
     pairs = list(zip(stored, candidates, strict=True))
     terms = np.stack([_terms(layers, variant, s, e, dtype, options) for s, e in pairs], axis=1)
-    terms[~legal] = (0.0, np.inf, 0.0, 0.0)
+    terms[~legal] = 0.0
+    terms[~legal, 1] = np.inf
     done = np.stack([work.done_flops(layers, variant, s, e) for s, e in pairs], axis=1)
     sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.copies
     others = dtype.bytes("weights") * variant.layers.other_parameters * variant.layers.count
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
-    return Case(layers, kept, terms[:, used], done[:, used], float((smallest + others).sum()), unsupported, tuple(candidates), legal)
+    reuse = None
+    if options.fidelity == "capacity":
+        taken = [pair for pair, use in zip(pairs, used, strict=True) if use]
+        reuse = Reuse.of(layers, variant, taken, dtype, options.activations)
+    whole = float((smallest + others).sum())
+    return Case(layers, kept, terms[:, used], done[:, used], whole, unsupported, tuple(candidates), legal, reuse)
+
+
+def with_capacity(found: Case, accelerator: Accelerator, options: ModelOptions) -> Case:
+    """The case with the bytes of each memory that follow from the capacities of `accelerator`, if they count."""
+    if found.reuse is None:
+        return found
+    known, least = found.work.copy(), found.work.copy()
+    legal, reuse, fused = np.isfinite(found.work[:, :, 1]), found.reuse, options.fusion == "fitting"
+    for term, level in enumerate(levels(accelerator, options.fidelity), start=BYTES):
+        if level.inside is None:
+            continue
+        capacity = accelerator.value(level.inside)
+        moved = reuse.fused_attainable(capacity) if fused else reuse.attainable(capacity)
+        known[:, :, term] = np.where(legal, moved, 0.0)
+        least[:, :, term] = np.where(legal, reuse.fused_bound if fused else reuse.bound(capacity), 0.0)
+    found = replace(found, work=known, reuse=None)  # which would take memory as long as a sweep lasts
+    return replace(found, least=replace(found, work=least))
 
 
 def _terms(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
     capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
     decoded = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0) if execution.decode_rate else np.zeros(len(layers))
     moved = traffic.compulsory(layers, variant, stored, execution, dtype, options.activations)
-    return np.stack([capped, work.worked_flops(layers, variant, stored, execution), decoded, moved], axis=1)
+    worked = work.worked_flops(layers, variant, stored, execution)
+    return np.stack([capped, worked, decoded, *[moved] * (1 + len(execution.inner))], axis=1)
 
 
 def _legal(
@@ -117,8 +150,9 @@ def inverse_rates(
     A rate is a product of numbers of the description, so it falls apart into factors, one for each axis that
     names one of those numbers. A term without a rate (no gain cap) has the constant 0: it never sets the time.
     """
-    constant = np.zeros((len(executions), TERMS))
-    factors = [np.ones((len(executions), TERMS, len(values))) for values in axes.values()]
+    terms = BYTES + 1 + len(executions[0].inner)
+    constant = np.zeros((len(executions), terms))
+    factors = [np.ones((len(executions), terms, len(values))) for values in axes.values()]
     for e, execution in enumerate(executions):
         for term, paths in enumerate(execution.rates):
             if paths is None:

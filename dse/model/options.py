@@ -2,19 +2,27 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from dse.schema import Part
+from dse.schema import Part, refusal
 
-Fidelity = Literal["sol", "r3"]
+Fidelity = Literal["sol", "r3", "capacity"]
 Counting = Literal["implicit", "im2col"]
 Overlap = Literal["full", "none"]
+Fusion = Literal["none", "fitting"]
 
 
 class ModelOptions(Part):
     """What an evaluation assumes; `model:` in a specification."""
 
-    fidelity: Fidelity = Field("sol", description="sol: E = 1; r3: the efficiency of each run")
+    fidelity: Fidelity = Field("sol", description="sol: E = 1; r3: the efficiency of each run; capacity: bytes by on-chip capacity")
     activations: Counting = Field("implicit", description="how often a convolution reads its input")
     dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
     overlap: Overlap = Field("full", description="full: the slowest resource sets the time; none: they add up")
+    fusion: Fusion = Field("none", description="fitting: activations that fill less than half of a memory stay in it (with 'capacity')")
+
+    @model_validator(mode="after")
+    def _check_fusion(self) -> "ModelOptions":
+        if self.fusion != "none" and self.fidelity != "capacity":
+            raise refusal(f"fusion needs on-chip capacity, which fidelity '{self.fidelity}' leaves out", "write 'fidelity: capacity'")
+        return self

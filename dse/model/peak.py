@@ -6,7 +6,7 @@ by their dotted paths, so that a sweep over any of them changes the rate and not
     stored FLOPs   peak * E            the unit works through what is stored ...
     dense FLOPs    peak * gain * E     ... but speeds the layer up by no more than its gain
     metadata       decode              of the run's decoder, where that has a rate of its own
-    bytes          bandwidth           of the outermost memory
+    bytes          bandwidth           of the outermost memory, then of those inside that count
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from dse.accelerator import Accelerator, Run, Unit
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.model.efficiency import efficiency_paths
+from dse.model.levels import levels
 from dse.model.options import Fidelity
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense
@@ -37,6 +38,7 @@ class Execution:
     dense_rate: Paths | None
     decode_rate: Paths | None
     memory: str
+    inner: tuple[str, ...] = ()  # the memories inside whose bandwidth counts
 
     @property
     def pattern(self) -> Pattern:
@@ -55,13 +57,14 @@ class Execution:
         return f"{self.unit}.{self.run}"
 
     @property
-    def rates(self) -> tuple[Paths | None, Paths | None, Paths | None, Paths]:
-        """In the order of the work terms: dense FLOPs, stored FLOPs, metadata, bytes."""
-        return (self.dense_rate, self.stored_rate, self.decode_rate, (f"memory.{self.memory}.bandwidth",))
+    def rates(self) -> tuple[Paths | None, ...]:
+        """In the order of the work terms: dense FLOPs, stored FLOPs, metadata, bytes of each memory."""
+        bandwidths = [(f"memory.{name}.bandwidth",) for name in (self.memory, *self.inner)]
+        return (self.dense_rate, self.stored_rate, self.decode_rate, *bandwidths)
 
     def resources(self, decoders: bool) -> list[str]:
         """What can set the time; `decoders`: whether those of metadata are told apart."""
-        return [self.unit, *([f"{self.unit}.decoder"] if decoders else []), self.memory]
+        return [self.unit, *([f"{self.unit}.decoder"] if decoders else []), self.memory, *self.inner]
 
 
 def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> list[Execution]:
@@ -91,4 +94,5 @@ def _execution(accelerator: Accelerator, unit: str, name: str, run: Run, dtype: 
     rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is PLAIN else efficiency_paths(at, fidelity)))
     capped = (*rate, f"{at}.gain") if run.gain is not None else None
     decoded = (f"{at}.decode",) if run.decode is not None else None
-    return Execution(unit, name, run, rate, capped, decoded, accelerator.outermost)
+    outermost, *inner = [level.name for level in levels(accelerator, fidelity)]
+    return Execution(unit, name, run, rate, capped, decoded, outermost, tuple(inner))

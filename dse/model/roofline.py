@@ -53,28 +53,36 @@ def spent_time(
     count: Float[Any, "layer"],
     constant: Float[Any, "execution term"],
     factors: tuple[Float[Any, "execution term _"], ...],
+    least: tuple[Float[Any, "layer execution term"], Float[Any, "layer"]] | None = None,
     *,
     shape: tuple[int, ...],
     chunk: int,
     compute: int,
     overlap: Overlap,
     breakdown: bool,
-) -> Float[Array, "design"] | Float[Array, "execution resource design"]:
+) -> tuple[Float[Array, "design"] | Float[Array, "execution resource design"], Float[Array, "design"] | None]:
     """Time [s] of a network on `chunk` designs from number `start` of a grid of `shape` on; numbers past the last repeat it.
 
     `constant` times one of `factors` for each axis of the grid is the inverse rate. Returns latencies, or with `breakdown`
-    the time spent in each execution while bound by each resource of `seconds`, which sums to the latency.
+    the time spent in each execution while bound by each resource of `seconds`, which sums to the latency; beside it the latency of
+    other work and counts at the same rates, `least`, if given.
     """
     global trace_count
     trace_count += 1
     inverse = _inverse_rates(start + jnp.arange(chunk), constant, factors, shape)
+    summed = partial(_summed, inverse=inverse, compute=compute, overlap=overlap)
+    return summed(work, count, breakdown=breakdown), None if least is None else summed(*least, breakdown=False)
+
+
+def _summed(work: Any, count: Any, *, inverse: Any, compute: int, overlap: Overlap, breakdown: bool) -> Any:
+    """Over the layers."""
     per_layer = _breakdown_layer if breakdown else _latency_layer
-    zero = jnp.zeros(chunk, work.dtype)
+    zero = jnp.zeros(inverse.shape[-1], work.dtype)
     resources = work.shape[2] - compute + 1
     start_at: Any = (zero,) * (resources * work.shape[1]) if breakdown else zero
     step = partial(per_layer, inverse=inverse, compute=compute, overlap=overlap)
     total: Any = lax.scan(lambda spent, row: (step(spent, *row), None), start_at, (work, count), unroll=UNROLL)[0]
-    return jnp.stack(total).reshape(work.shape[1], resources, chunk) if breakdown else total
+    return jnp.stack(total).reshape(work.shape[1], resources, -1) if breakdown else total
 
 
 def _inverse_rates(

@@ -18,13 +18,20 @@ from dse.workload import Variant
 
 
 def compulsory(layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, activations: Counting) -> PerLayer:
-    """Bytes of one instance of each layer [B]. Whole rows that are gone write no outputs, whole channels read no inputs."""
-    read, written = _compacted(layers, variant, execution)
+    """Bytes of one instance of each layer [B]."""
+    return sum(parts(layers, variant, stored, execution, dtype, activations), np.zeros(len(layers)))
+
+
+def parts(
+    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, activations: Counting
+) -> tuple[PerLayer, PerLayer, PerLayer]:
+    """Bytes of the weights, inputs and outputs [B]. Whole rows that are gone write no outputs, whole channels read no inputs."""
+    read, written = compacted(layers, variant, execution)
     inputs = read * _input_bytes(layers, variant, execution, dtype, input_elements(layers, activations))
-    return weight_bytes(layers, stored, dtype) + inputs + written * dtype.bytes("outputs") * layers.output_elements
+    return weight_bytes(layers, stored, dtype), inputs, written * dtype.bytes("outputs") * layers.output_elements
 
 
-def _compacted(layers: Layers, variant: Variant, execution: Execution) -> tuple[PerLayer, PerLayer]:
+def compacted(layers: Layers, variant: Variant, execution: Execution) -> tuple[PerLayer, PerLayer]:
     """Share of the inputs and of the outputs that a smaller matrix has. Columns of a convolution share their channel, which is read."""
     whole = np.ones(len(layers))
     if execution.sparse or not isinstance(variant.pattern, Whole):

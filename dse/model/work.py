@@ -45,7 +45,12 @@ def done_flops(layers: Layers, variant: Variant, stored: Stored, execution: Exec
     """FLOPs that take energy [FLOP]: those that take time, without the gated ones."""
     gated = execution.sparse and execution.how.zeros == "gated"
     elements = np.minimum(stored.worked, layers.weights * variant.density) if gated else stored.worked
-    return _products(layers, elements) * _activations(layers, variant, execution, {"skipped", "gated"})
+    return _products(layers, elements) * activations_done(layers, variant, execution)
+
+
+def activations_done(layers: Layers, variant: Variant, execution: Execution) -> PerLayer:
+    """Share of the products with a weight that are made at all."""
+    return _activations(layers, variant, execution, {"skipped", "gated"})
 
 
 def _products(layers: Layers, elements: PerLayer) -> PerLayer:

@@ -13,13 +13,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dse.explore import provenance, store
-from dse.plot import layers, roofline, sparsity_roofline, speedup
+from dse.plot import capacity, layers, roofline, sparsity_roofline, speedup
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "sparsity_roofline": sparsity_roofline.figure,
     "speedup": speedup.figure,
     "roofline": roofline.figure,
     "layers": layers.figure,
+    "capacity": capacity.figure,
 }
 
 
@@ -28,6 +29,7 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     asked = provenance.specification(dataset).plots
     possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
     possible["layers"] = dataset.variant.size <= layers.MOST_STATES
+    possible["capacity"] = "speedup" in dataset and any(str(dim).endswith(".capacity") and dataset.sizes[dim] > 1 for dim in dataset.dims)
     return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
 
 

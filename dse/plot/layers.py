@@ -57,7 +57,7 @@ def _gains(design: Any, state: Any, plan: Any, batch: int, dtype: Any) -> Rows:
     return sparse.assign(
         workload=state.workload, state=state_name(state).removeprefix("hypothetical "), dense_latency=dense.latency,
         share=dense.latency / dense.latency.sum(), speedup=(dense.latency / sparse.latency).where(dense.latency > 0, 1.0),
-        memory=sparse.bound == next(iter(design.memory)),
+        memory=sparse.bound.isin(list(design.memory)),
     )  # fmt: skip
 
 

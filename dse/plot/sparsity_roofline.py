@@ -1,7 +1,8 @@
 """The sparsity roofline: accuracy against speedup at the speed of light (Shinn et al. 2023, arXiv 2310.00496).
 
 One curve for each method and pattern, one point for each sparsity. Up and to the right is better; a point left
-of 1 is slower than the dense network, a point below the line loses more accuracy than allowed.
+of 1 is slower than the dense network, a point below the line loses more accuracy than allowed. A light band says how far on-chip
+schedules may move a speedup, where the model knows.
 """
 
 import json
@@ -49,7 +50,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     return drawn, rows
 
 
-MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies"}
+MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies", "capacity": "with on-chip capacity"}
 
 
 def _comparable(rows: Rows, scales: list[tuple[str, str]]) -> tuple[Rows, set[tuple[str, str]]]:
@@ -89,6 +90,9 @@ def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[
         if parse(pattern).density is not None:
             look = look | {"linestyle": "none"}  # an N:M is a point: nothing lies between two of them
         ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=f"{method.replace('_', ' ')}, {pattern}", **look)
+        if "speedup_low" in ordered:
+            band = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
+            ax.fill_betweenx(*band, color=look["color"], alpha=0.15, linewidth=0)
         labels += [style.Label(p.speedup, p.accuracy, _label(p), look["color"]) for p in ordered.itertuples()]
     _baselines(ax, rows, accuracy_drop, metric)
     return labels

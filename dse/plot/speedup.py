@@ -1,7 +1,8 @@
 """Speedup against sparsity: what hardware makes of a pattern, whatever the accuracy.
 
 The place for hypothetical patterns, which have no accuracy. A pattern of free density is a curve, a fixed N:M
-is a point. The dotted line is 1 / density, which a compute-bound layer reaches on a unit that skips every zero.
+is a point. A light band says how far on-chip schedules may move a speedup, where the model knows. The dotted line
+is 1 / density, which a compute-bound layer reaches on a unit that skips every zero.
 """
 
 from typing import Any
@@ -59,6 +60,10 @@ def draw(ax: Axes, rows: Rows, looks: Looks) -> list[style.Label]:
             label=_name(*pair),
             **looks[pair],
         )
+        if "speedup_low" in ordered:
+            ax.fill_between(
+                ordered.sparsity, ordered.speedup_low, ordered.speedup_high, color=looks[pair]["color"], alpha=0.15, linewidth=0
+            )
     points = rows[fixed].sort_values("sparsity")
     if len(points):
         ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="fixed density, each a point", zorder=3)

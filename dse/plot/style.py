@@ -150,14 +150,14 @@ def _sampled(ax: Axes, line: Any) -> np.ndarray:
     return np.concatenate([a + steps * (b - a) for a, b in itertools.pairwise(points)])
 
 
-def one_design(dataset: xr.Dataset) -> tuple[xr.Dataset, str]:
-    """The dataset with every swept axis at its first value, and a remark that says so."""
+def one_design(dataset: xr.Dataset, *but: str) -> tuple[xr.Dataset, str]:
+    """The dataset with every swept axis (`but` some) at its first value, and a remark that says so."""
     labels = ("accelerator", "batch", "dtype", "variant")
     dataset = dataset.expand_dims([dim for dim in labels if dim in dataset.coords and dim not in dataset.dims])
-    kept = {*labels, "resource", "execution"}
+    kept = {*labels, *but, "resource", "execution"}
     axes = [str(dim) for dim in dataset.dims if dim not in kept]
     chosen = dataset.isel(dict.fromkeys(axes, 0))
-    single = [str(name) for name in chosen.coords if "." in str(name)]  # dotted paths: the axes
+    single = [str(name) for name in chosen.coords if "." in str(name) and name not in but]  # dotted paths: the axes
     return chosen, "; ".join(f"{axis} at {_shown(chosen[axis])}" for axis in single)
 
 
@@ -170,7 +170,7 @@ def speedups(dataset: xr.Dataset) -> pd.DataFrame:
     """One row for each accelerator, batch, dtype and variant: speedup and latencies, beside what the variant is."""
     if "speedup" not in dataset:
         raise BadInput.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
-    wanted = [name for name in ("speedup", "latency", "dense_latency") if name in dataset]
+    wanted = [name for name in ("speedup", "speedup_low", "speedup_high", "latency", "dense_latency") if name in dataset]
     kept = dataset[wanted].drop_vars(["resource", "execution"], errors="ignore")
     return kept.to_dataframe().reset_index()
 

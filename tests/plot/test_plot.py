@@ -108,8 +108,10 @@ def test_roofs_cover_units_precisions_and_sparsity_modes(results):
 
 
 def test_every_figure_is_saved_with_its_table(results, tmp_path):
-    written = plot.save_all(results, plot.FIGURES, tmp_path / "figures", prefix="x.")
-    assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in plot.FIGURES for ending in ("png", "csv")]
+    kinds = plot.kinds_of(results)
+    written = plot.save_all(results, kinds, tmp_path / "figures", prefix="x.")
+    assert set(kinds) == plot.FIGURES.keys() - {"capacity"}  # of which nothing is swept
+    assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in kinds for ending in ("png", "csv")]
     assert all(path.stat().st_size > 500 for path in written)
 
 
@@ -204,3 +206,38 @@ def test_the_layers_figure_adds_up_to_the_network(edited, folder):
     np.testing.assert_allclose(speedups.to_numpy(), found.speedup.values.ravel(), rtol=1e-9)
     texts = {text.get_text() for text in figure.axes[0].texts}
     assert {f"{speedup:.2f}x" for speedup in speedups} <= texts
+
+
+def test_a_figure_of_capacities_holds_every_ratio_to_the_most(edited, folder):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: capacity}\naxes: {memory.l2.capacity: [1 GB, 64 KiB]}"))
+    with pytest.warns(dse.ModelWarning, match="'l2' has no bandwidth"):
+        found = dse.sweep(path)
+    figure, table = plot.FIGURES["capacity"](found)
+    ratio = (found.speedup / found.speedup.sel({"memory.l2.capacity": 1e9})).isel(dtype=0, accelerator=0)
+    here = table.set_index("memory.l2.capacity")
+    assert (here.low[1e9], here.high[1e9], here.factor[1e9]) == (1, 1, 1)
+    assert here.low[65536] == ratio.sel({"memory.l2.capacity": 65536}).min().item()
+    assert here.high[65536] == ratio.sel({"memory.l2.capacity": 65536}).max().item()
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == [f"{here.low[65536]:.2f} - {here.high[65536]:.2f}", "1"]
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["64 KiB", "1 GB"]
+
+
+def test_speedups_that_depend_on_schedules_have_a_band(edited, folder):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: capacity}"))
+    edited("chip.yaml", ("l2: {capacity: 10 MB}", "l2: {capacity: 4 kB, bandwidth: 3 TB/s}"))
+    found = dse.sweep(path)
+    for kind in ("speedup", "sparsity_roofline"):
+        figure, table = plot.FIGURES[kind](found)
+        (band, *_) = figure.axes[0].collections
+        drawn = band.get_paths()[0].vertices[:, 1 if kind == "speedup" else 0]
+        rows = table[(table.batch == 1) & (table.method == "pruned")]
+        assert (drawn.min(), drawn.max()) == pytest.approx((rows.speedup_low.min(), rows.speedup_high.max()))
+        assert rows.speedup_high.max() > 1.01 * rows.speedup.max()
+
+
+def test_a_figure_of_capacities_needs_one(results, edited):
+    with pytest.raises(BadInput, match="no speedup over one axis of capacities"):
+        plot.FIGURES["capacity"](results)
+    with pytest.raises(BadInput, match=r"plots.0: no capacity is swept; add one under 'axes'"):
+        dse.sweep(edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [capacity]")))

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from dse.model import roofline
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts, dynamic
-from dse.model.equation import Case
+from dse.model.equation import BYTES, Case
 from dse.model.options import Overlap
 from dse.model.work import dense_flops
 
@@ -41,7 +41,7 @@ class Layers:
         columns = []
         for number, execution in enumerate(case.executions):
             legal = np.isfinite(self.work[:, number, 1])
-            timed, moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, -1))
+            timed, moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, BYTES))
             done = np.where(legal, self.done[:, number], 0.0)
             counts = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), {execution.memory: moved})
             columns.append(dynamic(design, execution.unit, dtype, counts) * self.count)

@@ -1,0 +1,41 @@
+"""Which memory levels set the time, and within which capacity the bytes of each are used again."""
+
+from dataclasses import dataclass
+
+from dse.accelerator import Accelerator
+from dse.model.options import Fidelity
+
+
+@dataclass(frozen=True)
+class Level:
+    """`inside`: path of the capacity that keeps bytes from crossing the level twice; None where nothing is known inside."""
+
+    name: str
+    inside: str | None
+
+
+def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
+    """Outermost first. The outermost alone, but under `capacity`: there, every level with a bandwidth and a capacity of its own."""
+    if fidelity != "capacity":
+        return (Level(accelerator.outermost, None),)
+    names, memory = list(accelerator.memory), accelerator.memory
+    holding = [name for name in names if memory[name].capacity is not None]
+    limiting = [name for name in names if name == accelerator.outermost or (name in holding and memory[name].bandwidth is not None)]
+    inside = {name: [inner for inner in holding if names.index(inner) > names.index(name)] for name in limiting}
+    return tuple(Level(name, f"memory.{inner[0]}.capacity" if (inner := inside[name]) else None) for name in limiting)
+
+
+def notes(accelerator: Accelerator) -> list[str]:
+    """What the levels leave out, for lack of a number."""
+    known = levels(accelerator, "capacity")
+    silent = {name: level for name, level in accelerator.memory.items() if name not in [level.name for level in known]}
+    found = [f"'{accelerator.name}': {_silence(name, level.capacity is None)}" for name, level in silent.items()]
+    if known[0].inside is None:
+        found.append(f"'{accelerator.name}': no capacity inside '{known[0].name}' is stated: its bytes are the compulsory ones")
+    return found
+
+
+def _silence(name: str, without_capacity: bool) -> str:
+    if without_capacity:
+        return f"memory level '{name}' has no capacity: it is left out"
+    return f"memory level '{name}' has no bandwidth: it sets no time, its capacity counts"
