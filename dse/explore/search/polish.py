@@ -16,7 +16,7 @@ from dse.explore.search.space import Space
 ROUNDS = 50
 MOST = 2000  # designs judged, or a round more
 STARTS = 8  # designs that are polished: the best of each choice of patterns and switches
-NEAR, FAR = (-2, -1, 1, 2), (-16, -8, -4, 4, 8, 16)  # steps along an ordered axis
+NEAR, FAR = (-4, -3, -2, -1, 1, 2, 3, 4), (-16, -8, 8, 16)  # steps along an ordered axis
 
 
 def run(outcome: Outcome) -> None:
