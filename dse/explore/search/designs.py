@@ -24,7 +24,7 @@ from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.network import Layers
 from dse.model.cost.power import power, static
-from dse.model.equation import DECODE, TERMS, Case, case
+from dse.model.equation import DECODE, Case, case
 from dse.model.options import ModelOptions
 from dse.workload import Variant
 
@@ -224,7 +224,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def _rates(found: Case, accelerator: Accelerator, paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """1 / (P * E) of each term without the numbers at `paths` [execution, term], and whether it depends on each of these
     [path, execution, term]."""
-    constant = np.zeros((len(found.executions), TERMS))
+    constant = np.zeros((len(found.executions), found.work.shape[-1]))
     depends = np.zeros((len(paths), *constant.shape), bool)
     for e, execution in enumerate(found.executions):
         for term, factors in enumerate(execution.rates):
@@ -238,8 +238,8 @@ def _padded(
     shape: tuple[int, int], layers: Layers, joules: np.ndarray, constant: np.ndarray, depends: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Absent layers take no time, absent executions too much."""
-    number, executions, _ = layers.work.shape
-    work = np.zeros((*shape, TERMS))
+    number, executions, terms = layers.work.shape
+    work = np.zeros((*shape, terms))
     work[:, executions:, 1] = 1e300
     work[:number, :executions] = layers.work
     missing = (0, shape[1] - executions)
@@ -269,7 +269,7 @@ def spent_at(
         inverse = jnp.broadcast_to(own[:, :, None], (*own.shape, values.shape[1]))
         for axis in range(values.shape[0]):
             inverse = inverse * jnp.where(on[axis][:, :, None], 1 / values[axis], 1.0)
-        factor = jnp.concatenate([jnp.repeat(slowness[:, None], DECODE, 1), jnp.ones((len(own), TERMS - DECODE))], axis=1)
+        factor = jnp.concatenate([jnp.repeat(slowness[:, None], DECODE, 1), jnp.ones((len(own), own.shape[1] - DECODE))], axis=1)
         zero = jnp.zeros(values.shape[1])
         return lax.scan(partial(_layer, inverse * factor[:, :, None], overlap), (zero, zero), (amounts, counts, energies))[0]
 

@@ -14,9 +14,10 @@ from dse.explore.search.outcome import Outcome
 from dse.explore.search.space import Space
 
 ROUNDS = 50
-MOST = 2000  # designs judged, or a round more
+MOST = 1800  # designs judged, or a round more
 STARTS = 8  # designs that are polished: the best of each choice of patterns and switches
-NEAR, FAR = (-4, -3, -2, -1, 1, 2, 3, 4), (-16, -8, 8, 16)  # steps along an ordered axis
+REACHES = (1, 3, 5)  # steps along an ordered axis that are tried in pairs: wider where narrower ones find nothing
+FAR = (-16, -8, 8, 16)  # steps that are tried alone
 
 
 def run(outcome: Outcome) -> None:
@@ -46,25 +47,27 @@ def _climb(outcome: Outcome, start: np.ndarray, last: int, gradients: bool) -> N
     here.judge(start[None])
     for _ in range(ROUNDS):
         before = here.values[here.best(), 0]
-        steps(here, here.points[here.best()])
         if gradients:
             slopes(here, here.points[here.best()])
+        for reach in REACHES:
+            if here.values[here.best(), 0] >= before:
+                steps(here, here.points[here.best()], reach)
         if here.values[here.best(), 0] >= before or outcome.evaluated + here.evaluated >= last:
             break
     outcome.add(here)
 
 
-def steps(outcome: Outcome, point: np.ndarray) -> None:
-    """Judge the neighbours of a design: every other label, steps near and far along every ordered axis, and pairs of them."""
-    outcome.judge(np.unique(outcome.designs.space.canonical(neighbours(outcome.designs.space, point)), axis=0))
+def steps(outcome: Outcome, point: np.ndarray, reach: int) -> None:
+    """Judge the neighbours of a design: every other label, steps near and far along every ordered axis, and pairs of the near ones."""
+    outcome.judge(np.unique(outcome.designs.space.canonical(neighbours(outcome.designs.space, point, reach)), axis=0))
 
 
-def neighbours(space: Space, point: np.ndarray) -> np.ndarray:
+def neighbours(space: Space, point: np.ndarray, reach: int) -> np.ndarray:
     moves: list[tuple[int, float, bool]] = []
     for number, dimension in enumerate(space.dimensions):
         if dimension.continuous:
             continue
-        near = range(len(dimension.axis)) if dimension.structural else [point[number] + step for step in NEAR]
+        near = range(len(dimension.axis)) if dimension.structural else [point[number] + step for step in range(-reach, reach + 1)]
         far = [] if dimension.structural else [point[number] + step for step in FAR]
         known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
         moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < len(dimension.axis)]

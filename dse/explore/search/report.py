@@ -98,14 +98,15 @@ def chance(outcome: Outcome, evaluations: int) -> Outcome:
 
 
 def volumes(*outcomes: Outcome) -> list[np.ndarray]:
-    """Hypervolume of the front of each after each batch [batch], as a share of the box between the worst and the best in each
-    column that is on the front of any of them."""
-    known = np.concatenate([values for outcome in outcomes for _, values in outcome.history])
+    """Hypervolume in the objectives of each after each batch [batch], as a share of the box between the worst and the best in each
+    objective that is on the front of any of them (that of the objectives and of what the limits are about)."""
+    number = len(outcomes[0].designs.question.search.objectives)
+    known = np.concatenate([values[:, :number] for outcome in outcomes for _, values in outcome.history])
     if not len(known):
         return [np.zeros(len(outcome.history)) for outcome in outcomes]
     low, high = known.min(axis=0), known.max(axis=0)
     span, corner = np.where(high > low, high - low, 1.0), np.full(known.shape[1], 1.0 + 1e-9)
-    return [np.array([hypervolume((values - low) / span, corner) for _, values in outcome.history]) for outcome in outcomes]
+    return [np.array([hypervolume((values[:, :number] - low) / span, corner) for _, values in outcome.history]) for outcome in outcomes]
 
 
 def devices(designs: Designs) -> pd.DataFrame:

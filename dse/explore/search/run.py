@@ -62,6 +62,10 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
         problems.add(
             document.problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
         )
+    for path in written.axes if written.model.fidelity == "capacity" else ():
+        if path.endswith(".capacity"):
+            what = f"'{path}' changes what is moved under fidelity 'capacity', which a search cannot follow yet"
+            problems.add(document.problem(("axes", path), what, "sweep it with 'dse sweep', or search at another fidelity"))
     for name in written.search.weights:
         if name not in written.workloads:
             fix = suggestion(name, written.workloads)
