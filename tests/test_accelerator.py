@@ -59,7 +59,7 @@ def examples() -> list[str]:
 
 
 def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
-    chip, sweep = examples()
+    chip, *_, sweep = examples()
     (tmp_path / "my_chip.yaml").write_text(chip)
     (tmp_path / "my_sweep.yaml").write_text(sweep)
     dse.load_accelerator(tmp_path / "my_chip.yaml")

@@ -46,11 +46,11 @@ def main() -> None:
         ("latency", "latency, dense_latency"),
         ("latency and shares", "latency, dense_latency, bound_share, execution_share"),
     ):
-        reference, seconds = timed(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), breakdown=what != "latency"))
+        reference, seconds = _timed(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), breakdown=what != "latency"))
         print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
         for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
             before = roofline.trace_count
-            found, own = timed(partial(sweep.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
+            found, own = _timed(partial(sweep.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
             traces = roofline.trace_count - before
             print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
             worst = np.abs(found.latency.values.ravel() / reference - 1).max()
@@ -65,7 +65,7 @@ def _plan(extra: str) -> plans.Plan:
         return plans.load(path)
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     """The result, and the median time of the runs after the first, which compiles."""
     result, times = work(), []
     for _ in range(RUNS):
