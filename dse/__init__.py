@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from dse.explore.iso import iso_speedup
     from dse.explore.layers import evaluate
     from dse.explore.pareto import pareto
+    from dse.explore.search.run import search
     from dse.explore.sweep import ModelWarning, sweep
     from dse.workload import Workload
 
 __all__ = [
-    "BadInput", "ModelWarning", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "sweep",
+    "BadInput", "ModelWarning", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search",
+    "sweep",
 ]  # fmt: skip
 
 _LAZY = {
