@@ -2,6 +2,8 @@
 
 import json
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,6 +61,12 @@ def measured_sets(folder: Path | None, name: str | None) -> list[MeasuredSet]:
     return sets
 
 
+def _counted(reasons: Iterable[str]) -> list[str]:
+    """What was left out, alike ones as one."""
+    alike = Counter(reason.rpartition(": ")[2] for reason in reasons)
+    return [f"{number} rows: {reason}" for reason, number in alike.items()]
+
+
 def validated(options: Namespace) -> tuple[str, bool]:
     """The tables, and whether calibrating pays on every set."""
     sets = measured_sets(options.data, options.what)
@@ -68,9 +76,7 @@ def validated(options: Namespace) -> tuple[str, bool]:
         points += validate.across_shapes(each) + validate.across_devices(each, evidence)
     found, worse = report.rows(points), []
     worse = report.pays(found)
-    apart = [
-        f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *dict.fromkeys(each.measured.left_out))
-    ]
+    apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]
     if options.out:
         from dse.plot import save, validation
 

@@ -18,6 +18,7 @@ from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta
 NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
 FEWEST_SHAPES = 5
+SIEVE, FINALISTS = 128, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +39,12 @@ class Fitted:
 
 
 def fit(launches: Launches) -> Fitted:
-    """The best of the special cases and, if none of them is worth it, the general one."""
-    general = refit(Fitted(launches.kernel, PRIOR), launches, 25)
-    found = [refit(case, launches, 25) for case in _special(launches)]
-    best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
-    return refit(best, launches, 100)
+    """The best of the special cases and, if none of them is worth it, the general one. The least promising are dropped early."""
+    few = launches.take(np.unique(np.linspace(0, len(launches) - 1, SIEVE).astype(int)))
+    promising = sorted((refit(case, few, 25) for case in _special(launches)), key=lambda case: case.cost)[:FINALISTS]
+    general = refit(Fitted(launches.kernel, PRIOR), launches, 100)
+    found = [refit(replace(case, theta=PRIOR), launches, 100) for case in promising]
+    return min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
 
 
 def _special(launches: Launches) -> Iterator[Fitted]:
@@ -89,7 +91,7 @@ def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
 def _features(launches: Launches, power_slots: bool) -> tuple[kernel.Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
     found, size = kernel.features(launches, power_slots), len(launches)
-    rows = np.arange(max(16, 2 ** int(np.ceil(np.log2(size))))) % size
+    rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
 
 

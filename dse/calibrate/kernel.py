@@ -1,11 +1,11 @@
 """Seconds of one launch: time = W / (P * E) with an E that knows tiles, waves, instructions, gathers and imbalance. In JAX.
 
-    compute   F / P                     F = 2 m k n d of stored weights, at the peak
+    compute   F / P                     F = 2 m n (k d + fill) of stored weights and of starting and ending an output, at the peak
     issue     (F (1 + i)(1 + h / tile edges) + F_dense j) / P_issue
                                         what else has to be issued: for each stored weight, and for each dense one. A unit that
                                         issues one instruction for many multiply-adds has one rate: compute is 0, P_issue is P
     memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
-    time      launch + (((compute^4 + issue^4)^(1/4) * (tiles * waves + imbalance - 1) * fill)^4 + memory^4)^(1/4)
+    time      launch + (((compute^4 + issue^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
 
 The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
@@ -87,12 +87,13 @@ def seconds(theta: Any, f: Features, choice: Any) -> Any:
     """Time of each launch [s] for the parameters `theta`, which stand in the order of `PARAMETERS`."""
     launch, stored, dense, fill, edge = (jnp.exp(theta[n]) for n in range(5))
     tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
-    issue = (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) + (f["dense"] * dense)[:, None]
-    work = norm(f["compute"][:, None], issue)
+    filled = (1 + fill / f["depth"])[:, None]
+    needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
+    work = norm(needed, issued + (f["dense"] * dense)[:, None])[:, :, None]
     parts = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
-    shares = f["padding"][:, :, None] * f["unfilled"] ** tail * parts[:, None, :] + f["waiting"][:, None, None]
-    ways = jnp.where(choice, work[:, :, None] * shares, jnp.inf)
-    compute = ways.min(axis=(1, 2)) * (1 + fill / f["depth"])
+    waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
+    ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * parts[:, None, :] + waited
+    compute = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))
     held = f["column_share"] * columns
     missed = held / (1 + held)  # of what is gathered, beyond the cache
     return launch + norm(compute, (f["moved"] + f["gathered"] * missed / reuse) / bandwidth)

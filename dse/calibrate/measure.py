@@ -5,6 +5,7 @@ import datetime
 import os
 import platform
 import re
+import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,6 +38,8 @@ def run(options: Namespace) -> str:
     shapes = [_shape(text) for text in options.shapes or SHAPES]
     if wrong := [density for density in options.densities if not 0 < density < 1]:
         raise BadInput.one(f"a density of {wrong[0]:g} is out of range", "write a number above 0 and below 1")
+    if options.repeats < 1:
+        raise BadInput.one(f"a median of {options.repeats} times says nothing", "give at least one repeat")
     device, described = device_name(cuda)
     written = options.out / "measurements.csv"
     check_writable(written)
@@ -71,7 +74,11 @@ def _filled(
     path: Path, rows: list[Row], device: str, chosen: list[Timed], shapes: list[tuple[int, int, int]], options: Namespace
 ) -> list[Row]:
     """`rows` and those that are missing, each written as soon as it is known."""
-    asked = [(kernel, shape, density) for shape in shapes for kernel in chosen for density in _densities(kernel, options.densities)]
+    cut = [(kernel.name, shape) for kernel in chosen for shape in shapes if not _divides(kernel, shape)]
+    if cut:
+        warnings.warn("left out, blocks don't divide the shape: " + ", ".join(f"{name} {m}x{k}" for name, (m, k, _) in cut), stacklevel=2)
+    fitting = [(kernel, shape) for shape in shapes for kernel in chosen if _divides(kernel, shape)]
+    asked = [(*pair, density) for pair in fitting for density in _densities(pair[0], options.densities)]
     have = {_key(row) for row in rows}
     source = f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, median of {options.repeats}"
     for kernel, shape, density in tqdm(asked, unit=" kernels", delay=2):
@@ -86,6 +93,11 @@ def _filled(
             rows.append(row)
             _write(path, rows)
     return _with_dense(rows)
+
+
+def _divides(kernel: Timed, shape: tuple[int, int, int]) -> bool:
+    rows, columns = parse(kernel.pattern).grain
+    return shape[0] % rows == 0 and shape[1] % columns == 0
 
 
 def _densities(kernel: Timed, densities: Iterable[float]) -> Iterator[float]:
@@ -143,7 +155,8 @@ def device_name(cuda: bool) -> tuple[str, bool]:
     import torch  # pyright: ignore[reportMissingImports]
 
     name = _slug(torch.cuda.get_device_name())
-    known = [shipped for shipped in catalog.names("accel_models") if name.replace("nvidia-", "").replace("geforce-", "") == shipped]
+    short = name.removeprefix("nvidia-").removeprefix("geforce-").replace("-", "")
+    known = [shipped for shipped in catalog.names("accel_models") if shipped.replace("-", "") == short]
     return (known[0], True) if known else (name, False)
 
 

@@ -19,7 +19,11 @@ def rows(points: Sequence[Point]) -> list[Row]:
     """One row for each set, split, device, kernel and quantity; then one for each set as a whole."""
     each = _grouped(points, lambda p: tuple(getattr(p, name) for name in ABOUT))
     single = [_row(group, dict(zip(ABOUT, key, strict=True))) for key, group in each]
-    wide = [(key, group) for key, group in _grouped(points, lambda p: (p.set, p.split, p.quantity)) if len({p.kernel for p in group}) > 1]
+    wide = [
+        (key, group)
+        for key, group in _grouped(points, lambda p: (p.set, p.split, p.quantity))
+        if len({(p.device, p.kernel) for p in group}) > 1
+    ]
     return single + [_row(group, {"set": s, "split": split, "kernel": "all", "quantity": quantity}) for (s, split, quantity), group in wide]
 
 
@@ -50,7 +54,7 @@ def pays(found: Sequence[Row]) -> list[str]:
 def table(found: Sequence[Row], markdown: bool = False) -> str:
     """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
     parts = []
-    for split in dict.fromkeys(row["split"] for row in found):
+    for split in sorted({row["split"] for row in found}, key=lambda split: (split != "shapes", split)):
         title = "each shape by fits without it" if split == "shapes" else f"each kernel by fits on {split}"
         cells = [_cells(row) for row in found if row["split"] == split]
         parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))

@@ -1,6 +1,6 @@
 """Predicted against measured: each shape by kernels that were fitted without it, each device by kernels fitted on another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,16 +42,21 @@ class Evidence:
     fits: dict[Kernel, Fitted] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, measured: MeasuredSet) -> "Evidence":
+    def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
+        """With fits to what was measured on `devices` (default: on all of them)."""
         found = launches(measured)
         dense = {kernel_of(row, measured): kernel_of(other, measured) for row in measured.rows if (other := row.dense)}
-        fits = {kernel: fit(seen) for kernel, seen in found.items() if len(set(seen.shapes)) >= FEWEST_SHAPES}
+        fits = {kernel: fit(seen) for kernel, seen in found.items() if _enough(seen) and (devices is None or kernel.device in devices)}
         return cls(measured, found, dense, fits)
 
     @property
     def out_of_scope(self) -> list[str]:
         few = [kernel for kernel in self.found if kernel not in self.fits]
         return [f"{kernel}: {len(set(self.found[kernel].shapes))} shapes, fewer than {FEWEST_SHAPES}" for kernel in few]
+
+
+def _enough(seen: Launches) -> bool:
+    return len(set(seen.shapes)) >= FEWEST_SHAPES
 
 
 def across_shapes(evidence: Evidence) -> list[Point]:

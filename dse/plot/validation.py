@@ -16,23 +16,24 @@ BAND = 0.1
 
 
 def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
-    """Panels: times and speedups down, left-out shapes and other devices across; `points` as `dse.calibrate.validate` gives them."""
+    """Panels: times and speedups down, left-out shapes and other devices across; `points` are of one set of `dse.calibrate.validate`."""
     rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in points])
     rows["shape"] = ["x".join(map(str, shape)) for shape in rows["shape"]]
-    splits = {split: "each shape by fits without it" if split == "shapes" else f"by fits on {split}" for split in dict.fromkeys(rows.split)}
-    quantities = [q for q in ("time", "speedup") if q in set(rows.quantity)]
-    drawn, axes = style.panels([q + " " for q in quantities], list(splits.values()), height=3.4, width=3.6, sharey=False)
+    splits = sorted(set(rows.split), key=lambda split: (split != "shapes", split))
+    quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
+    down, across = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
+    drawn = Figure(figsize=(max(3.4 * across, 5.0), 3.2 * down), layout="constrained")
+    axes = drawn.subplots(down, across, squeeze=False)
     names = list(dict.fromkeys(zip(rows.device, rows.kernel, rows.family, rows.dtype, strict=True)))
     looks = {name: (style.COLOURS[n % 7], style.MARKERS[(n + n // 7) % 7]) for n, name in enumerate(names)}
-    for quantity, line in zip(quantities, axes, strict=True):
+    for quantity, line in zip(quantities, axes.reshape(len(quantities), len(splits)), strict=True):
         for split, ax in zip(splits, line, strict=True):
+            style.plain(ax)
             _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
-            ax.set_title(f"{quantity}, {splits[split]}", fontsize=9)
-            unit = "s" if quantity == "time" else "1"
-            ax.set_ylabel(f"predicted {quantity} [{unit}]", fontsize=9)
-            ax.set_xlabel(f"measured {quantity} [{unit}]", fontsize=9)
-    for ax in axes.flat:
-        ax.tick_params(labelbottom=True)
+            ax.set_title(f"{quantity}, {'shapes left out' if split == 'shapes' else f'by fits on {split}'}", fontsize=9)
+            unit = " [s]" if quantity == "time" else ""
+            ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
+            ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
     style.finish(drawn, axes, xr.Dataset(), "coloured: calibrated; grey: at the speed of light; band: 10%")
     return drawn, rows
 
