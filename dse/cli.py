@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.errors import BadInput
+from dse.errors import Alarm, BadInput
 
 SCHEMAS = ("accelerator", "workload", "sweep")
 
@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
+    except Alarm as alarm:
+        print(f"{type(alarm).__name__}: {alarm}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -368,13 +371,9 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from dse.calibrate import alarms, command
+    from dse.calibrate import command
 
-    try:
-        print(command.calibrate(options))
-    except alarms.Alarm as alarm:
-        print(f"{type(alarm).__name__}: {alarm}", file=sys.stderr)
-        return 1
+    print(command.calibrate(options))
     return 0
 
 

@@ -34,6 +34,10 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
         return cls([Problem(what, fix)])
 
 
+class Alarm(ValueError):  # noqa: N818 - the base of errors that say what is wrong
+    """A prediction that can't be true: the model or its parameters are at fault, not the input."""
+
+
 class Collector:
     """Gathers the problems of several steps, so that they can be reported together.
 

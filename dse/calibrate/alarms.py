@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-
-class Alarm(ValueError):  # noqa: N818 - the base of the errors below
-    """A prediction that can't be true; the model or its parameters are at fault, not the machine."""
+from dse.errors import Alarm
 
 
 class NotPositiveError(Alarm):

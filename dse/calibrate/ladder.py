@@ -4,6 +4,7 @@ import numpy as np
 
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import Launches
+from dse.calibrate.predict import checked
 from dse.model.capacity import attainable
 
 RUNGS = ("sol", "r3", "capacity", "calibrated")
@@ -28,6 +29,6 @@ def constant_efficiency(launches: Launches, weight: np.ndarray | None = None) ->
 
 
 def predictions(launches: Launches, efficiency: float, fitted: Fitted) -> dict[str, np.ndarray]:
-    """Time of each launch [s] on every rung."""
+    """Time of each launch [s] on every rung; raises an Alarm for a calibrated one that can't be true."""
     light = speed_of_light(launches)
-    return {"sol": light, "r3": light / efficiency, "capacity": with_capacity(launches), "calibrated": fitted.seconds(launches)}
+    return {"sol": light, "r3": light / efficiency, "capacity": with_capacity(launches), "calibrated": checked(fitted, launches)}

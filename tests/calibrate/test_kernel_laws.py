@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
+from dse import cli
 from dse.calibrate import alarms, kernel, predict
 from dse.calibrate.fit import Fitted, bootstrap, fit, informed
 from dse.calibrate.launches import Kernel, asked
@@ -164,3 +165,9 @@ def test_a_kernel_gone_wrong_raises_its_alarm():
     broken = Fitted(DENSE, np.full(len(PARAMETERS), np.nan))
     with pytest.raises(alarms.NotPositiveError, match="a100-sxm4-80gb k dense fp16"):
         predict.seconds(A100, broken, [(64, 64, 64)], "dense")
+
+
+def test_an_alarm_reaches_the_user_by_its_name(monkeypatch, capsys):
+    monkeypatch.setattr(Fitted, "seconds", lambda self, launches: np.full(len(launches), 1e-9))
+    assert cli.main(["validate", "dense_fp16"]) == 1
+    assert "AbovePeakError: a100-sxm4-80gb dense dense fp16: " in capsys.readouterr().err
