@@ -19,7 +19,7 @@ from dse.schema import Loc, Part, refusal, refused
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import Named, WrittenPattern
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
-from dse.units import Area, Bandwidth, Capacity, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
+from dse.units import Area, Bandwidth, Capacity, Count, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 
@@ -90,6 +90,10 @@ class Unit(Part):
 
     peak: dict[Name, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
     runs: dict[Name, Run] = Field(default_factory=dict)
+    processors: Count | None = Field(None, description="cores that share out the tiles of a launch; measured kernels come in waves of them")
+    issue: Rate | None = Field(
+        None, description="fp32, if every instruction that it can issue were a multiply-add: what loads and indices share"
+    )
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

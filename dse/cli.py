@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.errors import BadInput, InfeasibleError
+from dse.errors import Alarm, BadInput, InfeasibleError
 
 SCHEMAS = ("accelerator", "workload", "sweep")
 
@@ -33,6 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InfeasibleError as error:
         print(error, file=sys.stderr)
         return 3
+    except Alarm as alarm:
+        print(f"{type(alarm).__name__}: {alarm}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -60,7 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_search(verbs)
     _add_pattern(verbs)
     _add_schema(verbs)
+    _add_measure(verbs)
+    _add_calibrate(verbs)
     _add_validate(verbs)
+    _add_r3(verbs)
     return parser
 
 
@@ -197,11 +203,45 @@ def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.set_defaults(verb=_schema)
 
 
+def _add_measure(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("measure", help="time dense and sparse kernels on this machine, as 'dse calibrate' reads them")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="a folder; a killed run goes on where it was")
+    parser.add_argument("--shapes", nargs="+", metavar="MxKxN", help="of C[m,n] = A[m,k] B[k,n] (default: eight, up to 2048x2048x512)")
+    parser.add_argument("--densities", nargs="+", type=float, default=[0.5, 0.25, 0.1], help="of patterns that leave it open")
+    parser.add_argument("--kernels", nargs="+", default=[], metavar="NAME", help="beside the dense ones (default: all installed)")
+    parser.add_argument("--repeats", type=int, default=15, help="of which the median is taken (default: 15)")
+    parser.add_argument("--cpu", action="store_true", help="the CPU, even where there is a GPU")
+    parser.set_defaults(verb=_measure)
+
+
+def _add_calibrate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("calibrate", help="fit the efficiency of every measured kernel, with its uncertainty")
+    parser.add_argument("measurements", nargs="+", type=Path, help="CSV files, as 'dse measure' writes them")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="the efficiencies, as YAML")
+    parser.add_argument("--draws", type=int, default=30, help="of the bootstrap (default: 30)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.set_defaults(verb=_calibrate)
+
+
 def _add_validate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("validate", help="hold a model against published devices; fails if it is further off than stated")
-    parser.add_argument("what", choices=("cost",), help="cost: area and power of each device, predicted from all other dies")
+    parser = verbs.add_parser("validate", help="hold the models against what was measured; fails if one is further off than stated")
+    parser.add_argument("what", nargs="?", help="cost: area and power of each device, or a measured set (default: every set)")
+    parser.add_argument("--data", type=Path, help="a folder of measured sets (default: those that ship)")
+    parser.add_argument("-o", "--out", type=Path, help="a folder for the figure of each set, and its table")
+    parser.add_argument("--markdown", action="store_true", help="the tables as Markdown")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_validate)
+
+
+def _add_r3(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("r3", help="tell at which sparsity each run of a device breaks even, and what is missing")
+    parser.add_argument("accelerators", nargs="*", help="names of the catalogue or paths (default: all of it)")
+    parser.add_argument("--dtype", default="fp16", help="default: fp16")
+    parser.add_argument("--sparsity", type=float, default=0.8, help="of patterns that leave it open (default: 0.8)")
+    parser.add_argument("--dense-efficiency", type=float, metavar="E", help="of the dense kernels (default: as described, else 1)")
+    parser.add_argument("--sparse-efficiency", type=float, metavar="E", help="of the sparse ones (default: as described, else 1)")
+    parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.set_defaults(verb=_r3)
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -347,12 +387,39 @@ def _schema(options: argparse.Namespace) -> int:
     return 0
 
 
-def _validate(options: argparse.Namespace) -> int:
-    from dse.model.cost import validate
+def _measure(options: argparse.Namespace) -> int:
+    from dse.calibrate import measure
 
-    told, holds = validate.run(options.json)
+    print(measure.run(options))
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from dse.calibrate import command
+
+    print(command.calibrate(options))
+    return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    if options.what == "cost":
+        from dse.model.cost import validate
+
+        told, holds = validate.run(options.json)
+    else:
+        from dse.calibrate import command
+
+        told, holds = command.validated(options)
     print(told)
     return 0 if holds else 1
+
+
+def _r3(options: argparse.Namespace) -> int:
+    from dse.calibrate import r3
+
+    shares = options.dense_efficiency, options.sparse_efficiency
+    print(r3.report(options.accelerators, options.dtype, options.sparsity, *shares, options.json))
+    return 0
 
 
 if __name__ == "__main__":

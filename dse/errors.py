@@ -38,6 +38,10 @@ class InfeasibleError(Exception):
     """No design meets every constraint; says which is hardest, and by how much it is missed."""
 
 
+class Alarm(ValueError):  # noqa: N818 - the base of errors that say what is wrong
+    """A prediction that can't be true: the model or its parameters are at fault, not the input."""
+
+
 class Collector:
     """Gathers the problems of several steps, so that they can be reported together.
 

@@ -95,7 +95,7 @@ class Selection(Part):
     def combinations(self) -> list[dict[str, Any]]:
         return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
 
-    @field_validator("inputs", mode="before")
+    @field_validator("inputs", mode="before", json_schema_input_type=dict[str, str | int | float | list[str | int | float]])
     @classmethod
     def _accept_one_value(cls, value: Any) -> Any:
         return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value

@@ -156,6 +156,19 @@ class Power(Quantity):
     unit, example = "W", "400 W"
 
 
+class Count(Quantity):
+    """How many there are of something, at least 1."""
+
+    example = "108"
+
+    @field_validator("value")
+    @classmethod
+    def _whole(cls, value: float) -> float:
+        if value < 1 or value != int(value):
+            raise refusal(f"{value:g} is no count", "write a whole number of at least 1")
+        return value
+
+
 class Gain(Quantity):
     """A dimensionless factor of at least 1."""
 

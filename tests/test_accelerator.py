@@ -10,6 +10,7 @@ import dse
 from dse.accelerator import Accelerator
 from dse.errors import BadInput
 from dse.explore import plan
+from dse.explore.search import run as searching
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -59,10 +60,13 @@ def examples() -> list[str]:
 
 
 def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
-    chip, *_, sweep = examples()
+    chip, *others = examples()
+    sweep, search = (next(text for text in others if f"\n{key}:" in text) for key in ("store", "search"))
     (tmp_path / "my_chip.yaml").write_text(chip)
     (tmp_path / "my_sweep.yaml").write_text(sweep)
     dse.load_accelerator(tmp_path / "my_chip.yaml")
     assert plan.load(tmp_path / "my_sweep.yaml").variants
+    (tmp_path / "my_search.yaml").write_text(search)
+    assert searching.load(tmp_path / "my_search.yaml").states
     jsonschema.Draft202012Validator(Accelerator.model_json_schema()).validate(yaml.load(chip, Loader=CoreLoader))
     jsonschema.Draft202012Validator(plan.Spec.model_json_schema()).validate(yaml.load(sweep, Loader=CoreLoader))

@@ -18,7 +18,10 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     """What makes `--help` answer at once."""
     script = "import sys, contextlib, dse.cli\nwith contextlib.suppress(SystemExit): dse.cli.main(['--help'])\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert all(verb in done.stdout for verb in ("sweep", "plot", "pareto", "trace", "io", "check", "list", "iso", "pattern", "schema"))
+    assert all(
+        verb in done.stdout
+        for verb in ("sweep", "plot", "pareto", "trace", "io", "check", "list", "iso", "pattern", "schema", "calibrate", "r3")
+    )
     assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "numba", "pint"} & set(done.stdout.split())
 
 

@@ -1,0 +1,91 @@
+"""`dse calibrate`, `dse validate` of measured kernels: what they read, write and say."""
+
+import json
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dse.calibrate import report, validate
+from dse.calibrate.efficiencies import SHIPPED, as_yaml, describe
+from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
+from dse.calibrate.launches import launches
+from dse.calibrate.measurement import MeasuredSet, load
+from dse.calibrate.predict import probe
+from dse.errors import BadInput, Collector, suggestion
+from dse.explore import store
+
+
+def calibrate(options: Namespace) -> str:
+    """Fit every kernel of the measurements that has enough shapes; returns what was written, and what was left out."""
+    problems, sets = Collector(), []
+    for path in options.measurements:
+        with problems.at():
+            sets.append(load(path))
+    problems.raise_all()
+    store.check_writable(options.out)
+    found, few = [], []
+    for measured in sets:
+        for kernel, seen in tqdm(launches(measured).items(), unit=" kernels", desc=measured.name, delay=2):
+            if len(set(seen.shapes)) < FEWEST_SHAPES:
+                few.append(f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}")
+                continue
+            fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
+            probe(fitted, seen)
+            found.append(describe(fitted, seen, measured))
+    if not found:
+        raise BadInput.one(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
+    command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
+    text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
+    store.replacing(options.out, lambda path: path.write_text(text))
+    lines = [f"{kernel.fitted.kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
+    return "\n".join([*lines, *few, str(options.out)])
+
+
+def measured_sets(folder: Path | None, name: str | None) -> list[MeasuredSet]:
+    """The sets of a folder (default: those that ship), or one of them by name; raises BadInput with every problem."""
+    where = folder or SHIPPED.parent
+    paths = {path.stem: path for path in sorted(where.glob("*.csv"))}
+    if not paths:
+        raise BadInput.one(f"no measurements in '{where}'", "give a folder of CSV files that 'dse measure' wrote")
+    if name is not None and name not in paths:
+        raise BadInput.one(f"no set '{name}' in '{where}'", suggestion(name, ["cost", *paths]))
+    problems, sets = Collector(), []
+    for path in [paths[name]] if name else paths.values():
+        with problems.at():
+            sets.append(load(path))
+    problems.raise_all()
+    return sets
+
+
+def _counted(reasons: Iterable[str]) -> list[str]:
+    """What was left out, alike ones as one."""
+    alike = Counter(reason.rpartition(": ")[2] for reason in reasons)
+    return [f"{number} rows: {reason}" for reason, number in alike.items()]
+
+
+def validated(options: Namespace) -> tuple[str, bool]:
+    """The tables, and whether calibrating pays on every set."""
+    sets = measured_sets(options.data, options.what)
+    evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
+    points = []
+    for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
+        points += validate.across_shapes(each) + validate.across_devices(each, evidence)
+    found, worse = report.rows(points), []
+    worse = report.pays(found)
+    apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]
+    if options.out:
+        from dse.plot import save, validation
+
+        for each in evidence:
+            drawn = [point for point in points if point.set == each.measured.name]
+            if drawn:
+                save(*validation.figure(drawn), options.out / each.measured.name)
+    if options.json:
+        text = json.dumps({"rows": found, "out_of_scope": apart, "worse_than_sol": worse, "points": [asdict(p) for p in points]}, indent=2)
+        return text.replace("NaN", "null"), not worse
+    notes = [f"not predicted: {line}" for line in apart] + [f"calibrating does not pay: {line}" for line in worse]
+    return "\n".join([report.table(found, options.markdown), "", *notes]).rstrip(), not worse

@@ -1,0 +1,104 @@
+"""Seconds of one launch: time = W / (P * E) with an E that knows tiles, waves, instructions, gathers and imbalance. In JAX.
+
+    compute   F / P                     F = 2 m n (k d + fill) of stored weights and of starting and ending an output, at the peak
+    issue     (F (1 + i)(1 + h / tile edges) + F_dense j) / P_issue
+                                        what else has to be issued: for each stored weight, and for each dense one. A unit that
+                                        issues one instruction for many multiply-adds has one rate: compute is 0, P_issue is P
+    memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
+    time      launch + (((compute^4 + issue^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
+
+The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
+E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
+output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import sigmoid
+
+from dse.calibrate.launches import Launches
+from dse.model.capacity import attainable
+
+EDGES = (32, 64, 128, 256)
+TILES = tuple((rows, columns) for rows in EDGES for columns in EDGES if rows * columns <= 128 * 256)
+SPLITS = (1, 2, 4, 8)
+NORM = 4.0
+SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
+
+Features = dict[str, Any]
+
+
+def features(launches: Launches, power_slots: bool = False) -> Features:
+    """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two."""
+    m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
+    density = _padded(launches) if power_slots else launches.density
+    flops, dense = 2 * m * k * n * density, 2 * m * k * n
+    issues = not np.isnan(rates.issue)
+    rows, columns = (np.array(edge, float) for edge in zip(*TILES, strict=True))
+    tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns)
+    waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
+    unfilled = np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves
+    gathered = flops / 2 * launches.value_bytes if launches.kernel.family == "unstructured" else np.zeros(len(launches))
+    moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
+    return {
+        "compute": flops / rates.peak if issues else np.zeros(len(launches)),
+        "stored": flops / (rates.issue if issues else rates.peak),
+        "dense": dense / (rates.issue if issues else rates.peak),
+        "padding": tiles * rows * columns / (m * n)[:, None],
+        "unfilled": unfilled,
+        "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
+        "depth": k * density,
+        "k": k,
+        "waiting": imbalance(launches) - 1,
+        "moved": moved / rates.bandwidth,
+        "gathered": gathered / rates.bandwidth,
+        "column_share": k * launches.value_bytes / max(rates.cache, 1.0),
+    }
+
+
+def imbalance(launches: Launches) -> np.ndarray:
+    """Work of the busiest processor over the mean, from the deviation of the nonzeros in a row [1].
+
+    The largest of p sums of r rows, each with relative deviation c: 1 + c sqrt(2 ln p / r), as for normal ones.
+    """
+    processors = launches.rates.processors
+    if np.isnan(processors) or processors < 2:
+        return np.ones(len(launches))
+    rows = np.maximum(1.0, launches.m * np.maximum(launches.n / 64, 1) / processors)
+    return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
+
+
+def _padded(launches: Launches) -> np.ndarray:
+    slots = np.maximum(launches.slots, 1)
+    kept = np.maximum(launches.density * slots, 1)
+    return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)
+
+
+def allowed(tile: tuple[int, int] | None) -> np.ndarray:
+    """Which [tile, split] the kernel may take: all, or one tile with k in one part."""
+    if tile is None:
+        return np.ones((len(TILES), len(SPLITS)), bool)
+    return np.array([[t == tile and s == 1 for s in SPLITS] for t in TILES])
+
+
+def seconds(theta: Any, f: Features, choice: Any) -> Any:
+    """Time of each launch [s] for the parameters `theta`, which stand in the order of `PARAMETERS`."""
+    launch, stored, dense, fill, edge = (jnp.exp(theta[n]) for n in range(5))
+    tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
+    filled = (1 + fill / f["depth"])[:, None]
+    needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
+    work = norm(needed, issued + (f["dense"] * dense)[:, None])[:, :, None]
+    parts = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
+    waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
+    ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * parts[:, None, :] + waited
+    compute = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))
+    held = f["column_share"] * columns
+    missed = held / (1 + held)  # of what is gathered, beyond the cache
+    return launch + norm(compute, (f["moved"] + f["gathered"] * missed / reuse) / bandwidth)
+
+
+def norm(a: Any, b: Any) -> Any:
+    larger = jnp.maximum(a, b)
+    return larger * ((a / larger) ** NORM + (b / larger) ** NORM) ** (1 / NORM)

@@ -1,0 +1,119 @@
+"""Published measurements, in the columns in which they are passed around, as rows of `Measurement`.
+
+A row that a kernel model can say nothing of is left out with its reason. Form factors that a source does not state are
+assumed: 'A100' is the SXM4 80 GB.
+"""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dse.calibrate.measurement import Measurement
+from dse.document import read_text
+from dse.errors import BadInput, Problem
+from dse.schema import explained
+
+Cells = dict[str, str]
+DEVICES = {
+    "A100-PCIe-80GB": "a100-pcie-80gb", "A100 PCIe": "a100-pcie-80gb",
+    "A100": "a100-sxm4-80gb", "A100-SXM4": "a100-sxm4-80gb", "A100 SXM": "a100-sxm4-80gb",
+    "RTX 3090": "rtx3090", "MI210": "mi210", "H100 SXM": "h100-sxm5-80gb", "H200 SXM": "h200-sxm-141gb",
+    "B200 SXM": "b200-sxm-180gb", "MI300X": "mi300x",
+}  # fmt: skip
+
+
+class _LeftOut(Exception):  # noqa: N818 - no error: a row that is no kernel
+    pass
+
+
+def _device(name: str) -> str:
+    if name not in DEVICES:
+        raise _LeftOut(f"no description of {name}")
+    return DEVICES[name]
+
+
+def _nm_fp32(row: Cells) -> Cells:
+    """C[tokens, out] = A[tokens, in] B[in, out] with B pruned: the weights are our A, so M and N change places."""
+    kept = round(32 * (1 - float(row["sparsity"])))
+    return {
+        "device": _device(row["gpu"]), "kernel": row["kernel"], "dtype": "fp32", "unit": "cuda_core",
+        "pattern": "unstructured" if row["kernel"] == "sputnik" else f"{kept}:32", "density": str(kept / 32),
+        "m": row["N"], "k": row["K"], "n": row["M"], "time_ms": row["kernel_ms"],
+        "dense_kernel": "cuBLAS", "dense_ms": row["dense_ms"], "speedup": row["speedup_vs_cublas"],
+    }  # fmt: skip
+
+
+def _vnm_fp16(row: Cells) -> Cells:
+    v, n, m = (int(row[name]) for name in ("V", "n", "m"))
+    patterns = {"Spatha": f"{v}:{n}:{m}", "cuSPARSELt": "2:4", "CLASP": f"vector:{v}", "Sputnik": "unstructured"}
+    fp32 = row["dense_baseline"].startswith("fp32")
+    return {
+        "device": _device(row["gpu"]), "kernel": row["kernel"] + (f" V={v}" if row["kernel"] == "Spatha" else ""),
+        "dtype": "fp16", "pattern": patterns[row["kernel"]],
+        "unit": "cuda_core" if row["kernel"] == "Sputnik" else "tensor_core", "density": str(n / m),
+        "m": row["M"], "k": row["K"], "n": row["N"], "time_ms": row["best_sparse_ms"], "dense_ms": row["dense_cublas_ms"],
+        "dense_kernel": "cuBLAS", "dense_dtype": "fp16" if fp32 else "fp16_acc16", "speedup": row["speedup"],
+    }  # fmt: skip
+
+
+def _two_four_fp16(row: Cells) -> Cells:
+    release = row["source"].split("(")[0].strip()
+    return {
+        "device": _device(row["gpu"]), "kernel": row["kernel"], "release": release, "dtype": "fp16", "pattern": row["pattern"],
+        "m": row["M"], "k": row["K"], "n": row["N"], "time_ms": row["sparse_ms"], "dense_kernel": "dense", "dense_ms": row["dense_ms"],
+        "speedup": row["speedup"],
+    }  # fmt: skip
+
+
+def _dense_fp16(row: Cells) -> Cells:
+    sizes = {"m": row["M"], "k": row["K"], "n": row["N"], "time_ms": row["ms"]}
+    return {"device": _device(row["gpu"]), "kernel": "dense", "pattern": "dense", "dtype": row["precision"]} | sizes
+
+
+def _achievable(row: Cells) -> Cells:
+    m, n, k = row["best_shape_MxNxK"].split("x")
+    time = 2 * int(m) * int(n) * int(k) / float(row["mamf_tflops"]) / 1e9
+    found = {"device": _device(row["accelerator"]), "kernel": "dense", "pattern": "dense", "dtype": row["precision"]}
+    return found | {"m": m, "k": k, "n": n, "time_ms": str(time)}
+
+
+def _network(row: Cells) -> Cells:
+    raise _LeftOut(f"{row['model']} {row['pattern']}, {float(row['speedup']):.2f}x: a whole network, no single kernel")
+
+
+def _bandwidth(row: Cells) -> Cells:
+    raise _LeftOut(f"{row['gpu']}: bandwidths, no kernel")
+
+
+TABLES: dict[str, Callable[[Cells], Cells]] = {
+    "nm_spmm_fp32_a100_rtx3090.csv": _nm_fp32,
+    "rtx3090_fp16_vnm_2to4_vector_csr.csv": _vnm_fp16,
+    "a100_fp16_2to4_gemm.csv": _two_four_fp16,
+    "llmcompass_dense_matmul.csv": _dense_fp16,
+    "achievable_dense_matmul.csv": _achievable,
+    "a100_end_to_end_vit.csv": _network,
+    "measured_bandwidth.csv": _bandwidth,
+}
+
+
+def read(path: Path) -> tuple[list[tuple[int, Measurement]], list[str]]:
+    """The rows of a known table with their lines, and what is left out; raises BadInput."""
+    reader = csv.DictReader(read_text(path).splitlines())
+    rows, left_out, problems = [], [], []
+    for cells in reader:
+        try:
+            given: Any = {name: cell for name, cell in TABLES[path.name](cells).items() if cell != ""}
+            rows.append((reader.line_num, Measurement.model_validate({"source": cells["source"], **given})))
+        except _LeftOut as reason:
+            left_out.append(str(reason))
+        except ValidationError as error:
+            explanations = explained(Measurement, error)
+            problems += [Problem(what, fix, path, reader.line_num, ".".join(map(str, loc))) for loc, what, fix in explanations]
+        except (KeyError, ValueError, TypeError) as error:
+            problems.append(Problem(f"not a row of this table: {error}", "keep the columns of the published table", path, reader.line_num))
+    if problems:
+        raise BadInput(problems)
+    return rows, left_out

@@ -1,0 +1,92 @@
+"""The tables of `dse validate`: errors of each rung, kernel by kernel, sparsity by sparsity, set by set."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from dse.calibrate.ladder import RUNGS
+from dse.calibrate.validate import Point, errors
+
+Row = dict[str, Any]
+
+
+ABOUT = ("set", "split", "device", "kernel", "family", "dtype", "quantity")
+
+
+def rows(points: Sequence[Point]) -> list[Row]:
+    """One row for each set, split, device, kernel and quantity; then one for each set as a whole."""
+    each = _grouped(points, lambda p: tuple(getattr(p, name) for name in ABOUT))
+    single = [_row(group, dict(zip(ABOUT, key, strict=True))) for key, group in each]
+    wide = [
+        (key, group)
+        for key, group in _grouped(points, lambda p: (p.set, p.split, p.quantity))
+        if len({(p.device, p.kernel) for p in group}) > 1
+    ]
+    return single + [_row(group, {"set": s, "split": split, "kernel": "all", "quantity": quantity}) for (s, split, quantity), group in wide]
+
+
+def _grouped(points: Sequence[Point], key: Callable[[Point], tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[Point]]]:
+    return [(found, list(group)) for found, group in groupby(sorted(points, key=key), key)]
+
+
+def _row(points: Sequence[Point], about: Row) -> Row:
+    each = {rung: errors(points, rung) for rung in RUNGS}
+    sparsities = sorted({round(p.sparsity, 2) for p in points})
+    by = {s: errors([p for p in points if round(p.sparsity, 2) == s], "calibrated")["mape"] for s in sparsities}
+    return about | {"launches": len(points), "shapes": len({p.shape for p in points}), "errors": each, "by_sparsity": by}
+
+
+def pays(found: Sequence[Row]) -> list[str]:
+    """The sets, times and speedups apart, whose left-out shapes `calibrated` does not predict better than `sol`."""
+    worse = []
+    for key in dict.fromkeys((row["set"], row["quantity"]) for row in found if row["split"] == "shapes"):
+        those = [row for row in found if (row["set"], row["quantity"]) == key and row["split"] == "shapes" and row["kernel"] != "all"]
+        mean = {
+            rung: np.average([row["errors"][rung]["mape"] for row in those], weights=[row["launches"] for row in those]) for rung in RUNGS
+        }
+        if mean["calibrated"] >= mean["sol"]:
+            worse.append(f"{key[0]}, {key[1]}: calibrated {mean['calibrated']:.1%}, sol {mean['sol']:.1%}")
+    return worse
+
+
+def table(found: Sequence[Row], markdown: bool = False) -> str:
+    """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
+    parts = []
+    for split in sorted({row["split"] for row in found}, key=lambda split: (split != "shapes", split)):
+        title = "each shape by fits without it" if split == "shapes" else f"each kernel by fits on {split}"
+        cells = [_cells(row) for row in found if row["split"] == split]
+        parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
+    return "\n\n".join(parts)
+
+
+HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", "calibrated, by sparsity")
+
+
+def _cells(row: Row) -> list[str]:
+    name = " ".join(row.get(key, "") for key in ("device", "kernel", "family", "dtype")).strip()
+    means = [_percent(row["errors"][rung]["mape"]) for rung in RUNGS]
+    best = row["errors"]["calibrated"]
+    more = [
+        _percent(best["median"]),
+        _percent(best["worst"]),
+        f"{best['bias']:+.0%}",
+        "" if np.isnan(best["tau"]) else f"{best['tau']:.2f}",
+    ]
+    by = ", ".join(f"{100 * s:.3g}%: {100 * e:.0f}" for s, e in row["by_sparsity"].items()) if len(row["by_sparsity"]) > 1 else ""
+    return [row["set"], name.replace(" dense dense", " dense"), row["quantity"], str(row["launches"]), *means, *more, by]
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:.1f}%" if error < 1 else f"{100 * error:.0f}%"
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> str:
+    lines = [HEAD, *cells]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(HEAD))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _markdown(cells: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, ["---"] * len(HEAD), *cells))

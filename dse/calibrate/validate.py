@@ -1,0 +1,139 @@
+"""Predicted against measured: each shape by kernels that were fitted without it, each device by kernels fitted on another."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from dse.calibrate import ladder
+from dse.calibrate.fit import FEWEST_SHAPES, Fitted, fit, refit
+from dse.calibrate.launches import Kernel, Launches, Shape, kernel_of, launches
+from dse.calibrate.measurement import MeasuredSet
+
+MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
+Times = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One launch or one speedup: as measured, and as predicted on each rung."""
+
+    set: str
+    split: str  # 'shapes', or the device fitted on
+    device: str
+    kernel: str
+    family: str
+    dtype: str
+    quantity: str
+    shape: Shape
+    sparsity: float
+    measured: float
+    predicted: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The launches of a set, the dense kernel beside each sparse one, and the fits to all of them."""
+
+    measured: MeasuredSet
+    found: dict[Kernel, Launches]
+    dense: dict[Kernel, Kernel]
+    fits: dict[Kernel, Fitted] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
+        """With fits to what was measured on `devices` (default: on all of them)."""
+        found = launches(measured)
+        dense = {kernel_of(row, measured): kernel_of(other, measured) for row in measured.rows if (other := row.dense)}
+        fits = {kernel: fit(seen) for kernel, seen in found.items() if _enough(seen) and (devices is None or kernel.device in devices)}
+        return cls(measured, found, dense, fits)
+
+    @property
+    def out_of_scope(self) -> list[str]:
+        few = [kernel for kernel in self.found if kernel not in self.fits]
+        return [f"{kernel}: {len(set(self.found[kernel].shapes))} shapes, fewer than {FEWEST_SHAPES}" for kernel in few]
+
+
+def _enough(seen: Launches) -> bool:
+    return len(set(seen.shapes)) >= FEWEST_SHAPES
+
+
+def across_shapes(evidence: Evidence) -> list[Point]:
+    """Times and speedups of every kernel with enough shapes, each by fits that never saw its shape."""
+    times = {kernel: _left_out(evidence.found[kernel], fitted) for kernel, fitted in evidence.fits.items()}
+    return _points(evidence, times, "shapes")
+
+
+def across_devices(evidence: Evidence, others: Sequence[Evidence]) -> list[Point]:
+    """The same, each kernel by fits on another device: its data sheet is all that is known of the machine."""
+    points = []
+    for device in sorted({kernel.device for other in others for kernel in other.fits}):
+        times = {}
+        for kernel, seen in evidence.found.items():
+            if kernel.device != device and (source := _same(kernel, seen, device, others)) is not None:
+                fitted, known = source
+                times[kernel] = ladder.predictions(seen, ladder.constant_efficiency(known), fitted)
+        points += _points(evidence, times, device)
+    return points
+
+
+def _same(kernel: Kernel, seen: Launches, device: str, others: Sequence[Evidence]) -> tuple[Fitted, Launches] | None:
+    """The fit of the same kernel on `device`, for values as wide, and what it was fitted to."""
+    for other in others:
+        for candidate, fitted in other.fits.items():
+            alike = (candidate.kernel, candidate.family) == (kernel.kernel, kernel.family)
+            if alike and candidate.device == device and other.found[candidate].value_bytes == seen.value_bytes:
+                return fitted, other.found[candidate]
+    return None
+
+
+def _left_out(seen: Launches, fitted: Fitted) -> Times:
+    shapes = sorted(set(seen.shapes))
+    group = np.array([shapes.index(shape) % MOST_GROUPS for shape in seen.shapes])
+    times = {rung: np.zeros(len(seen)) for rung in ladder.RUNGS}
+    for number in range(group.max() + 1):
+        out, weight = group == number, (group != number).astype(float)
+        without = refit(fitted, seen, weight=weight)
+        predicted = ladder.predictions(seen, ladder.constant_efficiency(seen, weight), without)
+        for rung in ladder.RUNGS:
+            times[rung][out] = predicted[rung][out]
+    return times
+
+
+def _points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[Point]:
+    found = []
+    for kernel, predicted in times.items():
+        seen = evidence.found[kernel]
+        found += _told(evidence, kernel, split, "time", seen.time, predicted)
+        dense = evidence.dense.get(kernel)
+        if dense in times:
+            rows = [evidence.found[dense].shapes.index(shape) for shape in seen.shapes]
+            speedups = {rung: times[dense][rung][rows] / predicted[rung] for rung in ladder.RUNGS}
+            found += _told(evidence, kernel, split, "speedup", evidence.found[dense].time[rows] / seen.time, speedups)
+    return found
+
+
+def _told(evidence: Evidence, kernel: Kernel, split: str, quantity: str, measured: np.ndarray, predicted: Times) -> Iterator[Point]:
+    seen = evidence.found[kernel]
+    for row, shape in enumerate(seen.shapes):
+        values = {rung: float(predicted[rung][row]) for rung in ladder.RUNGS}
+        sparsity = round(1 - float(seen.density[row]), 4)
+        name = " ".join(filter(None, (kernel.kernel, kernel.release)))
+        where = (evidence.measured.name, split, kernel.device, name, kernel.family, kernel.dtype, quantity, shape, sparsity)
+        yield Point(*where, float(measured[row]), values)
+
+
+def errors(points: Sequence[Point], rung: str) -> dict[str, float]:
+    """Of the predictions: mean, median and worst size of the relative error, their mean (bias), Kendall's tau of the ranking."""
+    measured, predicted = np.array([p.measured for p in points]), np.array([p.predicted[rung] for p in points])
+    off = predicted / measured - 1
+    tau = float(np.asarray(kendalltau(measured, predicted))[0]) if len(set(measured)) > 1 and len(set(predicted)) > 1 else np.nan
+    sizes = np.abs(off)
+    return {
+        "mape": float(sizes.mean()),
+        "median": float(np.median(sizes)),
+        "worst": float(sizes.max()),
+        "bias": float(off.mean()),
+        "tau": tau,
+    }

@@ -1,0 +1,58 @@
+"""Predicted against measured, a point a launch: the diagonal, the band of 10% about it, and how far the speed of light is off."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dse.plot import style
+from dse.plot.style import Rows
+
+BAND = 0.1
+
+
+def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
+    """Panels: times and speedups down, left-out shapes and other devices across; `points` are of one set of `dse.calibrate.validate`."""
+    rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in points])
+    rows["shape"] = ["x".join(map(str, shape)) for shape in rows["shape"]]
+    splits = sorted(set(rows.split), key=lambda split: (split != "shapes", split))
+    quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
+    down, across = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
+    drawn = Figure(figsize=(max(3.4 * across, 5.0), 3.2 * down), layout="constrained")
+    axes = drawn.subplots(down, across, squeeze=False)
+    names = list(dict.fromkeys(zip(rows.device, rows.kernel, rows.family, rows.dtype, strict=True)))
+    looks = {name: (style.COLOURS[n % 7], style.MARKERS[(n + n // 7) % 7]) for n, name in enumerate(names)}
+    for quantity, line in zip(quantities, axes.reshape(len(quantities), len(splits)), strict=True):
+        for split, ax in zip(splits, line, strict=True):
+            style.plain(ax)
+            _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
+            ax.set_title(f"{quantity}, {'shapes left out' if split == 'shapes' else f'by fits on {split}'}", fontsize=9)
+            unit = " [s]" if quantity == "time" else ""
+            ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
+            ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
+    style.finish(drawn, axes, xr.Dataset(), "coloured: calibrated; grey: at the speed of light; band: 10%")
+    return drawn, rows
+
+
+def _draw(ax: Axes, rows: Rows, looks: dict[Any, tuple[str, str]]) -> None:
+    if rows.empty:
+        ax.set_visible(False)
+        return
+    low, high = 0.7 * min(rows.measured.min(), rows.calibrated.min()), 1.4 * max(rows.measured.max(), rows.calibrated.max())
+    ends = np.array([low, high])
+    ax.fill_between(ends, (1 - BAND) * ends, (1 + BAND) * ends, color=style.GREY, alpha=0.2, linewidth=0)
+    ax.plot(ends, ends, color="black", linewidth=0.8)
+    ax.plot(rows.measured, rows.sol, ".", color=style.GREY, markersize=2, alpha=0.35, zorder=1)
+    for name, (colour, marker) in looks.items():
+        part = rows[[found == name for found in zip(rows.device, rows.kernel, rows.family, rows.dtype, strict=True)]]
+        if len(part):
+            label = " ".join(dict.fromkeys(name)).replace("pytorch/pytorch ", "")
+            ax.plot(part.measured, part.calibrated, marker, color=colour, markersize=3, alpha=0.7, markeredgewidth=0, label=label)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(low, high)
+    ax.set_ylim(low, high)

@@ -1,0 +1,173 @@
+"""Laws of the time of a launch: hand-computed tiles and waves, monotone in the work, never above the peak, gradients, alarms."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dse
+from dse import cli
+from dse.calibrate import alarms, kernel, predict
+from dse.calibrate.fit import Fitted, bootstrap, fit, informed
+from dse.calibrate.launches import Kernel, asked
+from dse.calibrate.parameters import HIGH, LOW, PARAMETERS, PRIOR, from_values, values
+from dse.sparsity.grammar import parse
+
+A100 = dse.load_accelerator("a100-sxm4-80gb")
+DENSE = Kernel("a100-sxm4-80gb", "tensor_core", "k", "", "dense", "fp16")
+CSR = replace(DENSE, unit="cuda_core", family="unstructured", dtype="fp32")
+FREE = values(PRIOR) | {
+    "launch": 1.1e-7,
+    "extra_stored": 1.1e-3,
+    "extra_dense": 1.1e-5,
+    "fill": 0.11,
+    "edge": 0.11,
+    "tail": 0.98,
+    "bandwidth": 0.98,
+}
+
+thetas = st.lists(st.floats(0.001, 0.999), min_size=len(PARAMETERS), max_size=len(PARAMETERS)).map(
+    lambda u: LOW + np.array(u) * (HIGH - LOW)
+)
+sizes = st.integers(1, 5000)
+kernels = st.sampled_from(
+    [(DENSE, "dense", 1.0), (CSR, "unstructured", 0.07), (CSR, "unstructured", 0.5), (replace(DENSE, family="*:4"), "2:4", 0.5)]
+)
+tiles = st.sampled_from([None, *kernel.TILES])
+
+
+def seconds(fitted, shapes, pattern="dense", density=1.0):
+    return fitted.seconds(asked(fitted.kernel, A100, shapes, parse(pattern), density))
+
+
+def test_tiles_and_waves_by_hand():
+    """108 tiles of 128 x 128 fill an A100 once; one more starts a second wave, which takes as long as the first."""
+    fitted = Fitted(DENSE, from_values(FREE | {"tail": 0.99}), tile=(128, 128))
+    full, more, twice = seconds(fitted, [(128 * 12, 8192, 128 * 9), (128 * 109, 8192, 128), (128 * 12, 8192, 128 * 18)])
+    ideal = 2 * 128 * 12 * 8192 * 128 * 9 / 312e12
+    assert full == pytest.approx(ideal, rel=0.02)
+    assert (more / full, twice / full) == (pytest.approx(2, rel=0.03), pytest.approx(2, rel=0.03))
+
+
+def test_an_edge_tile_costs_as_much_as_a_full_one():
+    fitted = Fitted(DENSE, from_values(FREE), tile=(128, 128))
+    part, whole = seconds(fitted, [(128 * 108 - 127, 4096, 128), (128 * 108, 4096, 128)])
+    assert part == pytest.approx(whole, rel=0.01)  # but for the bytes
+
+
+def test_imbalance_follows_the_rows():
+    launches = asked(CSR, A100, [(1080, 1000, 64)], parse("unstructured"), 0.1)
+    assert kernel.imbalance(replace(launches, spread=np.zeros(1))) == 1
+    uneven = kernel.imbalance(replace(launches, spread=np.array([0.5])))
+    assert uneven == pytest.approx(1 + 0.5 * np.sqrt(2 * np.log(108) / 10))  # ten rows a processor
+
+
+def test_row_statistics_make_an_uneven_matrix_slower():
+    fitted = Fitted(CSR, from_values(FREE))
+    even, uneven = (predict.seconds(A100, fitted, [(4096, 4096, 512)], "unstructured", 0.1, spread) for spread in (0.0, 1.0))
+    assert uneven > 1.02 * even
+
+
+@given(thetas, sizes, sizes, sizes, kernels, tiles, st.sampled_from("mkn"), st.integers(1, 3000))
+def test_more_work_is_never_faster(theta, m, k, n, chosen, tile, which, more):
+    key, pattern, density = chosen
+    larger = (m + more * (which == "m"), k + 4 * more * (which == "k"), n + more * (which == "n"))
+    before, after = seconds(Fitted(key, theta, tile), [(m, 4 * k, n), (larger[0], larger[1] + 3 * k, larger[2])], pattern, density)
+    assert after >= before * (1 - 1e-9)
+
+
+@given(thetas, sizes, sizes, sizes, kernels, tiles)
+def test_no_rate_passes_the_peak_and_no_byte_the_bandwidth(theta, m, k, n, chosen, tile):
+    key, pattern, density = chosen
+    launches = asked(key, A100, [(m, 4 * k, n)], parse(pattern), density)
+    time = predict.checked(Fitted(key, theta, tile), launches)  # hears the alarms itself
+    assert np.all(time >= launches.product.compulsory / launches.rates.bandwidth)
+
+
+@given(thetas, st.floats(0.02, 0.98), st.floats(1.01, 5))
+def test_denser_is_never_faster(theta, density, factor):
+    """Of matrices whose rows are alike: a dense one has no imbalance."""
+    launches = [asked(CSR, A100, [(2048, 2048, 512)], parse("unstructured"), d) for d in (density, min(1.0, density * factor))]
+    sparse, denser = (Fitted(CSR, theta).seconds(replace(launch, spread=np.zeros(1))) for launch in launches)
+    assert denser >= sparse * (1 - 1e-9)
+
+
+def test_padded_slots_run_as_the_next_power_of_two():
+    key = replace(DENSE, unit="cuda_core", dtype="fp32", family="*:32")
+    slow, exact = (Fitted(key, PRIOR, power_slots=power) for power in (True, False))
+    as_12, as_16 = (seconds(slow, [(4096, 4096, 1024)], f"{n}:32", n / 32) for n in (12, 16))
+    assert as_12 == pytest.approx(as_16, rel=0.02)
+    assert seconds(exact, [(4096, 4096, 1024)], "12:32", 12 / 32) < 0.9 * as_12
+
+
+def test_gradients_are_those_of_finite_differences():
+    launches = asked(CSR, A100, [(4096, 1024, 512), (700, 3000, 100)], parse("unstructured"), 0.2)
+    with jax.enable_x64(True):
+        given_, choice = kernel.features(launches), kernel.allowed(None)
+        theta = np.array(PRIOR)
+        slopes = np.asarray(jax.jit(jax.jacfwd(lambda t: kernel.seconds(t, given_, choice)))(theta))
+        time = jax.jit(lambda t: kernel.seconds(t, given_, choice))
+        for number in range(len(theta)):
+            step = np.eye(len(theta))[number] * 1e-5
+            ends = [np.asarray(time(theta + sign * step)) for sign in (1, -1)]
+            np.testing.assert_allclose(slopes[:, number], (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-12)
+
+
+def test_a_fit_finds_the_parameters_that_made_its_times():
+    """What the data speak of comes back, what they don't stays at its prior and is marked so."""
+    truth = values(PRIOR) | {"launch": 2e-5, "extra_stored": 0.8, "bandwidth": 0.6}
+    rng = np.random.default_rng(0)
+    shapes = [tuple(int(2**x) for x in rng.uniform(4, 13, 3)) for _ in range(120)]
+    launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
+    made = replace(launches, time=Fitted(DENSE, from_values(truth)).seconds(launches))
+    fitted = fit(made)
+    found = values(fitted.theta)
+    assert {name: found[name] for name in ("launch", "bandwidth")} == {
+        "launch": pytest.approx(2e-5, rel=0.03), "bandwidth": pytest.approx(0.6, abs=0.02),
+    }  # fmt: skip
+    np.testing.assert_allclose(fitted.seconds(made), made.time, rtol=0.02)
+    known = dict(zip(found, informed(fitted, made), strict=True))
+    assert known["launch"]
+    assert known["bandwidth"]
+    assert not known["reuse"]  # nothing is gathered
+    draws = bootstrap(fitted, replace(made, time=made.time * rng.lognormal(0, 0.1, len(made))), 5).draws
+    assert np.std([values(theta)["launch"] for theta in draws]) > 0
+
+
+def test_special_kernels_are_told_from_those_that_choose():
+    """A kernel with one tile is found by its waves."""
+    shapes = [(256 * a, 4096, 128 * b) for a in range(1, 8) for b in (3, 7, 13, 20, 33)]
+    launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
+    made = replace(launches, time=Fitted(DENSE, from_values(values(PRIOR) | {"tail": 0.95}), tile=(256, 128)).seconds(launches))
+    assert fit(made).tile in {(256, 128), (128, 256)}  # these shapes hardly tell which way it lies
+
+
+@pytest.mark.parametrize(
+    ("alarm", "call"),
+    [
+        (alarms.NotPositiveError, lambda: alarms.check([1e-3, 0.0], [1e9, 1e9], 1e15)),
+        (alarms.NotPositiveError, lambda: alarms.check([np.nan], [1e9], 1e15)),
+        (alarms.AbovePeakError, lambda: alarms.check([1e-6], [1e12], 1e15)),
+        (alarms.EfficiencyError, lambda: alarms.efficiency([0.5, 1.2])),
+        (alarms.EfficiencyError, lambda: alarms.efficiency([0.0])),
+        (alarms.NotMonotoneError, lambda: alarms.monotone([1.0, 2.0, 1.9])),
+    ],
+)
+def test_each_absurdity_has_a_name(alarm, call):
+    with pytest.raises(alarm):
+        call()
+
+
+def test_a_kernel_gone_wrong_raises_its_alarm():
+    broken = Fitted(DENSE, np.full(len(PARAMETERS), np.nan))
+    with pytest.raises(alarms.NotPositiveError, match="a100-sxm4-80gb k dense fp16"):
+        predict.seconds(A100, broken, [(64, 64, 64)], "dense")
+
+
+def test_an_alarm_reaches_the_user_by_its_name(monkeypatch, capsys):
+    monkeypatch.setattr(Fitted, "seconds", lambda self, launches: np.full(len(launches), 1e-9))
+    assert cli.main(["validate", "dense_fp16"]) == 1
+    assert "AbovePeakError: a100-sxm4-80gb dense dense fp16: " in capsys.readouterr().err

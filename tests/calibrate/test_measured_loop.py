@@ -1,0 +1,143 @@
+"""Measure, calibrate, validate: for real, on the CPU at hand. Structure and laws are asserted, not times."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import dse
+from dse import cli
+from dse.calibrate import efficiencies, measurement, predict, timing
+from dse.calibrate.measure import COLUMNS
+from dse.calibrate.parameters import PARAMETERS
+
+SHAPES = ["64x64x32", "128x64x64", "128x256x64", "256x128x128", "256x256x256"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("measured")
+    given = [
+        "measure",
+        "-o",
+        str(folder),
+        "--cpu",
+        "--repeats",
+        "3",
+        "--densities",
+        "0.5",
+        "0.1",
+        "--kernels",
+        "scipy csr",
+        "--shapes",
+        *SHAPES,
+    ]
+    assert cli.main(given) == 0
+    return folder
+
+
+def test_every_kernel_is_timed_at_every_shape_and_the_machine_described(measured):
+    found = measurement.load(measured / "measurements.csv")
+    (name,) = found.devices
+    device = found.devices[name]
+    assert device.units["core"].processors is not None
+    assert all(quantity.kind == "measured" for path, quantity in device.quantities().items() if "peak" in path or "bandwidth" in path)
+    per_kernel = {kernel: sum(row.kernel == kernel for row in found.rows) for kernel in {row.kernel for row in found.rows}}
+    assert per_kernel["numpy"] == per_kernel["jax"] == len(SHAPES)
+    assert per_kernel["scipy csr"] == 2 * len(SHAPES)
+    assert all(row.dense is not None and "20" in row.source and row.release for row in found.rows if row.kernel == "scipy csr")
+
+
+def test_a_killed_run_goes_on_where_it_was(measured, tmp_path):
+    with (measured / "measurements.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    kept = [row | {"time_ms": "123.0", "dense_kernel": "", "dense_release": "", "dense_ms": ""} for row in rows[:3]]
+    with (tmp_path / "measurements.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(kept)
+    given = ["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--densities", "0.5", "0.1", "--kernels", "scipy csr", "--shapes"]
+    assert cli.main([*given, *SHAPES]) == 0
+    with (tmp_path / "measurements.csv").open(newline="") as file:
+        again = list(csv.DictReader(file))
+    assert len(again) == len(rows)
+    assert [row["time_ms"] for row in again[:3]] == ["123.0"] * 3
+
+
+def test_measured_then_calibrated_then_validated(measured, capsys):
+    out = measured / "efficiencies.yaml"
+    assert cli.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--draws", "3"]) == 0
+    capsys.readouterr()
+    fitted = efficiencies.load(out)
+    (name,) = measurement.load(measured / "measurements.csv").devices
+    assert {kernel.device for kernel in fitted.kernels} == {name}
+    for kernel in fitted.kernels:
+        assert set(kernel.parameters) == {p.name for p in PARAMETERS}
+        assert any(found.kind == "measured" for found in kernel.parameters.values())
+        assert all(p.low <= kernel.parameters[p.name].value * 1.001 for p in PARAMETERS)
+        assert all(found.low <= found.high for found in kernel.parameters.values())
+    csr = next(kernel for kernel in fitted.kernels if kernel.kernel == "scipy csr").fitted
+    device = dse.load_accelerator(measured / f"{name}.yaml")
+    times = predict.seconds(device, csr, [(64, 64, 64), (512, 512, 512)], "unstructured", 0.3)
+    assert 0 < times[0] < times[1]
+
+    assert cli.main(["validate", "--data", str(measured), "--json", "-o", str(measured / "figures")]) in (0, 1)  # as the machine was
+    told = json.loads(capsys.readouterr().out)
+    kernels = {(row["kernel"].split()[0], row["quantity"]) for row in told["rows"] if row["split"] == "shapes"}
+    assert {("numpy", "time"), ("jax", "time"), ("scipy", "time"), ("scipy", "speedup")} <= kernels
+    assert len([point for point in told["points"] if point["quantity"] == "speedup"]) == 2 * len(SHAPES)
+    assert (measured / "figures" / "measurements.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("default")  # told on stderr, as a user sees it
+def test_shapes_that_blocks_do_not_divide_are_left_out_and_told(tmp_path, capsys):
+    given = [
+        "measure",
+        "-o",
+        str(tmp_path),
+        "--cpu",
+        "--repeats",
+        "1",
+        "--densities",
+        "0.5",
+        "--kernels",
+        "scipy bsr",
+        "--shapes",
+        "40x64x8",
+        "64x64x8",
+    ]
+    assert cli.main(given) == 0
+    assert "left out, blocks don't divide the shape: scipy bsr 40x64" in capsys.readouterr().err
+    found = measurement.load(tmp_path / "measurements.csv")
+    assert [(row.m, row.dense_kernel != "") for row in found.rows if row.kernel == "scipy bsr"] == [(64, True)]
+
+
+def test_kernels_compute_the_product():
+    """What is timed is C = A B."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((48, 32), np.float32), rng.standard_normal((32, 16), np.float32)
+    for kernel in timing.kernels(cuda=False):
+        if kernel.name.split()[0] != "torch":
+            np.testing.assert_allclose(np.asarray(kernel.prepare(a, b)()), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_median_forgets_a_slow_call(monkeypatch):
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 52.0])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
+    assert timing.median(lambda: None, repeats=3) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--shapes", "64x64"], "'64x64' is no shape of a product; write m x k x n"),
+        (["--densities", "1.5"], "a density of 1.5 is out of range"),
+        (["--repeats", "0"], "a median of 0 times says nothing; give at least one repeat"),
+        (["--kernels", "scipy crs"], "no kernel 'scipy crs' here; did you mean 'scipy csr'?"),
+    ],
+)
+def test_bad_requests_exit_2_and_write_nothing(tmp_path, capsys, given, told):
+    assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

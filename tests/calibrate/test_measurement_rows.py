@@ -1,0 +1,103 @@
+"""Files of measurements: what is read, and every problem of a bad one with its row."""
+
+import textwrap
+
+import pytest
+
+from dse import cli
+from dse.calibrate import measurement
+from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate.launches import family, launches
+from dse.errors import BadInput
+from dse.sparsity.grammar import parse
+
+HEAD = "device,kernel,pattern,dtype,m,k,n,density,time_ms,dense_kernel,dense_ms,speedup,source"
+GOOD = "a100-sxm4-80gb,lib,2:4,fp16,4096,4096,4096,,0.4,blas,0.6,1.5,a test"
+
+
+def write(folder, *rows, head=HEAD):
+    path = folder / "table.csv"
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return path
+
+
+def test_a_row_brings_its_dense_kernel_along(tmp_path):
+    measured = measurement.load(write(tmp_path, GOOD))
+    sparse, dense = measured.runs
+    assert (sparse.kept, dense.kernel, dense.time_ms, str(dense.pattern)) == (0.5, "blas", 0.6, "dense")
+    found = {kernel.kernel: seen for kernel, seen in launches(measured).items()}
+    assert found["lib"].flops[0] == 4096**3  # half of 2 m k n
+    assert found["lib"].weight_bytes[0] == pytest.approx(0.5625 * 2 * 4096**2)  # 16 bit values, 2 bit indices
+    assert found["blas"].time[0] == pytest.approx(0.6e-3)
+
+
+def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
+    twice = measurement.load(write(tmp_path, GOOD, GOOD.replace(",0.4,blas,0.6,1.5,", ",0.5,blas,0.8,1.6,")))
+    assert [seen.time.tolist() for seen in launches(twice).values()] == [[pytest.approx(0.45e-3)], [pytest.approx(0.7e-3)]]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (GOOD.replace(",0.4,", ",-0.4,"), "table.csv:3: time_ms: -0.4 is out of range; write a number above 0"),
+        (GOOD.replace(",0.4,", ",nan,"), "table.csv:3: time_ms: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
+        (GOOD.replace(",1.5,", ",1.2,"), "table.csv:3: a speedup of 1.2 contradicts the times, whose ratio is 1.5; leave out what is wrong"),
+        (GOOD.replace("a100-sxm4-80gb", "a1000"), "table.csv:3: device: no 'a1000' among the shipped accel_models"),
+        (GOOD.replace("fp16", "fp12"), "table.csv:3: unknown dtype 'fp12'"),
+        (GOOD.replace("fp16", "fp4"), "table.csv:3: dtype: 'a100-sxm4-80gb' has no unit that computes in 'fp4'"),
+        (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),
+        (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.1,blas,0.6,6,"), "table.csv:3: time_ms: 687.2 TFLOP/s is above the peak of 'tensor_core' in fp16, 312"),
+        (GOOD.replace("blas", ""), "table.csv:3: a dense time without its kernel"),
+    ],
+)  # fmt: skip
+def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
+    with pytest.raises(BadInput) as caught:
+        measurement.load(write(tmp_path, GOOD, row))
+    assert told in str(caught.value).replace(str(tmp_path) + "/", "")
+
+
+def test_missing_columns_and_every_bad_row_at_once_exit_2_and_write_nothing(tmp_path, capsys):
+    first = write(tmp_path, GOOD.rpartition(",")[0], head=HEAD.removesuffix(",source"))
+    second = tmp_path / "second.csv"
+    second.write_text("\n".join([HEAD, GOOD.replace("4096,4096,4096", "0,4096,4096"), GOOD.replace(",0.6,", ",-6,")]) + "\n")
+    assert cli.main(["calibrate", str(first), str(second), "-o", str(tmp_path / "out.yaml")]) == 2
+    told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
+    assert "table.csv:1: column 'source' is missing" in told
+    assert "second.csv:2: m: 0 is out of range" in told
+    assert "second.csv:3: dense_ms: -6 is out of range" in told
+    assert not (tmp_path / "out.yaml").exists()
+
+
+def test_a_device_may_be_described_beside_the_file(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        textwrap.dedent("""
+        name: mine
+        source: a test
+        units: {core: {peak: {fp32: 1 TFLOP/s}}}
+        memory: {dram: {bandwidth: 10 GB/s}}
+        """)
+    )
+    path = write(tmp_path, "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")
+    assert measurement.load(path).devices["mine"].name == "mine"
+
+
+def test_too_few_shapes_are_refused(tmp_path, capsys):
+    assert cli.main(["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert "no kernel has 5 shapes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [("2:4", "*:4"), ("4:32", "*:32"), ("64:2:8", "*:4"), ("unstructured", "unstructured"), ("vector:8", "block:8x1"), ("dense", "dense")],
+)
+def test_a_family_leaves_the_density_open(pattern, told):
+    assert family(parse(pattern)) == told
+
+
+def test_what_ships_is_small_and_names_its_sources():
+    files = sorted(SHIPPED.parent.glob("*.csv"))
+    assert sum(file.stat().st_size for file in files) < 200_000
+    readme = (SHIPPED.parent / "README.md").read_text()
+    for file in files:
+        assert f"`{file.name}`" in readme
+        assert all(row.source for row in measurement.load(file).rows)

@@ -1,0 +1,92 @@
+"""Gale's article on the numbers that it states, and the command that asks the same of any device."""
+
+import json
+
+import pytest
+
+from dse import cli
+from dse.calibrate import r3
+from dse.errors import BadInput
+
+TENSOR, VECTOR = 125.3, 15.67  # TFLOP/s of the article's V100 at 1530 MHz, mixed precision
+
+
+def test_break_even_against_dense_kernels_with_and_without_tensor_cores():
+    """SpMM passes GEMM at 64% without tensor cores, at 96% with: E_s of 0.24 and 0.212, with E_d = 2/3."""
+    assert r3.break_even(1, 0.24 / (2 / 3)) == pytest.approx(0.64)
+    assert r3.break_even(VECTOR / TENSOR, 0.212 / (2 / 3)) == pytest.approx(0.96, abs=5e-4)
+    assert r3.efficiency_for(0.64, 1, 2 / 3) == pytest.approx(0.24)
+    assert r3.efficiency_for(0.96, VECTOR / TENSOR, 2 / 3) == pytest.approx(0.212, abs=2e-3)
+
+
+def test_the_range_of_measured_sparse_kernels():
+    assert r3.break_even(VECTOR / TENSOR, 1 / 6 / (2 / 3)) == pytest.approx(0.969, abs=5e-4)
+    assert r3.break_even(VECTOR / TENSOR, 1 / 3 / (2 / 3)) == pytest.approx(0.937, abs=5e-4)
+
+
+def test_one_constant_efficiency_cannot_give_both_crossings():
+    """So E_s falls with sparsity, which the article's figure 1 shows too."""
+    low, high = (r3.break_even(peak, 0.24 / (2 / 3)) for peak in (1, VECTOR / TENSOR))
+    assert (low, high) == (pytest.approx(0.64), pytest.approx(0.955, abs=5e-4))
+    low, high = (r3.break_even(peak, 0.212 / (2 / 3)) for peak in (1, VECTOR / TENSOR))
+    assert (low, high) == (pytest.approx(0.682, abs=5e-4), pytest.approx(0.960, abs=5e-4))
+
+
+def test_blocks_on_tensor_cores_break_even_at_62_percent():
+    assert r3.break_even(1, 0.38) == pytest.approx(0.62)
+
+
+def test_an_a100_at_the_articles_numbers_needs_a_32_fold_reduction():
+    even = r3.break_even(1 / 16, (1 / 3) / (2 / 3))
+    assert even == pytest.approx(0.969, abs=5e-4)
+    assert r3.reduction(even) == pytest.approx(32)
+    assert r3.realised(r3.reduction(even), 1 / 16, 1 / 2) == pytest.approx(1)
+
+
+def test_weight_sparsity_falls_short_by_5_to_8_point_3():
+    """A compression of 25 (96%) is needed, one of 3 to 5 keeps the quality."""
+    needed = r3.reduction(0.96)
+    assert needed == pytest.approx(25)
+    assert (r3.deficit(needed, 5), r3.deficit(needed, 3)) == (pytest.approx(5), pytest.approx(8.33, abs=0.01))
+
+
+def test_csr_stores_as_many_index_bits_as_values_if_both_are_as_wide():
+    assert r3.csr_storage(32, 32, 32, 1e9, 1) == pytest.approx(0.5, abs=1e-6)
+    assert r3.csr_storage(16, 32, 32, 1000, 9) == pytest.approx(16_000 / (48_000 + 320))
+
+
+def test_a_workload_gets_the_smaller_of_its_reductions():
+    assert r3.of_workload(compute=4.0, traffic=1.5) == 1.5
+
+
+def test_the_command_prints_the_article_of_a_device(capsys):
+    given = ("r3", "v100-sxm2-32gb", "--dtype", "fp16", "--dense-efficiency", "0.6667", "--sparse-efficiency", "0.3333", "--json")
+    assert cli.main(list(given)) == 0
+    rows = {row["run"]: row for row in json.loads(capsys.readouterr().out)}
+    (csr,) = (row for name, row in rows.items() if row["pattern"] == "unstructured")
+    assert csr["break_even"] == pytest.approx(1 - csr["peak_ratio"] / 2, abs=1e-3)
+    assert csr["r3"] * csr["missing"] == pytest.approx(1)  # W, P or E: any of them by this factor breaks even
+
+
+def test_a_gain_caps_what_sparsity_brings(capsys):
+    assert cli.main(["r3", "a100-sxm4-80gb", "--dense-efficiency", "0.9", "--sparse-efficiency", "0.4"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "sparse_24" in line)
+    assert "never: gain" in line  # 2 x 0.4 / 0.9 < 1
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--dtype", "fp12"), "no run of a100-sxm4-80gb computes in 'fp12'"),
+        (("--sparsity", "1"), "a sparsity of 1 is out of range"),
+        (("--sparse-efficiency", "1.2"), "an efficiency of 1.2 is out of range"),
+    ],
+)
+def test_bad_questions_exit_2(capsys, given, told):
+    assert cli.main(["r3", "a100-sxm4-80gb", *given]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_catalogue_is_asked_by_name():
+    with pytest.raises(BadInput, match="no 'a1000'"):
+        r3.report(["a1000"], "fp16", 0.8, None, None, False)
