@@ -57,6 +57,9 @@ def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
     assert len(done) == TRIALS
     assert not trials(journal(out), TrialState.RUNNING)
     assert {trial.number: trial.values for trial in done if trial.number in kept} == kept
+    edited = path.read_text().replace("to: 4 TB/s", "to: 5 TB/s")
+    path.write_text(edited)
+    assert main(["search", str(path), "-o", str(out), "--resume"]) == 2  # it asks something else
     assert {path.name for path in out.iterdir()} == {"study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"}
 
 

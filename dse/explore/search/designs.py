@@ -34,13 +34,17 @@ HIGHER = ("performance", "speedup")  # better
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Networks with the states that each may run (the dense one first), and how designs are judged."""
+    """Networks with the states that each may run (the dense one first), and how designs are judged.
+
+    `origin`: tells questions apart whose designs are not worth the same, or not written the same.
+    """
 
     states: Mapping[str, list[Variant]]
     batch: int
     dtype: Dtype
     options: ModelOptions
     search: Search
+    origin: str = ""
 
 
 @dataclass(frozen=True, eq=False)

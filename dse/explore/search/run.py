@@ -1,5 +1,6 @@
 """Running a search: read the specification, look, polish, report."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,9 @@ def load(reference: str | Path) -> Designs:
     problems.raise_all()
     found = space.load(written, document, base)
     assert written.search is not None
-    question = Question(networks, written.batch[0], written.dtype[0], written.model, written.search)
+    asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
+    origin = hashlib.sha256((asked + base.document.sha256).encode()).hexdigest()
+    question = Question(networks, written.batch[0], written.dtype[0], written.model, written.search, origin)
     try:
         return Designs(found, question)
     except BadInput as error:
@@ -62,6 +65,9 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
         problems.add(
             document.problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
         )
+    if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
+        what = "energy follows a process that is given, not one that varies"
+        problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
     for path in written.axes if written.model.fidelity == "capacity" else ():
         if path.endswith(".capacity"):
             what = f"'{path}' changes what is moved under fidelity 'capacity', which a search cannot follow yet"
@@ -91,7 +97,7 @@ def look(designs: Designs, name: str, storage: Any, resume: bool, join: bool, pr
         if search.sampler == "exhaustive":
             exhaustive.run(outcome, bar)
         else:
-            study = sampled.open_study(name, search, storage, resume or join)
+            study = sampled.open_study(name, designs.question, storage, resume or join)
             if resume:
                 sampled.recall(outcome, study)
                 sampled.finish(outcome, study)

@@ -15,8 +15,9 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dse.errors import BadInput
+from dse.explore.search.designs import Question
 from dse.explore.search.outcome import Outcome
-from dse.explore.search.space import Dimension, Points, Space
+from dse.explore.search.space import Dimension, Space
 from dse.goal import Search
 
 
@@ -63,23 +64,23 @@ def recall(outcome: Outcome, study: Study) -> None:
         outcome.take(points, np.array([trial.values for trial in part]) * signs, excess)
 
 
-def open_study(name: str, search: Search, storage: Any, resume: bool) -> Study:
-    """The study of a search in a storage; raises BadInput if it is there and was not to be resumed, or the other way round."""
+def open_study(name: str, question: Question, storage: Any, resume: bool) -> Study:
+    """The study of a search in a storage; raises BadInput if it is there and was not to be resumed, or asks something else."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions = ["minimize" if sign > 0 else "maximize" for _, sign in search.objectives]
+    directions = ["minimize" if sign > 0 else "maximize" for _, sign in question.search.objectives]
     try:
-        return optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume)  # type: ignore[arg-type]
+        study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume)  # type: ignore[arg-type]
+        if study.user_attrs.get("origin", question.origin) != question.origin:
+            raise BadInput.one("the specification or the accelerator changed since the search began", "start it anew, in another place")
+        study.set_user_attr("origin", question.origin)
+        return study
     except optuna.exceptions.DuplicatedStudyError as error:
         raise BadInput.one(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
 
 
 def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:
     """A design from the parameters of a trial; what was not asked for is as usual."""
-    return np.array([_number(d, params[d.path]) if d.path in params else d.usual for d in space.dimensions], float)
-
-
-def _number(dimension: Dimension, value: Any) -> float:
-    return float(value)
+    return np.array([params.get(dimension.path, dimension.usual) for dimension in space.dimensions], float)
 
 
 def _asked(study: Study, space: Space, search: Search, number: int, limit: int) -> list[Trial]:
@@ -160,6 +161,3 @@ def _so_far(outcome: Outcome) -> str:
         return "none feasible"
     value = outcome.signs[0] * outcome.values[outcome.best(), 0]
     return f"best {outcome.columns[0]} {value:.4g}"
-
-
-__all__ = ["Points", "finish", "open_study", "recall", "run"]

@@ -17,7 +17,7 @@ from dse.document import Document
 from dse.errors import BadInput, Collector, suggestion
 from dse.explore import axis as axes
 from dse.explore.axis import Axis
-from dse.spec import Listed, Range, Spec
+from dse.spec import Range, Spec
 
 Points = Float[np.ndarray, "design dimension"]
 
@@ -144,6 +144,3 @@ def _conditions(path: str, when: Mapping[str, Any], found: Mapping[str, Dimensio
             raise BadInput.one(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
         conditions.append((names.index(other), labels.index(str(value))))
     return tuple(conditions)
-
-
-__all__ = ["Dimension", "Listed", "Points", "Space", "load"]
