@@ -3,6 +3,7 @@
 It never makes a design worse, nor breaks a constraint: only what was judged feasible and better is taken.
 """
 
+import itertools
 from typing import Any
 
 import jax
@@ -17,19 +18,44 @@ ROUNDS = 50
 MOST = 1800  # designs judged, or a round more
 STARTS = 8  # designs that are polished: the best of each choice of patterns and switches
 REACHES = (1, 3, 5)  # steps along an ordered axis that are tried in pairs: wider where narrower ones find nothing
+FRONT, NUDGES = 20, (0.9, 0.98, 1.02, 1.1)  # designs of a front looked around at once; factors on a continuous axis
 FAR = (-16, -8, 8, 16)  # steps that are tried alone
 
 
 def run(outcome: Outcome) -> None:
-    """Polish the best designs of a search with one objective; what is found on the way is kept too."""
+    """Polish the best designs of a search, of several objectives the front; what is found on the way is kept too."""
     search = outcome.designs.question.search
-    if not outcome.feasible or len(search.objectives) > 1:
+    if not outcome.feasible:
         return
     last = outcome.evaluated + MOST
+    if len(search.objectives) > 1:
+        _spread(outcome, last)
+        return
     for start in _starts(outcome):
         if outcome.evaluated >= last:
             return
         _climb(outcome, start, last, gradients=search.robust is None)
+
+
+def _spread(outcome: Outcome, last: int) -> None:
+    """Judge the neighbours of every design on the front that was not looked around yet (Pareto local search, Paquete et al. 2004)."""
+    seen: set[bytes] = set()
+    while outcome.evaluated < last:
+        fresh = [point for point in outcome.points[outcome.front()] if point.tobytes() not in seen][:FRONT]
+        if not fresh:
+            return
+        seen |= {point.tobytes() for point in fresh}
+        space = outcome.designs.space
+        around = [row for point in fresh for row in (*neighbours(space, point, 1, pairs=False), *_nudged(space, point))]
+        outcome.judge(np.unique(space.canonical(np.stack(around)), axis=0))
+
+
+def _nudged(space: Space, point: np.ndarray) -> np.ndarray:
+    """A design with one continuous dimension a little less or more."""
+    rows = np.repeat(point[None], len(NUDGES) * len(space.continuous), axis=0)
+    for row, (number, factor) in zip(rows, itertools.product(space.continuous, NUDGES), strict=True):
+        row[number] = np.clip(row[number] * factor, *space.dimensions[number].axis.values)
+    return rows
 
 
 def _starts(outcome: Outcome) -> list[np.ndarray]:
@@ -62,7 +88,7 @@ def steps(outcome: Outcome, point: np.ndarray, reach: int) -> None:
     outcome.judge(np.unique(outcome.designs.space.canonical(neighbours(outcome.designs.space, point, reach)), axis=0))
 
 
-def neighbours(space: Space, point: np.ndarray, reach: int) -> np.ndarray:
+def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) -> np.ndarray:
     moves: list[tuple[int, float, bool]] = []
     for number, dimension in enumerate(space.dimensions):
         if dimension.continuous:
@@ -71,7 +97,7 @@ def neighbours(space: Space, point: np.ndarray, reach: int) -> np.ndarray:
         far = [] if dimension.structural else [point[number] + step for step in FAR]
         known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
         moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < len(dimension.axis)]
-    paired = [(number, to) for number, to, pair in moves if pair]
+    paired = [(number, to) for number, to, pair in moves if pair and pairs]
     changes = [[(number, to)] for number, to, _ in moves] + [[a, b] for a in paired for b in paired if a[0] < b[0]]
     rows = np.repeat(point[None], len(changes) + 1, axis=0)
     for row, change in zip(rows[1:], changes, strict=True):
