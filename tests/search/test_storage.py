@@ -122,13 +122,17 @@ def postgres(tmp_path):
 
 def test_four_workers_share_one_study(folder, postgres):
     path, total = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 200")), 200
-    optuna.create_study(study_name="search", storage=postgres, directions=["maximize"])
+    storage = optuna.storages.RDBStorage(postgres)
+    optuna.create_study(study_name="search", storage=storage, directions=["maximize"])
     workers = [
         subprocess.Popen(command(str(path), "-o", str(folder / f"out{n}"), "--storage", postgres, "--join"), stdout=subprocess.DEVNULL)
         for n in range(4)
     ]
     assert [worker.wait(timeout=300) for worker in workers] == [0, 0, 0, 0]
-    done = trials(postgres, TrialState.COMPLETE)
+    done = trials(storage, TrialState.COMPLETE)
+    running = trials(storage, TrialState.RUNNING)
+    storage.remove_session()
+    storage.engine.dispose()
     assert len(done) == total
     assert len({trial.number for trial in done}) == total
-    assert not trials(postgres, TrialState.RUNNING)
+    assert not running
