@@ -139,10 +139,9 @@ POINT = 1e-6  # how near one must ask to mean a point, where there is nothing el
 def _mixture(left: Variant, right: Variant, sparsity: float) -> Variant:
     """Between two states of one network, layer by layer; what was counted of their masks (`stored`) holds for neither mixture."""
     share = (sparsity - left.sparsity) / (right.sparsity - left.sparsity)
-    before, after = (v.layers.activation_density if v.activation_density is None else v.activation_density for v in (left, right))
     return replace(
         right, nominal_sparsity=sparsity, density=_between(left.density, right.density, share), stored={},
-        activation_density=_between(before, after, share), densities_from=_origin(left, right),
+        activation_density=_between(left.activations, right.activations, share), densities_from=_origin(left, right),
         accuracy_kind="interpolated, " + _joined(", ", [left.accuracy_kind, right.accuracy_kind]),
         accuracy_source=_joined("; ", [left.accuracy_source, right.accuracy_source]),
     )  # fmt: skip

@@ -9,6 +9,7 @@ import io
 import sys
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     parser.add_argument("--dense-accuracy", type=float, help="of the network before")
     parser.add_argument("--lower-is-better", action="store_true", help="the metric is a loss, as perplexity is")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.set_defaults(verb=_trace)
+    parser.set_defaults(verb=_printed("dse.trace.command"))
 
 
 def _add_io(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -148,7 +149,7 @@ def _add_io(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     parser.add_argument("-o", "--out", type=Path, help="a folder for figure, table and checkpoints, from which a killed run goes on")
     parser.add_argument("--write-orders", action="store_true", help="write the orders found there too")
     parser.add_argument("--json", action="store_true", help="the table as JSON")
-    parser.set_defaults(verb=_io)
+    parser.set_defaults(verb=_printed("dse.io_theory.command"))
 
 
 def _add_check(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -184,7 +185,7 @@ def _add_search(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--resume", action="store_true", help="go on with a search that was stopped")
     parser.add_argument("--join", action="store_true", help="work on a search beside other workers, and leave the report to them")
     parser.add_argument("--json", action="store_true", help="the best designs as JSON")
-    parser.set_defaults(verb=_search)
+    parser.set_defaults(verb=_printed("dse.explore.search.command"))
 
 
 def _add_pattern(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -211,7 +212,7 @@ def _add_measure(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--kernels", nargs="+", default=[], metavar="NAME", help="beside the dense ones (default: all installed)")
     parser.add_argument("--repeats", type=int, default=15, help="of which the median is taken (default: 15)")
     parser.add_argument("--cpu", action="store_true", help="the CPU, even where there is a GPU")
-    parser.set_defaults(verb=_measure)
+    parser.set_defaults(verb=_printed("dse.calibrate.measure"))
 
 
 def _add_calibrate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -220,7 +221,7 @@ def _add_calibrate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("-o", "--out", type=Path, required=True, help="the efficiencies, as YAML")
     parser.add_argument("--draws", type=int, default=30, help="of the bootstrap (default: 30)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.set_defaults(verb=_calibrate)
+    parser.set_defaults(verb=_printed("dse.calibrate.command", "calibrate"))
 
 
 def _add_validate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -242,6 +243,16 @@ def _add_r3(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     parser.add_argument("--sparse-efficiency", type=float, metavar="E", help="of the sparse ones (default: as described, else 1)")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.set_defaults(verb=_r3)
+
+
+def _printed(module: str, function: str = "run") -> Callable[[argparse.Namespace], int]:
+    """A verb that prints what `function` makes of its options; its module is imported when the verb runs."""
+
+    def verb(options: argparse.Namespace) -> int:
+        print(getattr(import_module(module), function)(options))
+        return 0
+
+    return verb
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -319,20 +330,6 @@ def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
     return (out or dataset.parent) / f"{prefix}{kind}"
 
 
-def _trace(options: argparse.Namespace) -> int:
-    from dse.trace import command
-
-    print(command.run(options))
-    return 0
-
-
-def _io(options: argparse.Namespace) -> int:
-    from dse.io_theory import command
-
-    print(command.run(options))
-    return 0
-
-
 def _check(options: argparse.Namespace) -> int:
     from dse import listing
 
@@ -360,13 +357,6 @@ def _iso(options: argparse.Namespace) -> int:
     return 0
 
 
-def _search(options: argparse.Namespace) -> int:
-    from dse.explore.search import command
-
-    print(command.run(options.spec, options.out, options.storage, options.resume, options.join, options.json))
-    return 0
-
-
 def _pattern(options: argparse.Namespace) -> int:
     from dse.explore import pattern
 
@@ -384,20 +374,6 @@ def _schema(options: argparse.Namespace) -> int:
     models = {"accelerator": Accelerator, "workload": Description, "sweep": Spec}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **models[options.kind].model_json_schema()}
     print(json.dumps(schema, indent=2))
-    return 0
-
-
-def _measure(options: argparse.Namespace) -> int:
-    from dse.calibrate import measure
-
-    print(measure.run(options))
-    return 0
-
-
-def _calibrate(options: argparse.Namespace) -> int:
-    from dse.calibrate import command
-
-    print(command.calibrate(options))
     return 0
 
 

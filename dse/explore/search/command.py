@@ -1,6 +1,7 @@
 """`dse search`: a search, its tables and figures in a folder."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,20 @@ from dse.explore.search import run as searching
 from dse.explore.search.outcome import Outcome
 
 
-def run_all(reference: str, out: Path | None, url: str | None, resume: bool, join: bool) -> tuple[Outcome, Path]:
-    designs = searching.load(reference)
-    folder = out or Path(catalog.find("sweeps", reference).stem)
-    store.check_writable(folder / "front.nc")
-    storage = _storage(folder / "study.journal", url, resume or join)
-    return searching.look(designs, catalog.find("sweeps", reference).stem, storage, resume, join, progress=True), folder
-
-
-def run(reference: str, out: Path | None, url: str | None, resume: bool, join: bool, as_json: bool) -> str:
+def run(options: Namespace) -> str:
     """Search, write the folder, and tell the best designs; raises BadInput and InfeasibleError."""
-    outcome, folder = run_all(reference, out, url, resume, join)
-    if join:
+    name, designs = catalog.find("sweeps", options.spec).stem, searching.load(options.spec)
+    folder = options.out or Path(name)
+    store.check_writable(folder / "front.nc")
+    storage = _storage(folder / "study.journal", options.storage, options.resume or options.join)
+    outcome = searching.look(designs, name, storage, options.resume, options.join, progress=True)
+    if options.join:
         return f"joined: {outcome.evaluated} designs are judged"
     outcome.check()
-    best, devices, random = report.best(outcome), report.devices(outcome.designs), report.chance(outcome, outcome.evaluated)
+    best, devices, random = report.best(outcome), report.devices(designs), report.chance(outcome, outcome.evaluated)
     front = searching.described(outcome, random)
     written = _write(outcome, random, best, devices, front, folder)
-    return str(best.to_json(orient="records", indent=2)) if as_json else _told(best, front, written)
+    return str(best.to_json(orient="records", indent=2)) if options.json else _told(best, front, written)
 
 
 def _storage(journal: Path, url: str | None, known: bool) -> Any:
