@@ -1,9 +1,8 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
-import math
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,10 +14,8 @@ from dse.explore import plan as plans
 from dse.explore.job import Common, Job, jobs_of
 from dse.explore.plan import Plan
 from dse.model import roofline
-from dse.model.equation import inverse_rates
+from dse.model.equation import Case
 from dse.model.levels import notes
-
-CHUNK = 65536  # designs evaluated at once, at most: enough to hide the call, few enough for their sums to stay in the cache
 
 
 class ModelWarning(UserWarning):
@@ -44,51 +41,33 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     jobs = list(jobs_of(plan))
     for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan), *_notes(plan)]:
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    common = Common.of(jobs)
+    common = Common.of(jobs, plan)
     arrays = results.Arrays(plan, _resources(jobs), _executions(jobs), common.decoders)
     energies = cost.Energies.of(jobs, plan, common)
     with (
         jax.enable_x64(True),
-        tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar,
+        tqdm(total=len(jobs) * plan.grid_size, unit=" designs", delay=2, disable=not progress) as bar,
     ):
         for job in jobs:
-            spent, least = _evaluate(job, plan, common, arrays.breakdown, bar)
-            arrays.put(job, spent)
+            arrays.put(job, _evaluate(job.case, job, plan, common, arrays.breakdown))
             if job.case.least is not None:
-                arrays.put_bound(job, least)
+                arrays.put_bound(job, _evaluate(job.case.least, job, plan, common, arrays.breakdown))
             if energies is not None and not job.baseline:
-                arrays.put_energy(job, energies.dynamic(job, CHUNK))
+                arrays.put_energy(job, energies.dynamic(job))
+            bar.update(plan.grid_size)
     return results.dataset(plan, arrays)
 
 
-def _evaluate(job: Job, plan: Plan, common: Common, breakdown: bool, bar: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Spent time of one job over the rate axes, [*rates] or with `breakdown` [execution, resource, *rates]; what no schedule can beat."""
-    precision = np.dtype(plan.spec.store.dtype)
-    constant, factors = inverse_rates(job.case.executions, job.accelerator, plan.rate_axes)
-    least = common.work(job.case.least) if job.case.least else None
-    arrays = (*common.work(job.case), common.rates(constant), tuple(map(common.rates, factors)), least)
-    arguments = jax.tree.map(lambda array: array.astype(precision), arrays)
-    shape, size = tuple(len(values) for values in plan.rate_axes.values()), _grid_size(plan)
-    chunk = math.ceil(size / math.ceil(size / CHUNK))
-    fixed = {"shape": shape, "chunk": chunk, "compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": breakdown}
-    spent = np.empty((common.executions, common.resources, size) if breakdown else (size,), precision)
-    fastest = np.empty(size if least else 0, precision)
-    for start in range(0, size, chunk):
-        part, bound = roofline.spent_time(start, *arguments, **fixed)
-        spent[..., start : start + chunk] = np.asarray(part)[..., : size - start]
-        if bound is not None:
-            fastest[start : start + chunk] = np.asarray(bound)[: size - start]
-        bar.update(min(chunk, size - start))
-    return spent.reshape((*spent.shape[:-1], *shape)), fastest.reshape(shape if least else 0)
+def _evaluate(case: Case, job: Job, plan: Plan, common: Common, breakdown: bool) -> np.ndarray:
+    """Spent time of a case at the rates of a job, [*rates] or with `breakdown` [execution, resource, *rates]."""
+    fixed = {"compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": breakdown}
+    spent = partial(roofline.spent_time, common.work(case.distinct), **fixed)
+    return common.grid(job, plan.rate_axes).evaluated(spent, (common.executions, common.resources) if breakdown else ())
 
 
 def _notes(plan: Plan) -> list[str]:
     """Memory levels that do not count, for lack of a number."""
     return list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design))) if plan.banded else []
-
-
-def _grid_size(plan: Plan) -> int:
-    return int(np.prod([len(values) for values in plan.rate_axes.values()], dtype=np.int64))
 
 
 def _resources(jobs: list[Job]) -> list[str]:
