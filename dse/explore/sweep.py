@@ -10,15 +10,17 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dse.explore import cost, results, store
 from dse.explore import plan as plans
-from dse.explore.job import Common, Job, jobs_of
+from dse.explore import results, store
+from dse.explore.job import Common, Job
 from dse.explore.plan import Plan
+from dse.explore.prepared import Prepared
 from dse.model import roofline
 from dse.model.equation import inverse_rates
 from dse.model.levels import notes
 
 CHUNK = 65536  # designs evaluated at once, at most: enough to hide the call, few enough for their sums to stay in the cache
+SILENT = tqdm(disable=True)
 
 
 class ModelWarning(UserWarning):
@@ -41,17 +43,25 @@ def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
 
 
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
-    jobs = list(jobs_of(plan))
-    for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan), *_notes(plan)]:
+    prepared = Prepared.of(plan)
+    for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    common = Common.of(jobs)
-    arrays = results.Arrays(plan, _resources(jobs), _executions(jobs), common.decoders)
-    energies = cost.Energies.of(jobs, plan, common)
-    with (
-        jax.enable_x64(True),
-        tqdm(total=len(jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar,
-    ):
-        for job in jobs:
+    with tqdm(total=len(prepared.jobs) * _grid_size(plan), unit=" designs", delay=2, disable=not progress) as bar:
+        return evaluate(prepared, bar)
+
+
+def remarks(prepared: Prepared) -> list[str]:
+    """What a reader of the results should know about them."""
+    plan = prepared.plan
+    return [*map(str, plans.idle_axes(plan)), *_unsupported(prepared.jobs, plan), *_notes(plan)]
+
+
+def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
+    """The results of a sweep, or of a piece of one."""
+    plan, common, energies = prepared.plan, prepared.common, prepared.energies
+    arrays = results.Arrays(plan, prepared.resources, prepared.executions, common.decoders)
+    with jax.enable_x64(True):
+        for job in prepared.jobs:
             spent, least = _evaluate(job, plan, common, arrays.breakdown, bar)
             arrays.put(job, spent)
             if job.case.least is not None:
@@ -91,15 +101,7 @@ def _grid_size(plan: Plan) -> int:
     return int(np.prod([len(values) for values in plan.rate_axes.values()], dtype=np.int64))
 
 
-def _resources(jobs: list[Job]) -> list[str]:
-    return list(dict.fromkeys(resource for job in jobs for resource in job.case.resources))
-
-
-def _executions(jobs: list[Job]) -> list[str]:
-    return list(dict.fromkeys(execution.name for job in jobs for execution in job.case.executions))
-
-
-def _unsupported(jobs: list[Job], plan: Plan) -> list[str]:
+def _unsupported(jobs: tuple[Job, ...], plan: Plan) -> list[str]:
     """Pruned layers that run dense because the device lists no run for their pattern."""
     remarks = {}
     for job in jobs:
