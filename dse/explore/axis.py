@@ -36,6 +36,14 @@ class Axis:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __getitem__(self, part: slice) -> "Axis":
+        return replace(self, raw=self.raw[part], values=self.values[part])
+
+    @property
+    def taken_in_turn(self) -> bool:
+        """Whether a job has one of its values, not all."""
+        return self.role in ("structure", "capacity")
+
 
 def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
     """The axis at `path`; raises BadInput (with a suggestion for an unknown path).

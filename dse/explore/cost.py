@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from dse.accelerator import Accelerator
-from dse.explore.job import Common, Job
+from dse.explore.common import Common
+from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import doubtful, published
@@ -18,6 +19,7 @@ from dse.model.cost.design import Design
 from dse.model.cost.network import Layers, spent_energy
 from dse.model.cost.power import power
 from dse.model.cost.power import static as static_power
+from dse.model.equation import inverse_rates
 
 NEEDED_BY = {
     "area": {"area", "performance_per_area"},
@@ -60,13 +62,15 @@ class Energies:
     plan: Plan
     common: Common
     layers: int
+    sizes: tuple[int, ...]  # of the rate axes of the whole sweep
 
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
         """None where nothing asks for them."""
-        if not NEEDED_BY["energy"] & plan.spec.store.cost:
+        if not plan.spec.store.energy:
             return None
-        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs))
+        sizes = tuple(map(len, plan.rate_axes.values()))
+        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs), sizes)
 
     def dynamic(self, job: Job) -> np.ndarray:
         """Energy of the work [J] over the axes that change no structure."""
@@ -84,7 +88,8 @@ class Energies:
         energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
         fixed = {"compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
         spent = partial(spent_energy, *self._padded(layers.work, energy), **fixed)
-        return self.common.grid(job, self.plan.rate_axes).evaluated(spent)
+        rates = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
+        return self.common.grid(*rates, self.sizes).evaluated(spent)
 
     def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """To the shape of all jobs: absent layers and executions take too long to be chosen."""

@@ -63,6 +63,11 @@ class Plan:
         return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
 
     @property
+    def breakdown(self) -> bool:
+        """Whether it is told what runs and what bounds it."""
+        return bool({"bound_share", "execution_share"} & set(self.spec.store.variables))
+
+    @property
     def banded(self) -> bool:
         """Whether a latency has a lower bound of its own, besides what is attainable."""
         return self.spec.model.fidelity == "capacity"
@@ -136,7 +141,7 @@ MOST_STRUCTURES = 1000
 
 def _check_designs(plan: Plan, problems: Collector) -> None:
     """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
-    structures = math.prod(len(axis) for axis in plan.axes if axis.role in ("structure", "capacity"))
+    structures = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
     if plan.result_bytes > MOST_BYTES:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
         fix = f"stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or 'store: {{variables: [latency]}}'"

@@ -1,5 +1,6 @@
 """Results as a labelled dataset: dims, coordinates, units and where everything came from."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,11 @@ EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
 class Arrays:
     """The result arrays of a sweep, filled job by job."""
 
-    def __init__(self, plan: Plan, resources: list[str], executions: list[str], decoders: bool):
+    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], decoders: bool):
         self.plan, self.resources, self.executions, self.decoders = plan, resources, executions, decoders
         self.dims = plan.dims
         wanted = plan.spec.store.variables
-        self.breakdown = "bound_share" in wanted or "execution_share" in wanted
+        self.breakdown = plan.breakdown
         shape = tuple(self.dims.values())
         precision = plan.spec.store.dtype
         self.arrays = {"latency": np.zeros(shape, precision)}
@@ -111,12 +112,12 @@ class Arrays:
 
     def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
         """Rate axes in place, an axis of length 1 for each idle one."""
-        axes = [axis for axis in self.plan.axes if axis.role not in ("structure", "capacity")]
+        axes = [axis for axis in self.plan.axes if not axis.taken_in_turn]
         return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
 
     def _expanded_capacity(self, job: Job) -> np.ndarray:
         path = f"memory.{job.accelerator.outermost}.capacity"
-        axes = [axis for axis in self.plan.axes if axis.role not in ("structure", "capacity")]
+        axes = [axis for axis in self.plan.axes if not axis.taken_in_turn]
         for position, axis in enumerate(axes):
             if axis.path == path:
                 return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])

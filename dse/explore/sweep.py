@@ -1,21 +1,21 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
 import warnings
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
-import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from dse.explore import cost, results, store
 from dse.explore import plan as plans
-from dse.explore.job import Common, Job, jobs_of
+from dse.explore import results, store
+from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model import roofline
-from dse.model.equation import Case
+from dse.explore.prepared import Prepared
 from dse.model.levels import notes
+
+SILENT = tqdm(disable=True)
 
 
 class ModelWarning(UserWarning):
@@ -38,31 +38,32 @@ def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
 
 
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
-    jobs = list(jobs_of(plan))
-    for remark in [*map(str, plans.idle_axes(plan)), *_unsupported(jobs, plan), *_notes(plan)]:
+    prepared = Prepared.of(plan)
+    for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    common = Common.of(jobs, plan)
-    arrays = results.Arrays(plan, _resources(jobs), _executions(jobs), common.decoders)
-    energies = cost.Energies.of(jobs, plan, common)
-    with (
-        jax.enable_x64(True),
-        tqdm(total=len(jobs) * plan.grid_size, unit=" designs", delay=2, disable=not progress) as bar,
-    ):
-        for job in jobs:
-            arrays.put(job, _evaluate(job.case, job, plan, common, arrays.breakdown))
+    with tqdm(total=len(prepared.jobs) * plan.grid_size, unit=" designs", delay=2, disable=not progress) as bar:
+        return evaluate(prepared, bar)
+
+
+def remarks(prepared: Prepared) -> list[str]:
+    """What a reader of the results should know about them."""
+    plan = prepared.plan
+    return [*map(str, plans.idle_axes(plan)), *_unsupported(prepared.jobs, plan), *_notes(plan)]
+
+
+def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
+    """The results of a sweep, or of a piece of one."""
+    plan, energies = prepared.plan, prepared.energies
+    arrays = results.Arrays(plan, prepared.resources, prepared.executions, prepared.common.decoders)
+    with jax.enable_x64(True):
+        for job in prepared.jobs:
+            arrays.put(job, prepared.times(job.case))
             if job.case.least is not None:
-                arrays.put_bound(job, _evaluate(job.case.least, job, plan, common, arrays.breakdown))
+                arrays.put_bound(job, prepared.times(job.case.least))
             if energies is not None and not job.baseline:
                 arrays.put_energy(job, energies.dynamic(job))
             bar.update(plan.grid_size)
     return results.dataset(plan, arrays)
-
-
-def _evaluate(case: Case, job: Job, plan: Plan, common: Common, breakdown: bool) -> np.ndarray:
-    """Spent time of a case at the rates of a job, [*rates] or with `breakdown` [execution, resource, *rates]."""
-    fixed = {"compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": breakdown}
-    spent = partial(roofline.spent_time, common.work(case.distinct), **fixed)
-    return common.grid(job, plan.rate_axes).evaluated(spent, (common.executions, common.resources) if breakdown else ())
 
 
 def _notes(plan: Plan) -> list[str]:
@@ -70,15 +71,7 @@ def _notes(plan: Plan) -> list[str]:
     return list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design))) if plan.banded else []
 
 
-def _resources(jobs: list[Job]) -> list[str]:
-    return list(dict.fromkeys(resource for job in jobs for resource in job.case.resources))
-
-
-def _executions(jobs: list[Job]) -> list[str]:
-    return list(dict.fromkeys(execution.name for job in jobs for execution in job.case.executions))
-
-
-def _unsupported(jobs: list[Job], plan: Plan) -> list[str]:
+def _unsupported(jobs: tuple[Job, ...], plan: Plan) -> list[str]:
     """Pruned layers that run dense because the device lists no run for their pattern."""
     remarks = {}
     for job in jobs:

@@ -10,25 +10,26 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-COLUMNS = 2**14  # at most; a chunk is a number of whole rows
+COLUMNS = 2**14  # at most; what is evaluated at once is a number of whole rows
 
 
-def trailing(shape: Sequence[int]) -> int:
-    """How many of the last axes make up the columns: as many as fit."""
-    return int((np.cumprod(shape[::-1], dtype=float) <= COLUMNS).sum())
+def cut(shape: Sequence[int], width: int = COLUMNS) -> int:
+    """The first of the last axes that together make up no more than so many columns."""
+    return len(shape) - int((np.cumprod(shape[::-1], dtype=float) <= width).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
     """Inverse rates: `constant` [execution, term] times one of `factors` [execution, term, value] for each axis, the last one fastest.
 
-    The last `trailing` axes make up the columns, the others the rows, of which `at_once` are evaluated at a time. So a factor is
-    multiplied out for rows or columns alone, and no result depends on which designs are evaluated together.
+    The axes from `cut` on make up the columns, the others the rows, of which `at_once` are evaluated at a time. So a factor is
+    multiplied out for rows or columns alone. What is evaluated is always of one shape: absent designs repeat others.
     """
 
     constant: Float[np.ndarray, "execution term"]
     factors: Sequence[Float[np.ndarray, "execution term _"]]
-    trailing: int
+    cut: int
+    width: int  # of a row, at most
     at_once: int
     precision: np.dtype
 
@@ -38,26 +39,26 @@ class Grid:
 
     @property
     def columns(self) -> Float[np.ndarray, "execution term column"]:
-        cut = len(self.shape) - self.trailing
-        places = np.indices(self.shape[cut:]).reshape(self.trailing, math.prod(self.shape[cut:]))
-        return _multiplied(np.ones((*self.constant.shape, 1)), self.factors[cut:], places).astype(self.precision)
+        shape = self.shape[self.cut :]
+        places = np.unravel_index(np.minimum(np.arange(self.width), math.prod(shape) - 1), shape) if shape else ()
+        ones = np.ones((*self.constant.shape, self.width))
+        return _multiplied(ones, self.factors[self.cut :], places).astype(self.precision)
 
     def chunks(self) -> Iterator[tuple[slice, Float[np.ndarray, "execution term row"]]]:
-        """Numbers of the rows and their inverse rates, always of `at_once` rows: those beyond the slice repeat the last."""
-        cut = len(self.shape) - self.trailing
-        total, one = math.prod(self.shape[:cut]), np.ones(self.at_once)
+        """Numbers of the rows and their inverse rates."""
+        shape = self.shape[: self.cut]
+        total, ones = math.prod(shape), np.ones(self.at_once)
         for start in range(0, total, self.at_once):
-            at = np.minimum(np.arange(start, start + self.at_once), total - 1)
-            places = np.unravel_index(at, self.shape[:cut]) if cut else ()
-            rates = _multiplied(self.constant[:, :, None] * one, self.factors[:cut], places)
+            places = np.unravel_index(np.minimum(np.arange(start, start + self.at_once), total - 1), shape) if shape else ()
+            rates = _multiplied(self.constant[:, :, None] * ones, self.factors[: self.cut], places)
             yield slice(start, min(start + self.at_once, total)), rates.astype(self.precision)
 
     def evaluated(self, function: Callable[[Any, Any], Any], outer: tuple[int, ...] = ()) -> np.ndarray:
         """`function` of rows and columns, which gives [*outer, row, column], on every design: [*outer, *shape]."""
-        columns = self.columns
-        found = np.empty((*outer, math.prod(self.shape) // columns.shape[-1], columns.shape[-1]), self.precision)
-        for at, rows in self.chunks():
-            found[..., at, :] = np.asarray(function(rows, columns))[..., : at.stop - at.start, :]
+        rows, width = math.prod(self.shape[: self.cut]), math.prod(self.shape[self.cut :])
+        columns, found = self.columns, np.empty((*outer, rows, width), self.precision)
+        for at, some in self.chunks():
+            found[..., at, :] = np.asarray(function(some, columns))[..., : at.stop - at.start, :width]
         return found.reshape((*outer, *self.shape))
 
 

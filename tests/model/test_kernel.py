@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from dse.model import grid as grids
 from dse.model import roofline
-from dse.model.grid import Grid, trailing
+from dse.model.grid import Grid, cut
 
 SHAPES = [(), (5,), (3, 4), (2, 3, 5), (7, 1, 2)]
 
@@ -54,7 +53,9 @@ def evaluated(work, grid: Grid, compute: int, overlap, breakdown: bool = False) 
 @pytest.mark.parametrize(("compute", "overlap"), [(2, "full"), (1, "full"), (2, "none")])
 def test_every_design_is_within_the_stated_error_of_plain_loops(precision, seed, shape, compute, overlap):
     work, constant, factors = arrays(seed, shape)
-    found = evaluated(work, Grid(constant, factors, trailing(shape), 2, np.dtype(precision)), compute, overlap)
+    found = evaluated(
+        work, Grid(constant, factors, len(shape) // 2, math.prod(shape[len(shape) // 2 :]), 2, np.dtype(precision)), compute, overlap
+    )
     assert found.shape == shape
     n = work.shape[0] + (work.shape[2] - compute + 1) + 4
     unit = np.finfo(precision).eps / 2
@@ -65,26 +66,28 @@ def test_every_design_is_within_the_stated_error_of_plain_loops(precision, seed,
 
 
 @pytest.mark.parametrize("breakdown", [False, True])
-def test_where_a_grid_is_cut_changes_no_bit(monkeypatch, breakdown):
+def test_what_is_evaluated_together_changes_no_bit(breakdown):
     work, constant, factors = arrays(9, (4, 3, 5))
-    monkeypatch.setattr(grids, "COLUMNS", 15)
-    ways = [
-        evaluated(work, Grid(constant, factors, trailing((4, 3, 5)), rows, np.dtype(float)), 2, "full", breakdown) for rows in (1, 3, 4, 9)
-    ]
+    ways = [evaluated(work, Grid(constant, factors, 1, 15, rows, np.dtype(float)), 2, "full", breakdown) for rows in (1, 3, 4, 9)]
     assert all(np.array_equal(ways[0], way) for way in ways)
     for part in range(4):
-        one = Grid(constant, [factors[0][..., part : part + 1], *factors[1:]], 2, 1, np.dtype(float))
+        one = Grid(constant, [factors[0][..., part : part + 1], *factors[1:]], 1, 15, 1, np.dtype(float))
         np.testing.assert_array_equal(evaluated(work, one, 2, "full", breakdown)[..., 0, :, :], ways[0][..., part, :, :])
 
 
 def test_what_each_resource_sets_sums_to_the_latency():
     work, constant, factors = arrays(4, (3, 4))
-    grid = Grid(constant, factors, 1, 2, np.dtype(float))
+    grid = Grid(constant, factors, 1, 4, 2, np.dtype(float))
     spent, latency = evaluated(work, grid, 2, "full", breakdown=True), evaluated(work, grid, 2, "full")
     np.testing.assert_allclose(spent.sum(axis=(0, 1)), latency, rtol=1e-14)
 
 
 def test_columns_are_the_last_axes_that_fit():
-    assert [trailing(shape) for shape in ((), (10,), (10**9,), (7, 10**4), (10**9, 2, 3), (2**7, 2**7), (3, 2**7, 2**7))] == [
-        0, 1, 0, 1, 2, 2, 2,
-    ]  # fmt: skip
+    shapes = {(): 0, (10,): 0, (10**9,): 1, (7, 10**4): 1, (10**9, 2, 3): 1, (2**7, 2**7): 0, (3, 2**7, 2**8): 2}
+    assert {shape: cut(shape) for shape in shapes} == shapes
+
+
+def test_a_grid_narrower_than_what_is_evaluated_at_once_repeats_designs():
+    work, constant, factors = arrays(5, (3, 2))
+    exact, wide = (evaluated(work, Grid(constant, factors, 0, width, 4, np.dtype(float)), 2, "full") for width in (6, 100))
+    np.testing.assert_array_equal(exact, wide)

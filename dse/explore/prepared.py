@@ -1,0 +1,65 @@
+"""A sweep made ready: what its pieces share, so that none of them assembles work or compiles again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dse.explore.common import Common
+from dse.explore.cost import Energies
+from dse.explore.job import Job, jobs_of
+from dse.explore.piece import Piece, cut
+from dse.explore.plan import Plan
+from dse.explore.times import Block, Times
+from dse.model.equation import Case
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The jobs of a plan, and what is the same for all of the sweep that it is of: one shape for the arrays of every job, and names.
+
+    `resources`: what can bound a layer of some design; `executions`: how one may run.
+    """
+
+    plan: Plan
+    jobs: tuple[Job, ...]
+    common: Common
+    resources: tuple[str, ...]
+    executions: tuple[str, ...]
+    energies: Energies | None
+    all_times: Mapping[Case, Times]  # over all of the sweep's grid
+    block: Block  # of that grid
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Prepared":
+        jobs = list(jobs_of(plan))
+        common = Common.of(jobs, plan)
+        resources = dict.fromkeys(resource for job in jobs for resource in job.case.resources)
+        executions = dict.fromkeys(execution.name for job in jobs for execution in job.case.executions)
+        block = (slice(None),) * len(plan.rate_axes)
+        times = {case: Times(case, job, plan, common) for job in jobs for case in job.cases}
+        return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), Energies.of(jobs, plan, common), times, block)
+
+    def cut(self, piece: Piece) -> "Prepared":
+        """What is left of it for one piece, with the names of the whole sweep."""
+        plan = cut(self.plan, piece)
+        jobs = tuple(replace(job, place=dict.fromkeys(job.place, 0)) for job in self._at[_key(piece.setting)])
+        block = tuple(piece.region[path] for path in self.plan.rate_axes)
+        return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan), block=block)
+
+    def times(self, case: Case) -> np.ndarray:
+        """What a case takes on the designs of the plan, as of `Times.on`."""
+        return self.all_times[case].on(self.block)
+
+    @cached_property
+    def _at(self) -> dict[frozenset[tuple[str, int]], list[Job]]:
+        """The jobs of each setting."""
+        found: dict[frozenset[tuple[str, int]], list[Job]] = {}
+        for job in self.jobs:
+            found.setdefault(_key(job.place), []).append(job)
+        return found
+
+
+def _key(place: Mapping[str, int]) -> frozenset[tuple[str, int]]:
+    return frozenset(place.items())
