@@ -11,21 +11,22 @@ front = dse.pareto(results.sel(batch=32), maximize=["speedup", "accuracy"])
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dse.errors import BadInput
+from dse.errors import BadInput, UnfinishedError
 
 if TYPE_CHECKING:
     from dse.accelerator import Accelerator
     from dse.accuracy import accuracy_curves
+    from dse.explore.destination import sweep
     from dse.explore.iso import iso_speedup
     from dse.explore.layers import evaluate
     from dse.explore.pareto import pareto
     from dse.explore.search.run import search
-    from dse.explore.sweep import ModelWarning, sweep
+    from dse.explore.sweep import ModelWarning
     from dse.workload import Workload
 
 __all__ = [
-    "BadInput", "ModelWarning", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search",
-    "sweep",
+    "BadInput", "ModelWarning", "UnfinishedError", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload",
+    "pareto", "search", "sweep",
 ]  # fmt: skip
 
 _LAZY = {
@@ -35,7 +36,7 @@ _LAZY = {
     "iso_speedup": "dse.explore.iso",
     "pareto": "dse.explore.pareto",
     "search": "dse.explore.search.run",
-    "sweep": "dse.explore.sweep",
+    "sweep": "dse.explore.destination",
 }
 
 

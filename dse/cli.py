@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.errors import Alarm, BadInput, InfeasibleError
+from dse.errors import Alarm, BadInput, InfeasibleError, UnfinishedError
 
 SCHEMAS = ("accelerator", "workload", "sweep")
 
@@ -34,6 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InfeasibleError as error:
         print(error, file=sys.stderr)
         return 3
+    except UnfinishedError as error:
+        print(error, file=sys.stderr)
+        return 1
     except Alarm as alarm:
         print(f"{type(alarm).__name__}: {alarm}", file=sys.stderr)
         return 1
@@ -74,14 +77,19 @@ def _parser() -> argparse.ArgumentParser:
 def _add_sweep(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("sweep", help="evaluate a sweep specification, write a dataset and figures")
     parser.add_argument("spec", help="a name of the catalogue or a path")
-    parser.add_argument("-o", "--out", type=Path, help="a folder, or a file ending in .nc (default: a folder with the sweep's name)")
+    parser.add_argument(
+        "-o", "--out", type=Path, help="a folder, a file ending in .nc, or a Zarr store (.zarr), which is written piece by piece"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on with a store that was not finished")
+    parser.add_argument("--shard", metavar="I/N", help="do part I of N of a store, beside other processes")
+    parser.add_argument("--dask", metavar="ADDRESS", help="of a Dask scheduler, whose workers fill the store")
     parser.add_argument("--dry-run", action="store_true", help="check everything and say what would run")
-    parser.set_defaults(verb=_sweep)
+    parser.set_defaults(verb=_printed("dse.explore.command"))
 
 
 def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("plot", help="draw the figures of a dataset, each with its table as CSV")
-    parser.add_argument("dataset", type=Path, help="a .nc file that 'dse sweep' wrote")
+    parser.add_argument("dataset", type=Path, help="a .nc file or .zarr store that 'dse sweep' wrote")
     parser.add_argument(
         "--kind", choices=("sparsity_roofline", "speedup", "roofline"), nargs="+", help="default: those of the specification, else all"
     )
@@ -91,7 +99,7 @@ def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _add_pareto(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("pareto", help="find what nothing beats in several objectives at once: a dataset, a table, a figure")
-    parser.add_argument("dataset", type=Path, help="a .nc file that 'dse sweep' wrote")
+    parser.add_argument("dataset", type=Path, help="a .nc file or .zarr store that 'dse sweep' wrote")
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="the same, as in 'latency accuracy_drop'")
     parser.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="only what stands at these values, as in 'batch=32'")
@@ -255,35 +263,6 @@ def _printed(module: str, function: str = "run") -> Callable[[argparse.Namespace
     return verb
 
 
-def _sweep(options: argparse.Namespace) -> int:
-    from dse import catalog, spec
-    from dse.explore import plan as plans
-
-    plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
-    if options.dry_run:
-        from dse import listing
-
-        print(listing.describe(plan))
-        return 0
-    from dse import plot
-    from dse.explore import store, sweep
-
-    folder, prefix = _destination(options.out, plan.spec.name)
-    written = folder / f"{prefix or 'results.'}nc"
-    store.check_writable(written)
-    dataset = sweep.run(plan, progress=True)
-    store.write(dataset, written)
-    print(written)
-    return _print_all(plot.save_all(dataset, plan.spec.plots, folder, prefix))
-
-
-def _destination(out: Path | None, name: str) -> tuple[Path, str]:
-    """The folder, and what the names of the files in it begin with: nothing, or the stem of a chosen .nc file."""
-    if out is not None and out.suffix == ".nc":
-        return out.parent, f"{out.stem}."
-    return out or Path(name), ""
-
-
 def _print_all(paths: list[Path]) -> int:
     for path in paths:
         print(path)
@@ -296,9 +275,9 @@ def _plot(options: argparse.Namespace) -> int:
 
     dataset = store.read(options.dataset)
     kinds = options.kind or plot.kinds_of(dataset)
-    prefix = "" if options.dataset.name == "results.nc" else f"{options.dataset.stem}."
+    prefix = "" if options.dataset.stem == "results" else f"{options.dataset.stem}."
     folder = options.out or options.dataset.parent
-    store.check_writable(folder / options.dataset.name)
+    store.check_writable(folder / "figures")
     return _print_all(plot.save_all(dataset, kinds, folder, prefix))
 
 
@@ -326,7 +305,7 @@ def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
         if out.resolve() == dataset.resolve():
             raise BadInput.one(f"'{out}' is what is read", "give another file")
         return out.with_suffix("")
-    prefix = "" if dataset.name == "results.nc" else f"{dataset.stem}."
+    prefix = "" if dataset.stem == "results" else f"{dataset.stem}."
     return (out or dataset.parent) / f"{prefix}{kind}"
 
 

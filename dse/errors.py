@@ -29,6 +29,9 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
         self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda p: (str(p.file or ""), p.line or 0)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    def __reduce__(self) -> tuple[type["BadInput"], tuple[tuple[Problem, ...]]]:
+        return BadInput, (self.problems,)  # so that it comes back from another process
+
     @classmethod
     def one(cls, what: str, fix: str) -> "BadInput":
         return cls([Problem(what, fix)])
@@ -36,6 +39,10 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
 
 class InfeasibleError(Exception):
     """No design meets every constraint; says which is hardest, and by how much it is missed."""
+
+
+class UnfinishedError(Exception):
+    """Work stopped through no fault of its inputs, as by a full disk or a lost worker; what was written is kept."""
 
 
 class Alarm(ValueError):  # noqa: N818 - the base of errors that say what is wrong

@@ -19,6 +19,7 @@ PIECE_BYTES = 2**26  # of the results in one piece: enough to hide what each cos
 class Piece:
     """`setting`: its place on the dims that it has one value of; `region`: what it covers of every dim but `variant`."""
 
+    number: int  # in the order of the sweep's pieces
     setting: Mapping[str, int]
     region: Mapping[str, slice]
 
@@ -49,11 +50,12 @@ def pieces(plan: Plan, most: int) -> Iterator[Piece]:
     lengths = chunks(plan, most)
     grid = [axis.path for axis in plan.axes if not axis.taken_in_turn]
     taken = [dim for dim in plan.dims if dim not in (*grid, "variant")]
+    number = itertools.count()
     for places in itertools.product(*(range(plan.dims[dim]) for dim in taken)):
         setting = dict(zip(taken, places, strict=True))
         for blocks in itertools.product(*(_blocks(plan.dims[dim], lengths[dim]) for dim in grid)):
             region = {dim: slice(place, place + 1) for dim, place in setting.items()} | dict(zip(grid, blocks, strict=True))
-            yield Piece(setting, {dim: region[dim] for dim in plan.dims if dim != "variant"})
+            yield Piece(next(number), setting, {dim: region[dim] for dim in plan.dims if dim != "variant"})
 
 
 def _blocks(size: int, length: int) -> list[slice]:

@@ -139,17 +139,20 @@ MOST_BYTES = 32 * 10**9
 MOST_STRUCTURES = 1000
 
 
+def check_memory(plan: Plan) -> None:
+    """Raises BadInput where the results are too large to be kept in memory."""
+    if plan.result_bytes > MOST_BYTES:
+        what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
+        fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), or stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or "
+        raise BadInput([plan.document.problem(("axes",), what, fix + "'store: {variables: [latency]}'")])
+
+
 def _check_designs(plan: Plan, problems: Collector) -> None:
     """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
     structures = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
-    if plan.result_bytes > MOST_BYTES:
-        what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
-        fix = f"stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or 'store: {{variables: [latency]}}'"
-        problems.add(plan.document.problem(("axes",), what, fix))
-    elif structures > MOST_STRUCTURES:
+    if structures > MOST_STRUCTURES:
         what = f"{structures} combinations of patterns, formats, dtypes, switches and capacities, which are taken one by one, are too many"
         problems.add(plan.document.problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
-    if plan.result_bytes > MOST_BYTES or structures > MOST_STRUCTURES:
         return
     try:
         list(plan.designs())

@@ -21,10 +21,11 @@ from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.spec import Spec
 
+DECISIVE = ("sparse-dse", "jax", "numpy")  # packages whose version may change a number
+
 
 def attributes(plan: Plan) -> dict[str, str]:
     """Where the numbers come from; netCDF takes text, so the rest is JSON."""
-    packages = ("sparse-dse", "jax", "numpy", "xarray")
     return {
         "title": plan.spec.name,
         "spec": plan.document.text,
@@ -33,12 +34,16 @@ def attributes(plan: Plan) -> dict[str, str]:
         "description_sha256": json.dumps(hashes(plan)),
         "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
         "unverified": json.dumps(unverified(plan)),
-        "versions": json.dumps({name: importlib.metadata.version(name) for name in packages}),
+        "versions": json.dumps(versions()),
         "seed": "none (deterministic)",
         "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
         "command": shlex.join(sys.argv),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in (*DECISIVE, "xarray")}
 
 
 def unverified(plan: Plan) -> dict[str, list[str]]:
@@ -62,10 +67,25 @@ def plan_of(dataset: xr.Dataset) -> Plan:
     """The plan that a dataset was made from, its descriptions read again; raises BadInput if they changed since."""
     document = _document(dataset)
     plan = plans.resolve(document.validate(Spec), document)
+    _check_descriptions(dataset, plan, "run 'dse sweep' again")
+    return plan
+
+
+def check_same(dataset: xr.Dataset, plan: Plan) -> None:
+    """Raises BadInput unless going on with `dataset` gives what evaluating `plan` does."""
+    elsewhere = "give another place, or remove it"
+    if dataset.attrs.get("spec_sha256") != plan.document.sha256:
+        raise BadInput.one("the dataset was made from another specification", elsewhere)
+    _check_descriptions(dataset, plan, elsewhere)
+    before, now = json.loads(dataset.attrs["versions"]), versions()
+    if changed := [f"{name} {before.get(name)} (now {now[name]})" for name in DECISIVE if before.get(name) != now[name]]:
+        raise BadInput.one(f"the dataset was begun with {', '.join(changed)}", f"install what it was begun with, or {elsewhere}")
+
+
+def _check_descriptions(dataset: xr.Dataset, plan: Plan, fix: str) -> None:
     before, now = json.loads(dataset.attrs["description_sha256"]), hashes(plan)
     if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
-        raise BadInput.one(f"changed since the dataset was made: {', '.join(changed)}", "run 'dse sweep' again")
-    return plan
+        raise BadInput.one(f"changed since the dataset was made: {', '.join(changed)}", fix)
 
 
 def _document(dataset: xr.Dataset) -> Document:

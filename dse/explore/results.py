@@ -128,29 +128,45 @@ class Arrays:
 def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     dims = tuple(plan.dims)
     variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in arrays.arrays.items()}
-    found = xr.Dataset(variables, coords=_coordinates(plan, arrays))
+    found = labels(plan, arrays.resources, arrays.executions).assign(variables)
     if "speedup" in plan.spec.store.variables:
-        found["speedup"] = found.dense_latency / found.latency
-        if plan.banded:
-            found["speedup_low"] = found.dense_latency_bound / found.latency
-            found["speedup_high"] = found.dense_latency / found.latency_bound
+        found = with_speedup(found)
     found = cost.with_variables(found, plan, arrays.cost)
-    found = found[with_bands(plan.spec.store.variables, plan.banded)]
-    for name, attrs in ATTRS.items():
-        if name in found.variables:
-            found[name].attrs = dict(attrs) | cost.basis(name, plan)
-    found.attrs = provenance.attributes(plan)
+    return described(found[with_bands(plan.spec.store.variables, plan.banded)], plan)
+
+
+def described(found: xr.Dataset, plan: Plan) -> xr.Dataset:
+    """With the attributes of each variable, which say of every accelerator of the plan what they rest on."""
+    for name in found.data_vars:
+        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan)
     return found
 
 
-def _coordinates(plan: Plan, arrays: Arrays) -> dict[str, Any]:
+def with_speedup(found: xr.Dataset) -> xr.Dataset:
+    """With the speedup that its latencies make, and how far that may be from what is attainable."""
+    made = {"speedup": found.dense_latency / found.latency}
+    if "latency_bound" in found:
+        made["speedup_low"] = found.dense_latency_bound / found.latency
+        made["speedup_high"] = found.dense_latency / found.latency_bound
+    return found.assign({name: variable.assign_attrs(ATTRS[name]) for name, variable in made.items()})
+
+
+def labels(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> xr.Dataset:
+    """A dataset without its variables."""
+    found = xr.Dataset(coords=_coordinates(plan, resources, executions), attrs=provenance.attributes(plan))
+    for name in found.coords.keys() & ATTRS.keys():
+        found[name].attrs = dict(ATTRS[str(name)])
+    return found
+
+
+def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> dict[str, Any]:
     coords: dict[str, Any] = {"accelerator": _text(accelerator.name for accelerator in plan.accelerators)}
     for axis in plan.axes:
         values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
         coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"} if axis.values.dtype.kind == "f" else {})
     coords["batch"], coords["variant"] = np.array(plan.spec.batch), np.arange(len(plan.variants))
     coords["dtype"] = _text(dtype.label for dtype in plan.spec.dtype)
-    coords["resource"], coords["execution"] = _text(arrays.resources), _text(arrays.executions)
+    coords["resource"], coords["execution"] = _text(resources), _text(executions)
     columns = {
         "workload": _text(v.workload for v in plan.variants),
         "method": _text(v.method for v in plan.variants),

@@ -1,4 +1,4 @@
-"""Datasets on disk: netCDF, written whole or not at all."""
+"""Datasets on disk: netCDF, written whole or not at all, and Zarr stores (`zarr_store`)."""
 
 import os
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from pathlib import Path
 import xarray as xr
 
 from dse.errors import BadInput
+from dse.explore import zarr_store
+from dse.explore.results import with_speedup
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
@@ -38,10 +40,15 @@ def check_writable(path: Path) -> None:
 
 
 def read(path: str | Path) -> xr.Dataset:
-    """Read a dataset that `write` made; raises BadInput."""
+    """Read a dataset that 'dse sweep' wrote into memory, the speedup derived where only latencies are stored; raises BadInput."""
+    found = zarr_store.read(Path(path)) if Path(path).is_dir() else _read_netcdf(path)
+    return with_speedup(found) if "speedup" not in found and {"latency", "dense_latency"} <= set(found.data_vars) else found
+
+
+def _read_netcdf(path: str | Path) -> xr.Dataset:
     try:
         return xr.load_dataset(path, engine="h5netcdf")
     except FileNotFoundError as error:
         raise BadInput.one(f"'{path}' does not exist", "give a dataset that 'dse sweep' wrote") from error
     except (OSError, ValueError) as error:
-        raise BadInput.one(f"'{path}' is not a dataset", "give a netCDF file that 'dse sweep' wrote") from error
+        raise BadInput.one(f"'{path}' is not a dataset", "give a netCDF file or a Zarr store that 'dse sweep' wrote") from error

@@ -1,7 +1,6 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,7 +8,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dse.explore import plan as plans
-from dse.explore import results, store
+from dse.explore import results
 from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
@@ -22,22 +21,9 @@ class ModelWarning(UserWarning):
     """Something about the results that a reader would not expect."""
 
 
-def sweep(spec: str | Path, out: str | Path | None = None) -> xr.Dataset:
-    """Evaluate a sweep specification, by name or path; write netCDF to `out` if given.
-
-    Returns a dataset with dims accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI
-    units. Raises BadInput with every problem of every file.
-    """
-    plan = plans.load(spec)
-    if out is not None:
-        store.check_writable(Path(out))
-    dataset = run(plan)
-    if out is not None:
-        store.write(dataset, Path(out))
-    return dataset
-
-
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
+    """The results of a plan, in memory; raises BadInput where they are too large for it."""
+    plans.check_memory(plan)
     prepared = Prepared.of(plan)
     for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)

@@ -1,0 +1,83 @@
+"""The command `dse sweep`: evaluate, write, draw."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+
+import xarray as xr
+
+from dse import catalog, listing, plot, spec
+from dse.errors import BadInput
+from dse.explore import plan as plans
+from dse.explore import scatter, store, sweep
+from dse.explore.destination import check_whole, to_store
+from dse.explore.plan import Plan
+
+
+def run(options: argparse.Namespace) -> str:
+    """What is printed: the plan of a dry run, else the files that were written."""
+    plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
+    folder, prefix = _destination(options.out, plan.spec.name)
+    written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
+    stored = to_store(written)
+    if not stored:
+        check_whole(bool(options.resume or options.shard or options.dask))
+    if not stored or plan.spec.plots:
+        plans.check_memory(plan)
+    if options.dry_run:
+        return listing.describe(plan)
+    dataset = _filled(plan, options) if stored else _kept(plan, written)
+    figures = plot.save_all(dataset, plan.spec.plots, folder, prefix) if dataset is not None else []
+    return "\n".join(map(str, [written, *figures]))
+
+
+def _destination(out: Path | None, name: str) -> tuple[Path, str]:
+    """The folder, and what the names of the files in it begin with: nothing, or the stem of a chosen file."""
+    if out is not None and out.suffix in (".nc", ".zarr"):
+        return out.parent, f"{out.stem}."
+    return out or Path(name), ""
+
+
+def _kept(plan: Plan, path: Path) -> xr.Dataset:
+    store.check_writable(path)
+    dataset = sweep.run(plan, progress=True)
+    store.write(dataset, path)
+    return dataset
+
+
+def _filled(plan: Plan, options: argparse.Namespace) -> xr.Dataset | None:
+    """The results to draw figures of, if any are asked for and all of them are there."""
+    shard = _shard(options.shard) if options.shard else None
+    with _executor(options.dask) as executor:
+        complete = scatter.fill(plan, options.out, executor=executor, resume=options.resume, shard=shard, progress=True)
+    if not complete:
+        print("this shard is done, others are not yet", file=sys.stderr)
+    return store.read(options.out) if complete and plan.spec.plots else None
+
+
+def _shard(written: str) -> tuple[int, int]:
+    number, _, of = written.partition("/")
+    if not (number.isdecimal() and of.isdecimal()):
+        raise BadInput.one(f"'{written}' is no shard", "write which of how many, as in '1/8'")
+    return int(number), int(of)
+
+
+@contextmanager
+def _executor(address: str | None) -> Iterator[Executor | None]:
+    """The workers of a Dask cluster, if one is named."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise BadInput.one("Dask is not installed", "install it: pip install 'sparse-dse[dask]'") from error
+    try:
+        client = Client(address)
+    except (OSError, ValueError) as error:
+        raise BadInput.one(f"no Dask scheduler answers at '{address}'", "start one: dask scheduler") from error
+    with client:
+        yield client.get_executor(pure=False)
