@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, 
 from dse.document import Document, read
 from dse.dtype import Dtype
 from dse.goal import Search
+from dse.keep import Keep, objectives
 from dse.model.options import ModelOptions
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import Named, named_in
@@ -35,6 +36,7 @@ Distinct = AfterValidator(_different)
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
 BANDS = {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",), "speedup": ("speedup_low", "speedup_high")}
 CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
+RESULTS = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))  # a number each
 
 
 def with_bands(variables: Iterable[str], banded: bool) -> list[str]:
@@ -175,7 +177,16 @@ class Spec(Part):
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
     search: Search | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
     plots: Annotated[tuple[PlotName, ...], Distinct] = ()
+    keep: Keep = Field(default="all", description="of the results", examples=["{front: {minimize: [latency, area]}}"])
     store: Store = Field(default_factory=lambda: Store.model_validate({}))
+
+    def stored(self) -> "Spec":
+        """With the results that something is kept by, where it doesn't say which are stored."""
+        if self.keep == "all" or "variables" in self.store.model_fields_set:
+            return self
+        chosen = objectives(self.keep) or ("dense_latency", "speedup")
+        names = dict.fromkeys(("latency", *(name for name in chosen if name in RESULTS)))
+        return self.model_copy(update={"store": self.store.model_copy(update={"variables": tuple(names)})})
 
     @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, Selection | None])
     @classmethod

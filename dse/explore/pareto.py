@@ -39,17 +39,18 @@ def pareto(
     `front.knee`), `points`, `left_out`. Raises BadInput.
     """
     dataset = store.read(results) if isinstance(results, str | Path) else results
-    signs = _signs(dataset, maximize, minimize, reference or {})
+    signs = signs_of(dataset, maximize, minimize, reference or {})
     dataset = prepared(dataset, list(signs))
     (shape, dims), points = cloud(dataset, list(signs))
     points *= np.array(list(signs.values()))  # now every objective is minimised
     known = np.flatnonzero(np.isfinite(points).all(axis=1))
     if not len(known):
         raise BadInput.one(f"no point has a value in every one of {', '.join(signs)}", "choose other objectives")
-    front = _ordered(points, known[nondominated(points[known])], next(iter(signs.values())), ties)
+    front = known[nondominated(points[known])]
+    front = front[ordered(points[front], next(iter(signs.values())), ties)]
     places = dict(zip(dims, np.unravel_index(front, shape), strict=True))
     designs = dataset.isel({dim: ("point", place) for dim, place in places.items()})
-    measured = _measures(points[front], points[known], signs, reference or {})
+    measured = measures(points[front], points[known].max(axis=0), points[known].min(axis=0), signs, reference or {})
     return designs.assign_attrs(measured | {"points": len(known), "left_out": len(points) - len(known)})
 
 
@@ -70,15 +71,16 @@ def directions(front: xr.Dataset) -> dict[str, str]:
     return json.loads(front.attrs["objectives"])
 
 
-def _ordered(points: np.ndarray, front: np.ndarray, sign: float, ties: bool) -> np.ndarray:
-    """The front by its first objective as it was before its sign changed; of equal points all, or the first."""
-    if not ties:
-        front = np.sort(front[np.unique(points[front], axis=0, return_index=True)[1]])
-    return front[np.argsort(points[front, 0] * sign, kind="stable")]
+def ordered(front: np.ndarray, sign: float, ties: bool) -> np.ndarray:
+    """Numbers of the points by their first objective as it was before its sign changed; of equal points all, or the first."""
+    kept = np.arange(len(front)) if ties else np.sort(np.unique(front, axis=0, return_index=True)[1])
+    return kept[np.argsort(front[kept, 0] * sign, kind="stable")]
 
 
-def _measures(front: np.ndarray, points: np.ndarray, signs: dict[str, float], reference: Mapping[str, float]) -> dict[str, Any]:
-    worst, best = points.max(axis=0), points.min(axis=0)
+def measures(
+    front: np.ndarray, worst: np.ndarray, best: np.ndarray, signs: Mapping[str, float], reference: Mapping[str, float]
+) -> dict[str, Any]:
+    """What `pareto` says of a front of minimised objectives, given the worst and the best of all points in each."""
     corner = np.array([s * reference[name] if name in reference else w for (name, s), w in zip(signs.items(), worst, strict=True)])
     volume, box = _hypervolume(front, corner), float(np.prod(np.maximum(corner - best, 0)))
     return {
@@ -98,7 +100,7 @@ def _hypervolume(front: np.ndarray, corner: np.ndarray) -> float:
     return hypervolume(front, corner)
 
 
-def _signs(dataset: xr.Dataset, maximize: Sequence[str], minimize: Sequence[str], reference: Mapping[str, float]) -> dict[str, float]:
+def signs_of(dataset: xr.Dataset, maximize: Sequence[str], minimize: Sequence[str], reference: Mapping[str, float]) -> dict[str, float]:
     """-1 for what is maximised, 1 for what is minimised; raises BadInput with everything that is wrong with the question."""
     names, problems = [*maximize, *minimize], Collector()
     if not names:

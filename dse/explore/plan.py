@@ -16,15 +16,16 @@ from dse import spec as specs
 from dse.accelerator import Accelerator
 from dse.document import Document
 from dse.dtype import Dtype
-from dse.errors import BadInput, Collector, Problem
+from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore import axis as axes_
 from dse.explore.axis import Axis
 from dse.explore.variants import select
+from dse.keep import objectives
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
 from dse.model.peak import executions
-from dse.spec import Spec, with_bands
+from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
 
@@ -113,7 +114,7 @@ def load(reference: str | Path) -> Plan:
 
 def resolve(spec: Spec, document: Document) -> Plan:
     """Everything that a specification names, read and checked against each other; raises BadInput."""
-    problems = Collector()
+    spec, problems = spec.stored(), Collector()
     accelerators = _load_all(spec, document, problems)
     workloads = _load_workloads(spec, document, problems)
     problems.raise_all()
@@ -128,6 +129,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
     axes = _axes(spec, document, accelerators, problems)
     _check_cost(spec, document, accelerators, axes, problems)
     _check_plots(spec, document, variants, problems)
+    _check_keep(spec, document, problems)
     problems.raise_all()
     plan = Plan(spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes))
     _check_designs(plan, problems)
@@ -141,10 +143,12 @@ MOST_STRUCTURES = 1000
 
 def check_memory(plan: Plan) -> None:
     """Raises BadInput where the results are too large to be kept in memory."""
-    if plan.result_bytes > MOST_BYTES:
+    if plan.spec.keep == "all" and plan.result_bytes > MOST_BYTES:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
-        fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), or stay below {MOST_BYTES / 1e9:g} GB: fewer values, variants, or "
-        raise BadInput([plan.document.problem(("axes",), what, fix + "'store: {variables: [latency]}'")])
+        fix = (
+            f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {MOST_BYTES / 1e9:g} GB"
+        )
+        raise BadInput([plan.document.problem(("axes",), what, fix)])
 
 
 def _check_designs(plan: Plan, problems: Collector) -> None:
@@ -200,6 +204,26 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
             problems.add(document.problem(("plots", index), "no capacity is swept", fix))
         if plot != "roofline" and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
+
+
+def _check_keep(spec: Spec, document: Document, problems: Collector) -> None:
+    """What is kept is chosen by stored results, axes or what is known of a variant; figures are of all results."""
+    known = [
+        *(name for name in spec.store.variables if name in RESULTS),
+        *spec.axes,
+        "accuracy",
+        "accuracy_drop",
+        "sparsity",
+        "nominal_sparsity",
+    ]
+    chosen = set(objectives(spec.keep))
+    for name in sorted(chosen - set(known)):
+        fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else suggestion(name, [*known, *RESULTS])
+        problems.add(document.problem(("keep",), f"there is no '{name}' to choose by", fix))
+    if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power", "fits"}:
+        problems.add(document.problem(("keep",), "nothing of this is about the network", "add 'latency'"))
+    if spec.keep != "all" and spec.plots:
+        problems.add(document.problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
 
 
 def _check_cost(spec: Spec, document: Document, accelerators: list[Accelerator], axes: list[Axis], problems: Collector) -> None:

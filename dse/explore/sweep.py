@@ -1,5 +1,6 @@
 """Running a sweep: every design under every network state, in chunks of one compiled function."""
 
+import math
 import warnings
 from typing import Any
 
@@ -10,6 +11,7 @@ from tqdm import tqdm
 from dse.explore import plan as plans
 from dse.explore import results
 from dse.explore.job import Job
+from dse.explore.keep import stream
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
 from dse.model.levels import notes
@@ -27,8 +29,10 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     prepared = Prepared.of(plan)
     for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    with tqdm(total=len(prepared.jobs) * plan.grid_size, unit=" designs", delay=2, disable=not progress) as bar:
-        return evaluate(prepared, bar)
+    whole = plan.spec.keep == "all"
+    total = len(prepared.jobs) * plan.grid_size if whole else math.prod(plan.dims.values()) // len(plan.variants)
+    with tqdm(total=total, unit=" designs", delay=2, disable=not progress) as bar:
+        return evaluate(prepared, bar) if whole else stream.run(prepared, evaluate, bar)
 
 
 def remarks(prepared: Prepared) -> list[str]:

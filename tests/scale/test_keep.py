@@ -1,0 +1,142 @@
+"""What is kept of a sweep is what the whole sweep would give, whatever the pieces are."""
+
+import itertools
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import dse
+from dse import cli
+from dse.explore import piece as pieces
+from dse.explore.front import nondominated
+from dse.explore.keep.front import Sieve
+
+AXES = """
+axes:
+  memory.dram.bandwidth: {from: 0.5 TB/s, to: 8 TB/s, steps: 7, scale: log}
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 800 TFLOP/s, steps: 6, scale: log}
+  memory.l2.capacity: [10 MB, 40 MB, 80 MB]
+"""
+VARIABLES = "store: {variables: [latency, dense_latency, speedup, area]}\n"
+
+
+@pytest.fixture
+def spec(folder):
+    chip = folder / "chip.yaml"
+    chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
+    path = folder / "small.yaml"
+    path.write_text(path.read_text() + AXES + VARIABLES)
+    return path
+
+
+def kept(spec, keep: str, monkeypatch=None, most: int | None = None) -> xr.Dataset:
+    if monkeypatch is not None:
+        monkeypatch.setattr(pieces, "most_designs", lambda plan: most)
+    path = spec.with_name("kept.yaml")
+    path.write_text(spec.read_text() + f"keep: {keep}\n")
+    return dse.sweep(path)
+
+
+def rows(points: xr.Dataset) -> list[tuple]:
+    """Every number and name of each point."""
+    names = sorted(str(name) for name in (*points.coords, *points.data_vars) if name not in ("resource", "execution"))
+    return sorted(zip(*(map(str, points[name].values.tolist()) for name in names), strict=True))
+
+
+@pytest.mark.parametrize("most", [5, 10**6])
+@pytest.mark.parametrize(
+    ("maximize", "minimize"),
+    [([], ["latency", "area"]), (["speedup"], ["area"]), (["speedup", "accuracy"], ["latency"]), ([], ["latency"]),
+     ([], ["latency", "memory.dram.bandwidth", "units.tensor.peak.fp16", "accuracy_drop"])],
+)  # fmt: skip
+def test_the_front_of_pieces_is_the_front_of_all(spec, monkeypatch, most, maximize, minimize):
+    whole = dse.pareto(dse.sweep(spec), maximize, minimize)
+    found = kept(spec, f"{{front: {{maximize: {maximize}, minimize: {minimize}}}}}", monkeypatch, most)
+    assert rows(found) == rows(whole)
+    for name in ("objectives", "reference_point", "points", "left_out", "knee"):
+        assert found.attrs[name] == whole.attrs[name]
+    assert found.attrs["hypervolume"] == pytest.approx(whole.attrs["hypervolume"], rel=1e-12)
+
+
+@pytest.mark.parametrize("most", [5, 10**6])
+@pytest.mark.parametrize(("direction", "name"), [("minimize", "latency"), ("maximize", "speedup")])
+def test_the_top_of_pieces_is_the_top_of_all(spec, monkeypatch, most, direction, name):
+    whole = dse.sweep(spec)
+    values = np.sort(whole[name].values.ravel() * (1 if direction == "minimize" else -1))
+    found = kept(spec, f"{{top: 20, {direction}: [{name}]}}", monkeypatch, most)
+    np.testing.assert_array_equal(found[name] * (1 if direction == "minimize" else -1), values[:20])
+    for point in range(20):
+        labels = {
+            dim: found[dim].values[point]
+            for dim in ("accelerator", "batch", "dtype", *whole.dims)
+            if dim in found.coords and dim != "variant"
+        }
+        there = whole.sel({**labels, "variant": int(found["variant"][point])})
+        assert there.latency == found.latency[point]
+
+
+def test_of_equal_ones_the_first_are_kept(spec, monkeypatch):
+    """The cache is idle at the speed of light: latencies come in threes."""
+    found = [kept(spec, "{top: 4, minimize: [latency]}", monkeypatch, most) for most in (7, 10**6)]
+    assert all(rows(one) == rows(found[0]) for one in found)
+    assert list(found[0]["memory.l2.capacity"].values[:3]) == [1e7, 4e7, 8e7]
+
+
+@pytest.mark.parametrize("most", [5, 10**6])
+def test_a_summary_of_pieces_is_the_summary_of_all(spec, monkeypatch, most):
+    whole, found = dse.sweep(spec), kept(spec, "summary", monkeypatch, most)
+    axes = [dim for dim in whole.latency.dims if "." in str(dim)]
+    for name, kept_axis in itertools.product(("latency", "speedup"), (None, *axes)):
+        over = [axis for axis in axes if axis != kept_axis]
+        suffix = f"_by_{kept_axis}" if kept_axis else ""
+        for statistic in ("min", "max", "mean"):
+            np.testing.assert_allclose(found[f"{name}_{statistic}{suffix}"], getattr(whole[name], statistic)(over), rtol=1e-12)
+        assert (found[f"{name}_count{suffix}"] == np.prod([whole.sizes[axis] for axis in over])).all()
+    counts = found.latency_histogram.sum("bin")
+    assert (counts == np.prod([whole.sizes[axis] for axis in axes])).all()
+    edges = np.append(found.bin, np.inf)
+    for cell in np.ndindex(counts.shape):
+        expected = np.histogram(whole.latency.transpose(*counts.dims, *axes).values[cell].ravel(), edges)[0]
+        np.testing.assert_array_equal(found.latency_histogram.values[cell], expected)
+
+
+fronts = st.integers(1, 4).flatmap(
+    lambda n: arrays(float, st.tuples(st.integers(0, 30), st.just(n)), elements=st.integers(0, 8).map(float) | st.floats(-1, 1))
+)
+
+
+@settings(max_examples=50)
+@given(fronts, st.data())
+def test_a_sieve_holds_back_only_what_is_beaten(points, data):
+    front = points[nondominated(points)] if len(points) else points
+    others = data.draw(arrays(float, (20, points.shape[1]), elements=st.integers(0, 8).map(float) | st.floats(-2, 2)))
+    passed = Sieve.of(front).passes(list(others.T))
+    for number in set(range(20)) - set(passed.tolist()):
+        assert any((mark <= others[number]).all() and (mark < others[number]).any() for mark in front)
+
+
+@pytest.mark.parametrize(
+    ("keep", "told"),
+    [
+        ("most", "'most' is not known here"),
+        ("{front: {}}", "the front has no objective; write '{front: {minimize: [latency, area]}}'"),
+        ("{front: {minimize: [latency, latency]}}", "an objective is given twice"),
+        ("{front: {minimize: [latncy]}}", "there is no 'latncy' to choose by; did you mean 'latency'?"),
+        ("{front: {minimize: [latency, power]}}", "add 'power' to the 'variables' of 'store'"),
+        ("{front: {minimize: [area, memory.dram.bandwidth]}}", "nothing of this is about the network"),
+        ("{top: 0, minimize: [latency]}", "0 is out of range"),
+        ("{top: 3}", "the best in what?"),
+        ("{top: 3, minimize: [latency], maximize: [speedup]}", "the best in what?"),
+        ("summary\nplots: [speedup]", "figures need all results"),
+    ],
+)
+def test_what_cannot_be_kept_is_told(spec, capsys, keep, told):
+    path = spec.with_name("kept.yaml")
+    path.write_text(spec.read_text() + f"keep: {keep}\n")
+    assert cli.main(["check", str(path)]) == 2
+    assert told in capsys.readouterr().err
