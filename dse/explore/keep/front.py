@@ -48,7 +48,7 @@ class Sieve:
 
 
 def _flat(cell: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.ravel_multi_index(tuple(cell.astype(int).T), shape) if shape else np.zeros(len(cell), int)
+    return np.asarray(np.ravel_multi_index(tuple(cell.astype(int).T), shape)) if shape else np.zeros(len(cell), int)
 
 
 @jax.jit
