@@ -157,6 +157,10 @@ class Store(Part):
         """What is asked for of area, power and energy."""
         return frozenset(self.variables) & frozenset(get_args(CostVariable))
 
+    @property
+    def energy(self) -> bool:
+        return not self.cost.isdisjoint({"energy", "edp"})
+
 
 class Spec(Part):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=["my_sweep"])

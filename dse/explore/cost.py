@@ -3,14 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
 from dse.accelerator import Accelerator
-from dse.explore.job import Common, Job
+from dse.explore.common import Common
+from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import doubtful, published
@@ -61,38 +62,34 @@ class Energies:
     plan: Plan
     common: Common
     layers: int
+    sizes: tuple[int, ...]  # of the rate axes of the whole sweep
 
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
         """None where nothing asks for them."""
-        if not NEEDED_BY["energy"] & plan.spec.store.cost:
+        if not plan.spec.store.energy:
             return None
-        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs))
+        sizes = tuple(map(len, plan.rate_axes.values()))
+        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs), sizes)
 
-    def dynamic(self, job: Job, most: int) -> np.ndarray:
-        """Energy of the work [J] over the axes that change no structure, at most `most` designs at a time."""
+    def dynamic(self, job: Job) -> np.ndarray:
+        """Energy of the work [J] over the axes that change no structure."""
         axes = [axis for axis in self.plan.axes if axis.path not in job.place]
         processes = [axis.values for axis in axes if axis.path == "cost.process"]
         given = [{"cost.process": process} for process in processes[0]] if processes else [{}]
         base = self.plan.accelerators[job.place["accelerator"]]
-        spent = np.stack([self._over_rates(job, Design(job.accelerator, process, base), most) for process in given])
+        spent = np.stack([self._over_rates(job, Design(job.accelerator, process, base)) for process in given])
         order = sorted(range(len(axes)), key=lambda n: (axes[n].path != "cost.process", n))  # the process is the first axis here
         sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n].path == "cost.process" else 1 for n in order]
         return spent.reshape(sizes).transpose(np.argsort(order))
 
-    def _over_rates(self, job: Job, at: Design, most: int) -> np.ndarray:
+    def _over_rates(self, job: Job, at: Design) -> np.ndarray:
         layers, case = Layers.of(job.case), job.case
         energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
-        constant, factors = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
-        arguments = (*self._padded(layers.work, energy), self.common.rates(constant), tuple(map(self.common.rates, factors)))
-        precision = np.dtype(self.plan.spec.store.dtype)
-        arguments = jax.tree.map(lambda array: array.astype(precision), arguments)
-        shape = tuple(len(values) for values in self.plan.rate_axes.values())
-        size = int(np.prod(shape, dtype=np.int64))
-        chunk = min(most, size)
-        fixed = {"shape": shape, "chunk": chunk, "compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
-        parts = [np.asarray(spent_energy(start, *arguments, **fixed)) for start in range(0, size, chunk)]
-        return np.concatenate(parts)[:size]
+        fixed = {"compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
+        spent = partial(spent_energy, *self._padded(layers.work, energy), **fixed)
+        rates = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
+        return self.common.grid(*rates, self.sizes).evaluated(spent)
 
     def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """To the shape of all jobs: absent layers and executions take too long to be chosen."""
@@ -100,7 +97,8 @@ class Energies:
         whole = np.zeros((self.layers, self.common.executions, self.common.terms[-1] + 1))
         whole[..., 1] = np.inf
         whole[:layers, :executions, :terms] = work
-        return whole[..., list(self.common.terms)], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
+        padded = np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
+        return whole[..., list(self.common.terms)].astype(self.common.precision), padded.astype(self.common.precision)
 
 
 def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:

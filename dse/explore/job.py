@@ -1,13 +1,11 @@
-"""A sweep cut into jobs, each a grid over the rate axes that one call of the compiled function evaluates."""
+"""A sweep cut into jobs, each a grid over the rate axes that one compiled function evaluates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from dse.accelerator import Accelerator
 from dse.explore.plan import Plan
-from dse.model.equation import DECODE, Case, compulsory_case, with_capacity
+from dse.model.equation import Case, compulsory_case, with_capacity
 from dse.workload import Variant
 
 
@@ -20,6 +18,11 @@ class Job:
     case: Case
     variants: tuple[int, ...]  # where its latency goes
     baseline: bool
+
+    @property
+    def cases(self) -> list[Case]:
+        """What runs, and what no schedule can beat where that is known."""
+        return [self.case, *([self.case.least] if self.case.least else [])]
 
 
 def jobs_of(plan: Plan) -> Iterator[Job]:
@@ -39,48 +42,3 @@ def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
         yield dense, tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name), True
     for number, variant in enumerate(plan.variants):
         yield variant, (number,), False
-
-
-@dataclass(frozen=True)
-class Common:
-    """One shape for the arrays of every job of a sweep, so that one compilation serves them all. `layers`: distinct ones."""
-
-    layers: int
-    executions: int
-    terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder, some device a memory inside
-
-    @classmethod
-    def of(cls, jobs: list[Job]) -> "Common":
-        layers = max(len(job.case.distinct[0]) for job in jobs)
-        executions = max(len(job.case.executions) for job in jobs)
-        listed = [execution for job in jobs for execution in job.case.executions]
-        memories = max(1 + len(e.inner) for e in listed)
-        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
-        return cls(layers, executions, tuple(term for term, need in enumerate(needed) if need))
-
-    @property
-    def decoders(self) -> bool:
-        return DECODE in self.terms
-
-    @property
-    def compute(self) -> int:
-        """How many of the terms are about the unit."""
-        return sum(term < DECODE for term in self.terms)
-
-    @property
-    def resources(self) -> int:
-        return len(self.terms) - self.compute + 1
-
-    def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
-        """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
-        distinct, count = case.distinct
-        layers, executions, terms = distinct.shape
-        work = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
-        work[:layers, :executions, :terms] = distinct
-        work[:layers, executions:, 1] = np.inf
-        return work[..., list(self.terms)], np.pad(count, (0, self.layers - layers))
-
-    def rates(self, rates: np.ndarray) -> np.ndarray:
-        """Inverse rates [execution, term, ...]; those of absent executions and memories are 1."""
-        padding = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
-        return np.pad(rates, padding, constant_values=1.0)[:, list(self.terms)]

@@ -48,6 +48,11 @@ class Plan:
     def rate_axes(self) -> dict[str, np.ndarray]:
         return {axis.path: axis.values for axis in self.axes if axis.role == "rate"}
 
+    @property
+    def grid_size(self) -> int:
+        """How many designs the rate axes make."""
+        return math.prod(map(len, self.rate_axes.values()))
+
     @cached_property
     def dense(self) -> dict[str, Variant]:
         """The dense baseline of each workload, by name."""
@@ -56,6 +61,11 @@ class Plan:
     @property
     def needs_dense(self) -> bool:
         return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
+
+    @property
+    def breakdown(self) -> bool:
+        """Whether it is told what runs and what bounds it."""
+        return bool({"bound_share", "execution_share"} & set(self.spec.store.variables))
 
     @property
     def banded(self) -> bool:

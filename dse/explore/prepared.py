@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
+from dse.explore.common import Common
 from dse.explore.cost import Energies
-from dse.explore.job import Common, Job, jobs_of
+from dse.explore.job import Job, jobs_of
 from dse.explore.piece import Piece, cut
 from dse.explore.plan import Plan
+from dse.explore.times import Block, Times
+from dse.model.equation import Case
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,20 +28,29 @@ class Prepared:
     resources: tuple[str, ...]
     executions: tuple[str, ...]
     energies: Energies | None
+    all_times: Mapping[Case, Times]  # over all of the sweep's grid
+    block: Block  # of that grid
 
     @classmethod
     def of(cls, plan: Plan) -> "Prepared":
         jobs = list(jobs_of(plan))
-        common = Common.of(jobs)
+        common = Common.of(jobs, plan)
         resources = dict.fromkeys(resource for job in jobs for resource in job.case.resources)
         executions = dict.fromkeys(execution.name for job in jobs for execution in job.case.executions)
-        return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), Energies.of(jobs, plan, common))
+        block = (slice(None),) * len(plan.rate_axes)
+        times = {case: Times(case, job, plan, common) for job in jobs for case in job.cases}
+        return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), Energies.of(jobs, plan, common), times, block)
 
     def cut(self, piece: Piece) -> "Prepared":
         """What is left of it for one piece, with the names of the whole sweep."""
         plan = cut(self.plan, piece)
         jobs = tuple(replace(job, place=dict.fromkeys(job.place, 0)) for job in self._at[_key(piece.setting)])
-        return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan))
+        block = tuple(piece.region[path] for path in self.plan.rate_axes)
+        return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan), block=block)
+
+    def times(self, case: Case) -> np.ndarray:
+        """What a case takes on the designs of the plan, as of `Times.on`."""
+        return self.all_times[case].on(self.block)
 
     @cached_property
     def _at(self) -> dict[frozenset[tuple[str, int]], list[Job]]:

@@ -58,10 +58,10 @@ class Case:
         return self.layers.count
 
     @cached_property
-    def distinct(self) -> tuple[Float[np.ndarray, "layer execution term"], Float[np.ndarray, "layer"]]:
-        """The work with equal layers taken together, and how often each of them runs: the blocks of a network are mostly alike."""
+    def distinct(self) -> Float[np.ndarray, "layer execution term"]:
+        """The work of all repeats of each layer, equal layers taken together: the blocks of a network are mostly alike."""
         flat, which = np.unique(self.work.reshape(len(self.work), -1), axis=0, return_inverse=True)
-        return flat.reshape(-1, *self.work.shape[1:]), np.bincount(which.ravel(), self.count)
+        return (flat * np.bincount(which.ravel(), self.count)[:, None]).reshape(-1, *self.work.shape[1:])
 
     @cached_property
     def resources(self) -> list[str]:

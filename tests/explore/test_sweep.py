@@ -8,7 +8,7 @@ import pytest
 
 import dse
 from dse.errors import BadInput
-from dse.explore import store, sweep
+from dse.explore import common, store
 from dse.explore.layers import evaluate
 from dse.model import roofline
 
@@ -92,7 +92,7 @@ def test_speedup_is_a_ratio_of_sums_and_shares_add_up(swept):
 @pytest.mark.parametrize("chunk", [1, 5, 7, 12, 1000])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(sweep, "CHUNK", chunk)
+    monkeypatch.setattr(common, "CHUNK", chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 
@@ -124,6 +124,19 @@ def test_latency_alone_is_the_same_latency(swept):
     alone = dse.sweep(swept)
     assert list(alone.data_vars) == ["latency"]
     np.testing.assert_allclose(alone.latency, everything.latency, rtol=1e-14)
+
+
+@pytest.mark.parametrize("overlap", ["full", "none"])
+def test_using_the_structure_of_the_grid_changes_no_latency(swept, monkeypatch, overlap):
+    swept.write_text(swept.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
+    plain = dse.sweep(swept)
+    monkeypatch.setattr(common, "LARGE", 1)
+    roofline.spent_time.clear_cache()
+    before = roofline.trace_count
+    found = dse.sweep(swept)
+    assert roofline.trace_count == before + 1
+    for name in ("latency", "dense_latency"):
+        np.testing.assert_allclose(found[name], plain[name], rtol=1e-14)
 
 
 def test_the_users_jax_is_left_alone(swept):

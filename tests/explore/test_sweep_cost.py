@@ -9,7 +9,7 @@ import pytest
 import dse
 from dse.dtype import Dtype
 from dse.errors import BadInput
-from dse.explore import plan, sweep
+from dse.explore import common, plan
 from dse.model import roofline
 from dse.model.cost import area, energy, network, power
 from dse.model.cost.design import Design
@@ -104,7 +104,7 @@ def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 4, 5])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(sweep, "CHUNK", chunk)
+    monkeypatch.setattr(common, "CHUNK", chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 

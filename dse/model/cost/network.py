@@ -1,15 +1,14 @@
 """Energy of a network on many designs: of the execution that is fastest for each layer, summed over layers, in JAX."""
 
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import mul
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from dse.model import roofline
 from dse.model.cost.design import Design
@@ -48,34 +47,32 @@ class Layers:
         return np.stack(columns, axis=1)
 
 
-@partial(jax.jit, static_argnames=("shape", "chunk", "compute", "overlap"))
+@partial(jax.jit, static_argnames=("compute", "overlap"))
 def spent_energy(
-    start: Int[Any, ""],
     work: Float[Any, "layer execution term"],
     energy: Float[Any, "layer execution"],
-    constant: Float[Any, "execution term"],
-    factors: tuple[Float[Any, "execution term _"], ...],
+    rows: Float[Any, "execution term row"],
+    columns: Float[Any, "execution term column"],
     *,
-    shape: tuple[int, ...],
-    chunk: int,
     compute: int,
     overlap: Overlap,
-) -> Float[Array, "design"]:
-    """Energy [J] on `chunk` designs from number `start` of a grid of `shape` on; arguments as of `roofline.spent_time`.
+) -> Float[Array, "row column"]:
+    """Energy [J] of a network on many designs; arguments as of `roofline.spent_time`, the work of one repeat of a layer.
 
-    `energy` is that of each layer under each execution; which one runs is decided by time alone, as there.
+    `energy` is that of all repeats of each layer under each execution; which one runs is decided by time alone, as there.
     """
     global trace_count
     trace_count += 1
-    places = jnp.unravel_index(start + jnp.arange(chunk), shape)
-    inverse = reduce(mul, (factor[:, :, at] for factor, at in zip(factors, places, strict=True)), constant[:, :, None])
+    inverse = rows[..., :, None] * columns[..., None, :]
+    zero = jnp.zeros(inverse.shape[2:], work.dtype)
 
     def step(total: Array, layer: tuple[Array, Array]) -> tuple[Array, None]:
-        fastest, spent = jnp.full(chunk, jnp.inf, work.dtype), jnp.zeros(chunk, work.dtype)
+        fastest, spent = zero + jnp.inf, zero
         for amounts, joules, rates in zip(*layer, inverse, strict=True):
             time = roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap)
             spent = jnp.where(time < fastest, joules, spent)
             fastest = jnp.where(time < fastest, time, fastest)
         return total + spent, None
 
-    return lax.scan(step, jnp.zeros(chunk, work.dtype), (work, energy), unroll=roofline.UNROLL)[0]
+    unroll = max(1, min(roofline.UNROLL // len(inverse), len(work)))
+    return lax.scan(step, zero, (work, energy), unroll=unroll)[0]

@@ -1,0 +1,83 @@
+"""One shape for the arrays of every job of a sweep, so that one compilation serves them all."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dse.explore.job import Job
+from dse.explore.plan import Plan
+from dse.model import structure
+from dse.model.equation import DECODE, Case, inverse_rates
+from dse.model.grid import Grid, cut
+from dse.model.structure import Part
+
+CHUNK = 2**18  # designs evaluated at once, about: enough to hide the call, few enough for their results to stay in the cache
+LARGE = 2**16  # designs from which on the structure of the grid is looked for
+
+
+@dataclass(frozen=True)
+class Common:
+    """`layers`, `executions`: the most of any part of a network."""
+
+    parts: Mapping[Case, list[Part]]  # of the network of each job
+    layers: int
+    executions: int
+    terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder, some device a memory inside
+    columns: int  # of a grid, of which `rows` are evaluated at once
+    rows: int
+    precision: np.dtype
+
+    @classmethod
+    def of(cls, jobs: list[Job], plan: Plan) -> "Common":
+        parts = {case: _parts(case, job, plan) for job in jobs for case in job.cases}
+        layers = max(len(part.work) for found in parts.values() for part in found)
+        executions = max(len(part.executions) for found in parts.values() for part in found)
+        listed = [execution for job in jobs for execution in job.case.executions]
+        memories = max(1 + len(e.inner) for e in listed)
+        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
+        terms = tuple(term for term, need in enumerate(needed) if need)
+        shape = [len(values) for values in plan.rate_axes.values()]
+        columns = math.prod(shape[cut(shape) :])
+        rows = max(1, min(CHUNK, plan.grid_size) // columns)
+        return cls(parts, layers, executions, terms, columns, rows, np.dtype(plan.spec.store.dtype))
+
+    @property
+    def decoders(self) -> bool:
+        return DECODE in self.terms
+
+    @property
+    def compute(self) -> int:
+        """How many of the terms are about the unit."""
+        return sum(term < DECODE for term in self.terms)
+
+    @property
+    def resources(self) -> int:
+        return len(self.terms) - self.compute + 1
+
+    def work(self, work: np.ndarray) -> np.ndarray:
+        """Work [layer, execution, term]: absent layers take no time, absent executions too much."""
+        layers, executions, terms = work.shape
+        padded = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
+        padded[:layers, :executions, :terms] = work
+        padded[:layers, executions:, 1] = np.inf
+        return padded[..., list(self.terms)].astype(self.precision)
+
+    def grid(self, constant: np.ndarray, factors: list[np.ndarray], sizes: Sequence[int]) -> Grid:
+        """The designs that some inverse rates [execution, term] and their factors make; `sizes`: of the axes of the whole sweep."""
+        factors = [self._rates(factor) for factor in factors]
+        return Grid(self._rates(constant), factors, cut(sizes, self.columns), self.columns, self.rows, self.precision)
+
+    def _rates(self, rates: np.ndarray) -> np.ndarray:
+        """Inverse rates [execution, term, ...]; those of absent executions and memories are 1."""
+        padding = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
+        return np.pad(rates, padding, constant_values=1.0)[:, list(self.terms)]
+
+
+def _parts(case: Case, job: Job, plan: Plan) -> list[Part]:
+    """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
+    if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.energy:
+        return structure.whole(case.distinct, len(plan.rate_axes))
+    rates = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
+    return structure.parts(case.distinct, *rates, plan.spec.model.overlap)

@@ -1,0 +1,60 @@
+"""The time of a network state on the designs of a job, each part of it on the axes that it depends on."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, partial
+
+import numpy as np
+
+from dse.explore.common import Common
+from dse.explore.job import Job
+from dse.explore.plan import Plan
+from dse.model import roofline
+from dse.model.equation import Case, inverse_rates
+from dse.model.structure import Part
+
+TABLE = 2**24  # designs of a part that are kept, at most
+
+Block = Sequence[slice]  # of each rate axis
+
+
+class Times:
+    """Of one case at the rates of a job, over all of a sweep's grid; what is worked out of its parts serves any block of it."""
+
+    def __init__(self, case: Case, job: Job, plan: Plan, common: Common):
+        self.common, self.parts = common, common.parts[case]
+        self.constant, self.factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
+        self.options = {"compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": plan.breakdown}
+        self.whole = (slice(None),) * len(self.factors)
+
+    def on(self, block: Block) -> np.ndarray:
+        """Latency [*rates] of each design of a block; with a breakdown what is spent in each [execution, resource, *rates]."""
+        if self.options["breakdown"]:
+            return self._evaluated(self.parts[0], block)
+        found = [self._spread(part, block) for part in self.parts]
+        total = np.broadcast_to(found[0], np.broadcast_shapes(*(value.shape for value in found))).copy()
+        for value in found[1:]:
+            total += value
+        return np.broadcast_to(total, [factor[0, 0, at].size for factor, at in zip(self.factors, block, strict=True)])
+
+    def _spread(self, part: Part, block: Block) -> np.ndarray:
+        """The latency of a part, with axes of length 1 where it depends on none."""
+        kept = self.tables.get(part)
+        value = self._evaluated(part, block) if kept is None else kept[tuple(block[axis] for axis in part.axes)]
+        return np.expand_dims(value, [axis for axis in range(len(block)) if axis not in part.axes])
+
+    @cached_property
+    def tables(self) -> dict[Part, np.ndarray]:
+        """The latency of each part that doesn't depend on all axes, on all of the axes that it does depend on."""
+        small = [part for part in self.parts if len(part.axes) < len(self.factors) and math.prod(self._sizes(part)) <= TABLE]
+        return {part: self._evaluated(part, self.whole) for part in small}
+
+    def _evaluated(self, part: Part, block: Block) -> np.ndarray:
+        executions = list(part.executions)
+        factors = [self.factors[axis][executions][..., block[axis]] for axis in part.axes]
+        spent = partial(roofline.spent_time, self.common.work(part.work), **self.options)
+        outer = (self.common.executions, self.common.resources) if self.options["breakdown"] else ()
+        return self.common.grid(self.constant[executions], factors, self._sizes(part)).evaluated(spent, outer)
+
+    def _sizes(self, part: Part) -> list[int]:
+        return [self.factors[axis].shape[-1] for axis in part.axes]

@@ -1,0 +1,88 @@
+"""What of a network's time depends on which axes of a grid: each part is worked out on the axes that it depends on, then broadcast.
+
+A bandwidth x peak x decode grid so costs its distinct factors, not its product, up to the last sum. Executions that are never
+the fastest on the grid are left out, and so are terms that never set a layer's time: what is left often depends on little.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dse.model.options import Overlap
+
+WORTH = 4  # times as many designs as a part has of its own
+
+Work = Float[np.ndarray, "layer execution term"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Layers whose time depends on the same axes, and the executions that any of them may take, both by their numbers."""
+
+    axes: tuple[int, ...]
+    executions: tuple[int, ...]
+    work: Work
+
+
+def whole(work: Work, axes: int) -> list[Part]:
+    """All layers under all executions, on every axis."""
+    return [Part(tuple(range(axes)), tuple(range(work.shape[1])), work)]
+
+
+def parts(work: Work, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Overlap) -> list[Part]:
+    """The layers by the axes that their time depends on, fewest axes first; `constant` and `factors` are as of `grid.Grid`.
+
+    The times of the parts add up to that of all layers, on every design. A part whose own grid is hardly smaller than the
+    whole one is worked out on that, with what depends on every axis.
+    """
+    work = decisive(work, constant, factors, overlap)
+    depends = dependence(work, factors)
+    sizes = np.array([factor.shape[-1] for factor in factors])
+    depends[np.where(depends, sizes, 1).prod(axis=1) * WORTH > sizes.prod()] = True
+    keys, which = np.unique(depends, axis=0, return_inverse=True)
+    found = [_part(key, work[which.ravel() == number]) for number, key in enumerate(keys)]
+    return sorted(found, key=lambda part: (len(part.axes), part.axes))
+
+
+def _part(axes: np.ndarray, work: Work) -> Part:
+    used = np.isfinite(work[:, :, 1]).any(axis=0)
+    return Part(tuple(np.flatnonzero(axes).tolist()), tuple(np.flatnonzero(used).tolist()), work[:, used])
+
+
+def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]:
+    """Which axes a layer's time may depend on."""
+    counts = (work > 0) & np.isfinite(work)
+    scales = [np.ptp(factor, axis=-1) > 0 for factor in factors]
+    return np.stack([(counts & scale).any(axis=(1, 2)) for scale in scales], axis=1) if factors else np.zeros((len(work), 0), bool)
+
+
+def decisive(work: Work, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Overlap) -> Work:
+    """The work without executions that another one beats, and (with full overlap) without terms that another outlasts, everywhere."""
+    work = work.copy()
+    for first, second in _pairs(work.shape[1]):
+        ratio = _greatest(constant[second], constant[first], [(f[second], f[first]) for f in factors])
+        with np.errstate(invalid="ignore"):
+            most = np.where(work[:, second] > 0, work[:, second] * ratio, 0.0)
+        beaten = np.all(most <= work[:, first], axis=1) & np.isfinite(work[:, second]).all(axis=1)
+        work[beaten, first] = 0.0
+        work[beaten, first, 1] = np.inf
+    for first, second in _pairs(work.shape[2]) if overlap == "full" else ():
+        ratio = _greatest(constant[:, first], constant[:, second], [(f[:, first], f[:, second]) for f in factors])
+        with np.errstate(invalid="ignore"):  # infinite work, or an infinite ratio
+            work[:, :, first][work[:, :, first] * ratio <= work[:, :, second]] = 0.0
+    return work
+
+
+def _pairs(size: int) -> list[tuple[int, int]]:
+    return [(first, second) for first in range(size) for second in range(size) if first != second]
+
+
+def _greatest(above: np.ndarray, below: np.ndarray, factors: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The largest quotient of two inverse rates on the grid; infinite where the one below is never counted."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = above / below
+        for over, under in factors:
+            ratio = ratio * (over / under).max(axis=-1)
+    return np.where(below > 0, ratio, np.inf)
