@@ -79,7 +79,8 @@ def _lay_out(prepared: Prepared, path: Path) -> bool:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {count} pieces"
         raise BadInput([plan.document.problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")])
     sample = results.described(sweep.evaluate(prepared.cut(next(pieces(plan, 1)))), plan)
-    return zarr_store.create(path, results.labels(plan, prepared.resources, prepared.executions), sample, lengths, most)
+    labels = results.labels(plan, prepared.resources, prepared.executions)
+    return zarr_store.create(path, labels[[*sample.coords]], sample, lengths, most)
 
 
 def _part(count: int, number: int, of: int) -> slice:

@@ -1,0 +1,93 @@
+"""A sweep into a Zarr store, against the same evaluation without writing and against the disk, in one run.
+
+    python tests/benchmarks/store.py [--designs 1e7] [--at FOLDER]
+
+Eight states of ResNet-50 on a grid of bandwidth, two peaks and latencies in float32: 1e8 designs are 3.2 GB, and the raw write of the
+same bytes goes to the same folder. Evaluation is timed piece by piece, the results dropped. The store includes everything from the specification on.
+"""
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import dse
+from dse.explore import plan as plans
+from dse.explore import sweep, zarr_store
+from dse.explore.piece import most_designs, pieces
+from dse.explore.prepared import Prepared
+
+SPEC = """
+name: many
+accelerators: [a100-sxm4-80gb]
+workloads: {{resnet50: {{methods: [magnitude_pruning], patterns: {{list: ["1:4", "2:4"]}}}}}}
+batch: 32
+dtype: fp16
+axes:
+  memory.dram.bandwidth: {{from: 1 TB/s, to: 8 TB/s, steps: {steps}, scale: log}}
+  units.cuda_core.peak.fp16: {{from: 20 TFLOP/s, to: 2000 TFLOP/s, steps: {steps}, scale: log}}
+  units.tensor_core.peak.fp16: {{from: 100 TFLOP/s, to: 2000 TFLOP/s, steps: 100, scale: log}}
+store: {{variables: [latency], dtype: float32}}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--designs", type=float, default=1e7)
+    parser.add_argument("--at", type=Path, default=Path(tempfile.gettempdir()))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.at) as folder:
+        _compare(Path(folder), round((options.designs / 100) ** 0.5))
+
+
+def _compare(folder: Path, steps: int) -> None:
+    spec, out = folder / "many.yaml", folder / "many.zarr"
+    spec.write_text(SPEC.format(steps=steps))
+    plan = plans.load(spec)
+    print(f"{plan.designs_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
+    sweep.evaluate(Prepared.of(plan).cut(next(pieces(plan, most_designs(plan)))))  # compiles
+    size = plan.result_bytes
+    disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
+    evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
+    stored = _told("evaluated and stored", size, lambda: (dse.sweep(spec, out), os.sync()))
+    _told("done already, resumed", size, lambda: dse.sweep(spec, out, resume=True))
+    on_disk = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"the slower of disk and evaluation: {stored / min(disk, evaluated):.0%} of it")
+    print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.done(out).size} pieces; peak memory {_peak():.2f} GB")
+
+
+def _told(what: str, size: int, work: Callable[[], object]) -> float:
+    """The rate [B/s] at which results of `size` bytes are made."""
+    start = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - start
+    print(f"{what:24}{seconds:8.2f} s {size / seconds / 1e6:8.0f} MB/s")
+    return size / seconds
+
+
+def _raw(path: Path, size: int) -> None:
+    block = np.random.default_rng(0).bytes(2**24)  # what a disk cannot compress
+    with path.open("wb") as file:
+        for start in range(0, size, len(block)):
+            file.write(block[: size - start])
+        os.fsync(file.fileno())
+    path.unlink()
+
+
+def _evaluated(plan: plans.Plan) -> None:
+    prepared = Prepared.of(plan)
+    for piece in pieces(plan, most_designs(plan)):
+        sweep.evaluate(prepared.cut(piece))
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+if __name__ == "__main__":
+    main()

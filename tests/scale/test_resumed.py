@@ -1,0 +1,238 @@
+"""Zarr stores: killed, shared, broken or short of room and gone on with, a sweep gives the same files to the last bit."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+import dse
+from dse.errors import BadInput
+from dse.explore import store, zarr_store
+
+BATCHES = 24
+AXES = """
+axes:
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
+  units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 50, scale: log}
+store: {variables: [latency, dense_latency, bound_share, fits]}
+"""
+PATIENCE = 120  # seconds, on a slow machine
+
+
+@pytest.fixture
+def spec(folder):
+    path = folder / "small.yaml"
+    batches = ", ".join(str(2 + n) for n in range(BATCHES))  # each is a piece
+    path.write_text(path.read_text().replace("batch: [1, 16]", f"batch: [{batches}]") + AXES)
+    return path
+
+
+@pytest.fixture
+def whole(spec) -> Path:
+    dse.sweep(spec, spec.parent / "whole.zarr")
+    return spec.parent / "whole.zarr"
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """All of a store, but for when and by which command it was begun."""
+    found = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    group = json.loads(found["zarr.json"])
+    for name in ("created", "command"):
+        group["attributes"].pop(name)
+    return found | {"zarr.json": json.dumps(group).encode()}
+
+
+def begun(*arguments: object, cwd: Path, before: str = "") -> subprocess.Popen[str]:
+    command = f'{before} exec "$0" -m dse.cli sweep small.yaml "$@"'
+    text = ["bash", "-c", command, sys.executable, *map(str, arguments)]
+    return subprocess.Popen(text, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def wait_for(pieces: int, path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        if zarr_store.is_store(path) and zarr_store.done(path).sum() >= pieces:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"{process.poll()}: {ended(process)}")
+
+
+def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
+    found, kept = store.read(whole), dse.sweep(spec)
+    for dataset in (found, kept):
+        dataset.attrs.pop("created")
+    xr.testing.assert_identical(found.drop_vars("speedup"), kept)
+    assert found.speedup.equals(kept.dense_latency / kept.latency)
+    assert [*found.coords] == [*kept.coords]
+
+
+def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
+    path, chance = spec.parent / "killed.zarr", random.Random()
+    for least in (1, 9):
+        process = begun("-o", path, "--resume", cwd=spec.parent)
+        wait_for(least + chance.randrange(5), path, process)
+        time.sleep(chance.random() / 20)
+        process.send_signal(signal.SIGKILL)
+        ended(process)
+        written = zarr_store.done(path)
+        assert 0 < written.sum() < BATCHES
+        with pytest.raises(BadInput, match=f"not complete, {BATCHES - written.sum()} pieces are left; go on with it"):
+            store.read(path)
+    dse.sweep(spec, path, resume=True)
+    assert files(path) == files(whole)
+
+
+def test_shards_that_start_at_once_fill_one_store(spec, whole):
+    path = spec.parent / "shards.zarr"
+    shards = [begun("-o", path, "--shard", f"{number}/3", cwd=spec.parent) for number in (1, 2, 3)]
+    ends = [ended(shard) for shard in shards]
+    assert [code for code, _, _ in ends] == [0, 0, 0], ends
+    assert files(path) == files(whole)
+    assert [file for file in spec.parent.iterdir() if file.name.endswith(".part")] == []
+
+
+def test_a_shard_does_its_part_and_no_more(spec):
+    for number in (3, 1):
+        found = dse.sweep(spec, spec.parent / "shards.zarr", shard=(number, 4))
+    assert list(zarr_store.done(spec.parent / "shards.zarr")) == ([True] * 6 + [False] * 6) * 2
+    assert list(found.latency.isnull().all(set(found.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
+
+
+def test_any_executor_will_do_and_a_broken_one_is_told(spec, whole):
+    path = spec.parent / "pooled.zarr"
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        with pytest.raises(BrokenProcessPool):
+            pool.submit(os._exit, 1).result()
+        with pytest.raises(dse.UnfinishedError, match=r"a worker failed .BrokenProcessPool: .* go on with --resume"):
+            dse.sweep(spec, path, executor=pool)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        dse.sweep(spec, path, executor=pool, resume=True)
+    assert files(path) == files(whole)
+
+
+def test_a_worker_tells_what_is_wrong_where_it_is(spec, edited):
+    """What a worker raises comes back as it was."""
+
+    class Late(ProcessPoolExecutor):
+        def submit(self, *arguments):
+            if (spec.parent / "chip.yaml").read_text().count("100 TFLOP/s"):
+                edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
+            return super().submit(*arguments)
+
+    with Late(1, get_context("spawn")) as pool, pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip"):
+        dse.sweep(spec, spec.parent / "pooled.zarr", executor=pool)
+
+
+def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
+    path, where = spec.parent / "dask.zarr", spec.parent / "scheduler.json"
+    quiet = {"cwd": spec.parent, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
+    try:
+        worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        started += [subprocess.Popen(worker, **quiet) for _ in range(3)]
+        deadline = time.monotonic() + PATIENCE
+        while not where.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process = begun("-o", path, "--dask", json.loads(where.read_text())["address"], cwd=spec.parent)
+        wait_for(3, path, process)
+        started[1].send_signal(signal.SIGKILL)
+        code, out, err = ended(process)
+        assert (code, out) == (0, f"{path}\n"), err
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert files(path) == files(whole)
+
+
+def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
+    path = spec.parent / "full.zarr"
+    code, out, err = ended(begun("-o", path, cwd=spec.parent, before="ulimit -f 100;"))  # no file over 100 KiB
+    assert (code, out) == (1, "")
+    assert err == f"'{path}' cannot be written (File too large); make room, and go on with --resume\n"
+    assert zarr_store.done(path).sum() == 0
+    dse.sweep(spec, path, resume=True)
+    assert files(path) == files(whole)
+
+
+def test_what_is_not_noted_as_done_is_done_again(spec, whole):
+    expected = files(whole)
+    (whole / "progress/done/c/7").unlink()
+    chunk = whole / "latency/c/0/0/0/7/0/0"
+    chunk.write_bytes(chunk.read_bytes()[:100])
+    (whole / "fits/c/0/0/0/7/0/0").unlink()
+    (whole / "latency/c/0/0/0/7/0/0.1234.partial").write_bytes(b"half")
+    dse.sweep(spec, whole, resume=True)
+    assert files(whole) == expected
+
+
+def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
+    def refused(**options) -> str:
+        with pytest.raises(BadInput) as caught:
+            dse.sweep(spec, whole, **options)
+        return str(caught.value)
+
+    before = files(whole)
+    assert "is there already; go on with it by --resume" in refused()
+    text, versions = spec.read_text(), json.loads((whole / "zarr.json").read_text())
+    spec.write_text(text + "# a remark\n")
+    assert "made from another specification; give another place" in refused(resume=True)
+    spec.write_text(text)
+    edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
+    assert "changed since the dataset was made: accelerator chip; give another place" in refused(shard=(1, 2))
+    edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
+    assert files(whole) == before
+    known = json.loads(versions["attributes"]["versions"]) | {"jax": "0.1"}
+    versions["attributes"]["versions"] = json.dumps(known)
+    (whole / "zarr.json").write_text(json.dumps(versions))
+    assert "begun with jax 0.1 (now " in refused(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "expected"),
+    [
+        ("x.nc", {"resume": True}, "only a Zarr store is written piece by piece"),
+        (None, {"shard": (1, 2)}, "only a Zarr store is written piece by piece"),
+        ("x.zarr", {"shard": (0, 2)}, "there is no shard 0 of 2; write one from 1 on"),
+        ("net.zarr", {"resume": True}, "is there already, and is no store of a sweep; give another place"),
+    ],
+)
+def test_what_cannot_be_parted(folder, out, options, expected):
+    (folder / "net").rename(folder / "net.zarr")
+    (folder / "small.yaml").write_text((folder / "small.yaml").read_text().replace("./net", "./net.zarr"))
+    with pytest.raises(BadInput, match=expected):
+        dse.sweep(folder / "small.yaml", out and folder / out, **options)
+
+
+def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, monkeypatch):
+    monkeypatch.setattr("dse.explore.plan.MOST_BYTES", 100_000)
+    with pytest.raises(BadInput, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
+        dse.sweep(spec)
+    assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000
+    monkeypatch.setattr("dse.explore.scatter.MOST_PIECES", 10)
+    with pytest.raises(BadInput, match=r"would take .* GB, in 24 pieces; stay below 10 pieces"):
+        dse.sweep(spec, spec.parent / "absurd.zarr")
+    assert not (spec.parent / "absurd.zarr").exists()
+
+
+def test_reading_whole_what_memory_does_not_hold_is_refused(whole, monkeypatch):
+    monkeypatch.setattr(zarr_store, "MOST_BYTES", 100_000)
+    with pytest.raises(BadInput, match=r"is read into memory; take a part of it with xarray\.open_zarr"):
+        store.read(whole)
+    assert zarr_store.whole(whole).latency.sizes["batch"] == BATCHES  # lazily
