@@ -24,6 +24,7 @@ from dse.keep import objectives
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
+from dse.model.levels import capacities
 from dse.model.peak import executions
 from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
@@ -239,14 +240,9 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             parsed = axes_.parse(path, written, accelerators)
-            counts = spec.model.fidelity == "capacity" and any(path in _capacities(accelerator) for accelerator in accelerators)
+            counts = any(path in capacities(accelerator, spec.model.fidelity) for accelerator in accelerators)
             found.append(replace(parsed, role="capacity") if counts else parsed)
     return found
-
-
-def _capacities(accelerator: Accelerator) -> list[str]:
-    """Paths of the capacities on chip."""
-    return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
 
 
 def _rate_paths(plan: Plan) -> set[str]:

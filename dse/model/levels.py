@@ -25,6 +25,13 @@ def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
     return tuple(Level(name, f"memory.{inner[0]}.capacity" if (inner := inside[name]) else None) for name in limiting)
 
 
+def capacities(accelerator: Accelerator, fidelity: Fidelity) -> list[str]:
+    """Paths of the capacities on chip that bytes depend on, as far as some level is outside of them."""
+    if fidelity != "capacity":
+        return []
+    return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
+
+
 def notes(accelerator: Accelerator) -> list[str]:
     """What the levels leave out, for lack of a number."""
     known = levels(accelerator, "capacity")

@@ -1,30 +1,27 @@
-"""What designs are worth: every design of a batch under every tolerated state of every network, in one compiled call.
-
-Designs are points here, not a grid: each rate is a product of numbers of the description, so the inverse rates of a batch are
-products of the columns that they depend on.
-"""
+"""What designs are worth: every design of a batch under every tolerated state of every network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jaxtyping import Float
 
-from dse.accelerator import Accelerator
 from dse.dtype import Dtype
+from dse.explore.search import structure as structures
 from dse.explore.search.space import Points, Space
+from dse.explore.search.spent import spent_at
+from dse.explore.search.structure import Structure
 from dse.goal import Robust, Search
 from dse.model import roofline
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
-from dse.model.cost.network import Layers
 from dse.model.cost.power import power, static
-from dse.model.equation import DECODE, Case, case
+from dse.model.efficiency import PATHS
+from dse.model.equation import DECODE, case, inverse_rates
 from dse.model.options import ModelOptions
 from dse.workload import Variant
 
@@ -45,15 +42,6 @@ class Question:
     options: ModelOptions
     search: Search
     origin: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Structure:
-    """One choice of everything that is no number: the work of every state, stacked [state, layer, execution, term]."""
-
-    accelerator: Accelerator
-    cases: list[Case]
-    arrays: tuple[Any, ...]  # work, count, joules, constant, depends, which
 
 
 class Designs:
@@ -88,7 +76,10 @@ class Designs:
     def structure(self, point: np.ndarray) -> Structure:
         key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.structural]])
         if key not in self._structures:
-            self._structures[key] = self._made(self.space.accelerator.replace(self.space.structure(point)))
+            asked, accelerator = self.question, self.space.accelerator.replace(self.space.structure(point))
+            self._structures[key] = structures.made(
+                accelerator, self.space, self.states, asked.batch, asked.dtype, asked.options, self._with_energy
+            )
         return self._structures[key]
 
     def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
@@ -114,32 +105,18 @@ class Designs:
             (name, slice(int(end) - len(states), int(end))) for (name, states), end in zip(self.question.states.items(), ends, strict=True)
         ]
 
-    def _made(self, accelerator: Accelerator) -> Structure:
-        asked = self.question
-        cases = [case(accelerator, state, asked.batch, asked.dtype, asked.options) for state in self.states]
-        layers = [Layers.of(found) for found in cases]
-        design = Design(accelerator, base=self.space.accelerator)
-        joules = [self._joules(part, found, design) for part, found in zip(layers, cases, strict=True)]
-        rates = [_rates(c, accelerator, self.numeric) for c in cases]
-        shape = max(len(part.count) for part in layers), max(len(c.executions) for c in cases)
-        stacked = [_padded(shape, part, j, *rate) for part, j, rate in zip(layers, joules, rates, strict=True)]
-        return Structure(accelerator, cases, tuple(np.stack(column) for column in zip(*stacked, strict=True)))
-
-    def _joules(self, layers: Layers, found: Case, design: Design) -> np.ndarray:
-        return layers.energy(found, design, self.question.dtype.compute) if self._with_energy else np.zeros(layers.done.shape)
-
     @property
     def _with_energy(self) -> bool:
         return bool({"energy", "edp"} & self.question.search.costs)
 
     def _times(self, structure: Structure, points: Points, slow: np.ndarray | None = None) -> tuple[Any, Any]:
         """Latency [s] and energy of the work [J], [state, design]. The batch is padded to a power of two: few sizes are compiled."""
-        values = self.space.values(points)
         padded = 1 << (len(points) - 1).bit_length()
-        columns = np.stack([np.resize(values[path], padded) for path in self.numeric]) if self.numeric else np.ones((0, padded))
+        values = {path: np.resize(column, padded) for path, column in self.space.values(points).items()}
+        columns, places = np.stack([*values.values(), np.ones(padded)])[:-1], structure.places(values, padded)
+        alike = _alike(structure) if slow is None else slow
         with jax.enable_x64(True):
-            alike = np.ones(structure.arrays[0].shape[::2][:2]) if slow is None else slow
-            latency, energy = spent_at(columns, alike, *structure.arrays, overlap=self.question.options.overlap)
+            latency, energy = spent_at(columns, places, alike, structure.arrays, overlap=self.question.options.overlap)
             return np.asarray(latency)[:, : len(points)], np.asarray(energy)[:, : len(points)]
 
     def _judged(self, structure: Structure, points: Points) -> dict[str, Any]:
@@ -153,13 +130,12 @@ class Designs:
 
     def smooth(self, point: np.ndarray) -> Any:
         """The results as a function of the logarithms of the numeric dimensions at one design, for JAX to differentiate."""
-        structure = self.structure(point)
-        slow = np.ones(structure.arrays[0].shape[::2][:2])
+        structure, places = self.structure(point), np.zeros((len(self.structure(point).inside), 1), int)
 
         def results(logarithms: Array) -> dict[str, Any]:
-            values = jnp.exp(logarithms)[:, None]
+            values, arrays = jnp.exp(logarithms)[:, None], structure.between(dict(zip(self.numeric, logarithms, strict=True)))
             design = Design(structure.accelerator, dict(zip(self.numeric, values, strict=True)), self.space.accelerator)
-            latency, energy = spent_at(values, slow, *structure.arrays, overlap=self.question.options.overlap)
+            latency, energy = spent_at(values, places, _alike(structure), arrays, overlap=self.question.options.overlap)
             return {name: jnp.ravel(found)[0] for name, found in self._worth(latency, energy, design, jnp).items()}
 
         return results
@@ -191,14 +167,14 @@ class Designs:
 
     def _drawn(self, structure: Structure, robust: Robust, sample: int) -> np.ndarray:
         """How many times as slow each execution is [state, execution]: efficiencies stay at most 1."""
-        slow = np.ones(structure.arrays[0].shape[::2][:2])
+        slow = _alike(structure)
         for number, found in enumerate(structure.cases):
             for column, execution in enumerate(found.executions):
                 if execution.sparse:
                     if execution.name not in self._samples:
                         draw = np.random.default_rng([self.question.search.seed, *execution.name.encode()])
                         self._samples[execution.name] = draw.standard_normal(robust.samples)
-                    own = execution.how.efficiency.value if self.question.options.fidelity != "sol" else 1.0
+                    own = execution.how.efficiency.value if PATHS[self.question.options.fidelity] else 1.0
                     slow[number, column] = own / min(own * np.exp(robust.spread * self._samples[execution.name][sample]), 1.0)
         return slow
 
@@ -207,11 +183,16 @@ class Designs:
         asked, found = self.question, []
         for states in asked.states.values():
             whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options)
-            constant, _ = _rates(whole, self.space.accelerator, [])[:2]
+            constant, _ = inverse_rates(whole.executions, self.space.accelerator, {})
             with jax.enable_x64(True):
                 times = roofline.layer_time(roofline.seconds(np.moveaxis(whole.work, -1, 0), constant.T, DECODE), asked.options.overlap)
             found.append(float(np.asarray(times).min(axis=1) @ whole.count))
         return np.array(found)
+
+
+def _alike(structure: Structure) -> np.ndarray:
+    """No execution slower than modelled [state, execution]."""
+    return np.ones(structure.arrays.constant.shape[:2])
 
 
 def _low(name: str, quantile: float) -> float:
@@ -223,68 +204,3 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = 10.0 ** (11 - np.floor(np.log10(np.abs(values))))
     return np.where(np.isfinite(digits), np.round(values * digits) / digits, values)
-
-
-def _rates(found: Case, accelerator: Accelerator, paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """1 / (P * E) of each term without the numbers at `paths` [execution, term], and whether it depends on each of these
-    [path, execution, term]."""
-    constant = np.zeros((len(found.executions), found.work.shape[-1]))
-    depends = np.zeros((len(paths), *constant.shape), bool)
-    for e, execution in enumerate(found.executions):
-        for term, factors in enumerate(execution.rates):
-            if factors is not None:
-                constant[e, term] = 1 / np.prod([accelerator.value(path) for path in factors if path not in paths])
-                depends[:, e, term] = [path in factors for path in paths]
-    return constant, depends
-
-
-def _padded(
-    shape: tuple[int, int], layers: Layers, joules: np.ndarray, constant: np.ndarray, depends: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """Absent layers take no time, absent executions too much."""
-    number, executions, terms = layers.work.shape
-    work = np.zeros((*shape, terms))
-    work[:, executions:, 1] = 1e300
-    work[:number, :executions] = layers.work
-    missing = (0, shape[1] - executions)
-    return (
-        np.where(np.isinf(work), 1e300, work), np.pad(layers.count, (0, shape[0] - number)),
-        np.pad(joules, ((0, shape[0] - number), missing)), np.pad(constant, (missing, (0, 0)), constant_values=1.0),
-        np.pad(depends, ((0, 0), missing, (0, 0))),
-    )  # fmt: skip
-
-
-@partial(jax.jit, static_argnames="overlap")
-def spent_at(
-    values: Float[Any, "axis design"],
-    slow: Float[Any, "state execution"],
-    work: Float[Any, "state layer execution term"],
-    count: Float[Any, "state layer"],
-    joules: Float[Any, "state layer execution"],
-    constant: Float[Any, "state execution term"],
-    depends: Any,
-    *,
-    overlap: Any,
-) -> tuple[Float[Array, "state design"], Float[Array, "state design"]]:
-    """Latency [s], and energy of the work [J], of each network state on each design: min over executions, sum over layers."""
-
-    def state(arrays: Any) -> tuple[Array, Array]:
-        slowness, amounts, counts, energies, own, on = arrays
-        inverse = jnp.broadcast_to(own[:, :, None], (*own.shape, values.shape[1]))
-        for axis in range(values.shape[0]):
-            inverse = inverse * jnp.where(on[axis][:, :, None], 1 / values[axis], 1.0)
-        factor = jnp.concatenate([jnp.repeat(slowness[:, None], DECODE, 1), jnp.ones((len(own), own.shape[1] - DECODE))], axis=1)
-        zero = jnp.zeros(values.shape[1])
-        return lax.scan(partial(_layer, inverse * factor[:, :, None], overlap), (zero, zero), (amounts, counts, energies))[0]
-
-    return lax.map(state, (slow, work, count, joules, constant, depends))
-
-
-def _layer(inverse: Array, overlap: Any, spent: tuple[Array, Array], layer: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
-    amounts, count, energies = layer
-    fastest, energy = jnp.full(inverse.shape[-1], jnp.inf), jnp.zeros(inverse.shape[-1])
-    for amount, joule, rates in zip(amounts, energies, inverse, strict=True):
-        time = roofline.layer_time(roofline.seconds(amount, rates, DECODE), overlap)
-        energy = jnp.where(time < fastest, joule, energy)
-        fastest = jnp.where(time < fastest, time, fastest)
-    return (spent[0] + count * fastest, spent[1] + energy), None

@@ -20,6 +20,7 @@ STARTS = 8  # designs that are polished: the best of each choice of patterns and
 REACHES = (1, 3, 5)  # steps along an ordered axis that are tried in pairs: wider where narrower ones find nothing
 FRONT, NUDGES = 20, (0.9, 0.98, 1.02, 1.1)  # designs of a front looked around at once; factors on a continuous axis
 FAR = (-16, -8, 8, 16)  # steps that are tried alone
+SHARES = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])  # of the way to where a gradient leads
 
 
 def run(outcome: Outcome) -> None:
@@ -107,22 +108,33 @@ def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) 
 
 
 def slopes(outcome: Outcome, point: np.ndarray) -> None:
-    """Follow the gradient on the continuous dimensions within the limits (sequential quadratic programming), then judge the way there."""
-    designs = outcome.designs
-    if not designs.space.continuous:
+    """Follow the gradient on the continuous dimensions within the limits (sequential quadratic programming), then judge the way there;
+    capacities are rounded down on it, so what that leaves is then spent on the others."""
+    space = outcome.designs.space
+    if not space.continuous:
         return
+    outcome.judge(space.canonical(_descended(outcome.designs, point, held=[])))
+    if tabulated := [number for number in space.continuous if space.dimensions[number].grid is not None]:
+        outcome.judge(space.canonical(_descended(outcome.designs, outcome.points[outcome.best()], tabulated)))
+
+
+def _descended(designs: Designs, point: np.ndarray, held: list[int]) -> np.ndarray:
+    """Designs on the line to where the gradient leads, the dimensions `held` left as they are."""
     start, low, high, at = _coordinates(designs, point)
+    still = np.isin(designs.space.continuous, held)
+    low, high = np.where(still, start, low), np.where(still, start, high)
     with jax.enable_x64(True):
         goal, limits = _functions(designs, point, at)
         bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if designs.question.search.limits else []
         ends = list(zip(low, high, strict=True))
         found = minimize(goal[0], start, jac=goal[1], bounds=ends, constraints=bounded, method="SLSQP", options={"maxiter": 200})
-    if np.isfinite(found.x).all():
-        shares = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])
-        way = np.clip(start + shares[:, None] * (found.x - start), low, high)
-        rows = np.repeat(point[None], len(way), axis=0)
-        rows[:, designs.space.continuous] = np.clip(np.exp(way), *_ends(designs.space))
-        outcome.judge(rows)
+    if not np.isfinite(found.x).all():
+        return point[None]
+    way = np.clip(start + SHARES[:, None] * (found.x - start), low, high)
+    rows = np.repeat(point[None], len(way), axis=0)
+    rows[:, designs.space.continuous] = np.clip(np.exp(way), *_ends(designs.space))
+    rows[:, held] = point[held]
+    return rows
 
 
 def _ends(space: Space) -> tuple[np.ndarray, np.ndarray]:

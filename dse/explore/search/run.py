@@ -68,10 +68,6 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
     if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
         what = "energy follows a process that is given, not one that varies"
         problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
-    for path in written.axes if written.model.fidelity == "capacity" else ():
-        if path.endswith(".capacity"):
-            what = f"'{path}' changes what is moved under fidelity 'capacity', which a search cannot follow yet"
-            problems.add(document.problem(("axes", path), what, "sweep it with 'dse sweep', or search at another fidelity"))
     for name in written.search.weights:
         if name not in written.workloads:
             fix = suggestion(name, written.workloads)

@@ -1,11 +1,12 @@
 """What may vary: each axis of the specification as a dimension of the search, a design as a row of numbers.
 
 A row holds, for a continuous dimension, its value in SI units; for any other, the number of its value. A dimension whose condition
-(`when`) does not hold has its usual value, so that equal designs have equal rows.
+(`when`) does not hold has its usual value, so that equal designs have equal rows. What is moved is tabulated over on-chip capacities,
+so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +18,14 @@ from dse.document import Document
 from dse.errors import BadInput, Collector, suggestion
 from dse.explore import axis as axes
 from dse.explore.axis import Axis
+from dse.model.levels import capacities
+from dse.model.options import Fidelity
 from dse.spec import Range, Spec
 
 Points = Float[np.ndarray, "design dimension"]
+
+OCTAVE = 16  # capacities to a factor of two on the grid of a continuous one
+MOST_CAPACITIES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +45,14 @@ class Dimension:
     @property
     def structural(self) -> bool:
         return self.axis.role == "structure"
+
+    @cached_property
+    def grid(self) -> np.ndarray | None:
+        """The capacities that are tabulated [B], ascending; None where bytes don't depend on the dimension."""
+        if self.axis.role != "capacity":
+            return None
+        low, high = np.min(self.axis.values), np.max(self.axis.values)
+        return np.geomspace(low, high, 2 + int(OCTAVE * np.log2(high / low))) if self.continuous else np.sort(self.axis.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +74,13 @@ class Space:
         return None if self.continuous else int(np.prod(self.sizes, dtype=object))
 
     def canonical(self, points: Points) -> Points:
-        """The same designs, what no condition calls for at its usual value."""
+        """The same designs, what no condition calls for at its usual value, continuous capacities on their grids."""
         points = points.copy()
         for number, dimension in enumerate(self.dimensions):
             for other, value in dimension.when:
                 points[points[:, other] != value, number] = dimension.usual
+            if dimension.continuous and dimension.grid is not None:
+                points[:, number] = dimension.grid[position(dimension.grid, points[:, number])]
         return points
 
     def grid(self, start: int, stop: int) -> Points:
@@ -96,6 +112,11 @@ class Space:
         return self.accelerator.replace({**self.structure(point), **numbers})
 
 
+def position(grid: np.ndarray, values: Any) -> np.ndarray:
+    """The number of the next smaller capacity of a grid, or of an equal one."""
+    return np.maximum(np.searchsorted(grid, values, side="right") - 1, 0)
+
+
 def _random(dimension: Dimension, number: int, draw: np.random.Generator) -> np.ndarray:
     if not dimension.continuous:
         return draw.integers(len(dimension.axis), size=number).astype(float)
@@ -108,19 +129,23 @@ def load(spec: Spec, document: Document, accelerator: Accelerator) -> Space:
     problems, found = Collector(), {}
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
-            found[path] = _dimension(path, written, accelerator)
+            found[path] = _dimension(path, written, accelerator, spec.model.fidelity)
     problems.raise_all()
     conditions: dict[str, tuple[tuple[int, int], ...]] = {}
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             conditions[path] = _conditions(path, getattr(written, "when", {}), found)
     problems.raise_all()
-    return Space(accelerator, tuple(Dimension(d.axis, d.continuous, d.log, d.usual, conditions[path]) for path, d in found.items()))
+    return Space(accelerator, tuple(replace(dimension, when=conditions[path]) for path, dimension in found.items()))
 
 
-def _dimension(path: str, written: Any, accelerator: Accelerator) -> Dimension:
+def _dimension(path: str, written: Any, accelerator: Accelerator, fidelity: Fidelity) -> Dimension:
     continuous = isinstance(written, Range) and written.steps is None
     axis = axes.parse(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
+    if path in capacities(accelerator, fidelity):
+        axis = replace(axis, role="capacity")
+        if len(axis) > MOST_CAPACITIES:
+            raise BadInput.one(f"bytes are tabulated for each of '{path}'", f"write at most {MOST_CAPACITIES} steps, or none")
     log = isinstance(written, Range) and written.scale == "log"
     if not continuous:
         return Dimension(axis, False, log, 0.0)

@@ -1,5 +1,6 @@
 """Energy of a network on many designs: of the execution that is fastest for each layer, summed over layers, in JAX."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,9 +32,16 @@ class Layers:
 
     @classmethod
     def of(cls, case: Case) -> "Layers":
-        rows = np.column_stack([case.work.reshape(len(case.work), -1), case.done, dense_flops(case.layers)])
+        return cls.alike([case])[0]
+
+    @classmethod
+    def alike(cls, cases: Sequence[Case]) -> "list[Layers]":
+        """Of cases that differ in their bytes alone: the same layers of each, those taken together that differ in none."""
+        case, works = cases[0], [found.work.reshape(len(found.work), -1) for found in cases]
+        rows = np.column_stack([*works, case.done, dense_flops(case.layers)])
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return cls(case.work[first], case.done[first], rows[first, -1], np.bincount(which.ravel(), case.count))
+        count = np.bincount(which.ravel(), case.count)
+        return [cls(found.work[first], found.done[first], rows[first, -1], count) for found in cases]
 
     def energy(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
         """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so."""
