@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, 
 from dse.document import Document, read
 from dse.dtype import Dtype
 from dse.goal import Search
-from dse.model.options import ModelOptions
+from dse.model.options import Fidelity, ModelOptions
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import Named, named_in
 from dse.workload.schema import NetworkPattern
@@ -33,13 +33,17 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
 
 Distinct = AfterValidator(_different)
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
-BANDS = {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",), "speedup": ("speedup_low", "speedup_high")}
+SPEEDUPS = {"speedup": ("speedup_low", "speedup_high")}
+BANDS: dict[Fidelity, dict[str, tuple[str, ...]]] = {
+    "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | SPEEDUPS,
+    "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency", "speedup")},
+}
 CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
 
 
-def with_bands(variables: Iterable[str], banded: bool) -> list[str]:
-    """The variables of a dataset: with each time, where on-chip capacity counts, how far it may be from what is attainable."""
-    return [name for variable in variables for name in (variable, *(BANDS.get(variable, ()) if banded else ()))]
+def with_bands(variables: Iterable[str], fidelity: Fidelity) -> list[str]:
+    """The variables of a dataset: with each time how far schedules may move it, or measured kernels leave it open, if they count."""
+    return [name for variable in variables for name in (variable, *BANDS.get(fidelity, {}).get(variable, ()))]
 
 
 class Patterns(Part):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dse.accelerator import Accelerator
+from dse.calibrate.network import finished
 from dse.explore.plan import Plan
-from dse.model.equation import DECODE, Case, compulsory_case, with_capacity
+from dse.model.equation import DECODE, Case, compulsory_case
 from dse.workload import Variant
 
 
@@ -31,7 +32,8 @@ def jobs_of(plan: Plan) -> Iterator[Job]:
             for state, numbers, baseline in _states(plan):
                 found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
                 for sizes, sized in capacities:
-                    yield Job(place | sizes, sized, with_capacity(found, sized, plan.spec.model), numbers, baseline)
+                    made = finished(found, sized, state, dtype, plan.spec.model, plan.kernels[place["accelerator"]])
+                    yield Job(place | sizes, sized, made, numbers, baseline)
 
 
 def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
@@ -48,6 +50,7 @@ class Common:
     layers: int
     executions: int
     terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder, some device a memory inside
+    fixed: bool = False  # whether layers take time beside that of resources
 
     @classmethod
     def of(cls, jobs: list[Job]) -> "Common":
@@ -56,7 +59,8 @@ class Common:
         listed = [execution for job in jobs for execution in job.case.executions]
         memories = max(1 + len(e.inner) for e in listed)
         needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
-        return cls(layers, executions, tuple(term for term, need in enumerate(needed) if need))
+        terms = tuple(term for term, need in enumerate(needed) if need)
+        return cls(layers, executions, terms, any(job.case.fixed is not None for job in jobs))
 
     @property
     def decoders(self) -> bool:
@@ -69,11 +73,16 @@ class Common:
 
     @property
     def resources(self) -> int:
-        return len(self.terms) - self.compute + 1
+        return len(self.terms) - self.compute + 1 + self.fixed
+
+    def beside(self, case: Case) -> np.ndarray | None:
+        """Time of each layer beside that of its resources [layer, execution] in seconds, none of absent ones."""
+        fixed = case.distinct[2]
+        return None if fixed is None else np.pad(fixed, ((0, self.layers - len(fixed)), (0, self.executions - fixed.shape[1])))
 
     def work(self, case: Case) -> tuple[np.ndarray, np.ndarray]:
         """Work [layer, execution, term] and counts [layer]: absent layers take no time, absent executions too much."""
-        distinct, count = case.distinct
+        distinct, count, _ = case.distinct
         layers, executions, terms = distinct.shape
         work = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
         work[:layers, :executions, :terms] = distinct

@@ -14,6 +14,8 @@ from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
 from dse.accelerator import Accelerator
+from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.network import kernels_of
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem
@@ -23,6 +25,7 @@ from dse.explore.variants import select
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
+from dse.model.options import BY_CAPACITY
 from dse.model.peak import executions
 from dse.spec import Spec, with_bands
 from dse.workload import Variant, Workload, tables
@@ -36,6 +39,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
+    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -63,6 +67,16 @@ class Plan:
         return self.spec.model.fidelity == "capacity"
 
     @property
+    def sampled(self) -> bool:
+        """Whether a latency has limits from what measured kernels leave open."""
+        return self.spec.model.fidelity == "calibrated" and bool({"latency", "dense_latency", "speedup"} & set(self.spec.store.variables))
+
+    @property
+    def variables(self) -> list[str]:
+        """Of the dataset."""
+        return with_bands(self.spec.store.variables, self.spec.model.fidelity)
+
+    @property
     def designs_count(self) -> int:
         return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
 
@@ -72,7 +86,7 @@ class Plan:
         units = sum(len(accelerator.units) for accelerator in self.accelerators)
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
-        width = sum(widths.get(name, 1) for name in with_bands(self.spec.store.variables, self.banded))
+        width = sum(widths.get(name, 1) for name in self.variables)
         return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
 
     @property
@@ -115,11 +129,14 @@ def resolve(spec: Spec, document: Document) -> Plan:
         for accelerator in accelerators:
             with problems.at(*document.place(("dtype", index))):
                 executions(accelerator, dtype, spec.model.fidelity)
+    kernels = _kernels(spec, document, accelerators, problems)
     axes = _axes(spec, document, accelerators, problems)
     _check_cost(spec, document, accelerators, axes, problems)
     _check_plots(spec, document, variants, problems)
     problems.raise_all()
-    plan = Plan(spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes))
+    plan = Plan(
+        spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes), tuple(kernels)
+    )
     _check_designs(plan, problems)
     problems.raise_all()
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
@@ -170,6 +187,14 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     return found
 
 
+def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+    found = []
+    for accelerator in accelerators:
+        with problems.at(*document.place(("model", "efficiencies"))):
+            found.append(kernels_of(accelerator, spec.model, document.path.parent))
+    return found
+
+
 def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
     """Results are labelled by name, so names must differ."""
     for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
@@ -202,9 +227,19 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             parsed = axes_.parse(path, written, accelerators)
-            counts = spec.model.fidelity == "capacity" and any(path in _capacities(accelerator) for accelerator in accelerators)
+            counts = any(path in _in_turn(accelerator, spec) for accelerator in accelerators)
             found.append(replace(parsed, role="capacity") if counts else parsed)
     return found
+
+
+def _in_turn(accelerator: Accelerator, spec: Spec) -> list[str]:
+    """Paths of numbers that no rate is a product of, but that the latency depends on: capacities on chip, and under `calibrated` what
+    tiles, instructions and launches depend on."""
+    calibrated, units = spec.model.fidelity == "calibrated", accelerator.units.items()
+    shared = [name for name, unit in units if unit.issue is not None] if any(dtype.compute == "fp32" for dtype in spec.dtype) else []
+    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "issue")] + ["overhead.launch"]
+    kernels += [f"units.{name}.peak.fp32" for name in shared]  # its share of what is issued changes with it
+    return (_capacities(accelerator) if spec.model.fidelity in BY_CAPACITY else []) + (kernels if calibrated else [])
 
 
 def _capacities(accelerator: Accelerator) -> list[str]:

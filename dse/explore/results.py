@@ -1,15 +1,16 @@
 """Results as a labelled dataset: dims, coordinates, units and where everything came from."""
 
+import json
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from dse.calibrate.network import kernels_used
 from dse.explore import cost, provenance
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model.equation import Case
-from dse.spec import with_bands
+from dse.model.equation import LAUNCH, Case
 
 ATTRS = {
     "latency": {"units": "s", "long_name": "network latency"},
@@ -19,6 +20,10 @@ ATTRS = {
     "dense_latency_bound": {"units": "s", "long_name": "the same, of the dense network on the same design"},
     "speedup_low": {"units": "1", "long_name": "least possible speedup: dense latency that no schedule can beat / latency"},
     "speedup_high": {"units": "1", "long_name": "most possible speedup: dense latency / latency that no schedule can beat"},
+    "latency_low": {"units": "s", "long_name": "5% of the latencies that the measured kernels allow"},
+    "latency_high": {"units": "s", "long_name": "95% of them"},
+    "dense_latency_low": {"units": "s", "long_name": "5% of the dense latencies that the measured kernels allow"},
+    "dense_latency_high": {"units": "s", "long_name": "95% of them"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
     "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
@@ -37,6 +42,11 @@ ATTRS = {
 }
 
 
+SAMPLED = {
+    "speedup_low": {"units": "1", "long_name": "5% of the speedups that the measured kernels allow"},
+    "speedup_high": {"units": "1", "long_name": "95% of them"},
+}
+QUANTILES = {"low": 0.05, "high": 0.95}  # nine tenths of the draws lie between
 EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
 
 
@@ -61,10 +71,16 @@ class Arrays:
             self.arrays["fits"] = np.ones(shape, bool)
         if plan.banded:
             self.arrays |= {f"{name}_bound": np.zeros(shape, precision) for name in ("latency", "dense_latency") if name in self.arrays}
+        if plan.sampled:
+            times = [*(["latency", "dense_latency", "speedup"] if plan.needs_dense else ["latency"])]
+            self.arrays |= {f"{name}_{end}": np.full(shape, np.nan, precision) for name in times for end in QUANTILES}
+        self.kernels: dict[str, dict[str, list[str]]] = {}
+        self.dense_draws: dict[tuple[Any, ...], np.ndarray] = {}
         self.cost = cost.arrays(plan)
 
     def put(self, job: Job, spent: np.ndarray) -> None:
         """Take in the spent time of one job: [*rates], or [execution, resource, *rates]."""
+        self._note_kernels(job)
         latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
@@ -73,11 +89,31 @@ class Arrays:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
 
+    def _note_kernels(self, job: Job) -> None:
+        found = self.kernels.setdefault(job.accelerator.name, {})
+        for execution, used in kernels_used(job.case).items():
+            found[execution] = sorted({*found.get(execution, []), *used})
+
     def put_bound(self, job: Job, latency: np.ndarray) -> None:
         """Take in the time of one job that no schedule can beat, [*rates]."""
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
+
+    def put_draws(self, job: Job, latencies: np.ndarray) -> None:
+        """Take in the latencies of one job by other parameters that the measurements allow, [draw, *rates]."""
+        for variant in job.variants:
+            key = (*sorted(job.place.items()), variant)
+            if job.baseline:
+                self.dense_draws[key] = latencies
+            self._put_quantiles("dense_latency" if job.baseline else "latency", job, variant, latencies)
+            if not job.baseline and self.plan.needs_dense:
+                self._put_quantiles("speedup", job, variant, self.dense_draws.pop(key) / latencies)
+
+    def _put_quantiles(self, name: str, job: Job, variant: int, drawn: np.ndarray) -> None:
+        at = tuple(self._index(dim, job, variant) for dim in self.dims)
+        for end, share in QUANTILES.items():
+            self.arrays[f"{name}_{end}"][at] = self._expanded(np.quantile(drawn, share, axis=0))
 
     def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
         """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
@@ -92,7 +128,8 @@ class Arrays:
         if not self.breakdown:
             return
         for execution, shares in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
-            for resource, share in zip(execution.resources(self.decoders), shares, strict=False):  # as for a memory that others have
+            named = [*([] if case.fixed is None else [LAUNCH]), *execution.resources(self.decoders)]
+            for resource, share in zip(named, shares, strict=False):  # as for a memory that others have
                 if resource in self.resources:  # not a decoder without a rate, which sets no time
                     self._add("bound_share", (*at, self.resources.index(resource)), share)
             self._add("execution_share", (*at, self.executions.index(execution.name)), shares.sum(axis=0))
@@ -130,11 +167,11 @@ def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
             found["speedup_low"] = found.dense_latency_bound / found.latency
             found["speedup_high"] = found.dense_latency / found.latency_bound
     found = cost.with_variables(found, plan, arrays.cost)
-    found = found[with_bands(plan.spec.store.variables, plan.banded)]
+    found = found[plan.variables]
     for name, attrs in ATTRS.items():
         if name in found.variables:
-            found[name].attrs = dict(attrs) | cost.basis(name, plan)
-    found.attrs = provenance.attributes(plan)
+            found[name].attrs = dict(attrs) | cost.basis(name, plan) | (SAMPLED.get(name, {}) if plan.sampled else {})
+    found.attrs = provenance.attributes(plan) | ({"kernels": json.dumps(arrays.kernels)} if plan.kernels[0] else {})
     return found
 
 

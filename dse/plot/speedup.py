@@ -1,8 +1,9 @@
 """Speedup against sparsity: what hardware makes of a pattern, whatever the accuracy.
 
 The place for hypothetical patterns, which have no accuracy. A pattern of free density is a curve, a fixed N:M
-is a point. A light band says how far on-chip schedules may move a speedup, where the model knows. The dotted line
-is 1 / density, which a compute-bound layer reaches on a unit that skips every zero.
+is a point. A light band, or the bar of a point, says how far on-chip schedules may move a speedup, or how far measured
+kernels leave it open, where the model knows. The dotted line is 1 / density, which a compute-bound layer reaches on a unit
+that skips every zero.
 """
 
 from typing import Any
@@ -67,6 +68,8 @@ def draw(ax: Axes, rows: Rows, looks: Looks) -> list[style.Label]:
     points = rows[fixed].sort_values("sparsity")
     if len(points):
         ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="fixed density, each a point", zorder=3)
+        if "speedup_low" in points:
+            ax.vlines(points.sparsity, points.speedup_low, points.speedup_high, color="black", linewidth=0.8)
     shares = np.linspace(0, 0.99, 200)
     ax.plot(shares, 1 / (1 - shares), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
     ax.axhline(1.0, color=style.GREY, linewidth=0.8)
