@@ -20,6 +20,7 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
     rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in points])
     rows["shape"] = ["x".join(map(str, shape)) for shape in rows["shape"]]
     splits = sorted(set(rows.split), key=lambda split: (split != "shapes", split))
+    titles = {"shapes": "shapes left out", "networks": "whole networks"}
     quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
     down, across = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
     drawn = Figure(figsize=(max(3.4 * across, 5.0), 3.2 * down), layout="constrained")
@@ -30,7 +31,7 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
         for split, ax in zip(splits, line, strict=True):
             style.plain(ax)
             _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
-            ax.set_title(f"{quantity}, {'shapes left out' if split == 'shapes' else f'by fits on {split}'}", fontsize=9)
+            ax.set_title(f"{quantity}, {titles.get(split, f'by fits on {split}')}", fontsize=9)
             unit = " [s]" if quantity == "time" else ""
             ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
             ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
