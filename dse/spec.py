@@ -18,7 +18,7 @@ from dse.workload.schema import NetworkPattern
 Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Batch = Annotated[int, Field(ge=1, le=10**9)]
-PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity"]
+PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
 
 T = TypeVar("T")
 

@@ -84,23 +84,25 @@ class Energies:
         layers, case = Layers.of(job.case), job.case
         energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
         constant, factors = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
-        arguments = (*self._padded(layers.work, energy), self.common.rates(constant), tuple(map(self.common.rates, factors)))
+        work, energy, fixed = self._padded(layers, energy)
+        arguments = (work, energy, self.common.rates(constant), tuple(map(self.common.rates, factors)), fixed)
         precision = np.dtype(self.plan.spec.store.dtype)
         arguments = jax.tree.map(lambda array: array.astype(precision), arguments)
         shape = tuple(len(values) for values in self.plan.rate_axes.values())
         size = int(np.prod(shape, dtype=np.int64))
         chunk = min(most, size)
-        fixed = {"shape": shape, "chunk": chunk, "compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
+        fixed = {"shape": shape, "chunk": chunk, "compute": self.common.compute, "overlap": self.plan.spec.model.combined}
         parts = [np.asarray(spent_energy(start, *arguments, **fixed)) for start in range(0, size, chunk)]
         return np.concatenate(parts)[:size]
 
-    def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _padded(self, found: Layers, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """To the shape of all jobs: absent layers and executions take too long to be chosen."""
-        layers, executions, terms = work.shape
+        layers, executions, terms = found.timed.shape
         whole = np.zeros((self.layers, self.common.executions, self.common.terms[-1] + 1))
         whole[..., 1] = np.inf
-        whole[:layers, :executions, :terms] = work
-        return whole[..., list(self.common.terms)], np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
+        whole[:layers, :executions, :terms] = found.timed
+        missing = (0, self.layers - layers), (0, self.common.executions - executions)
+        return whole[..., list(self.common.terms)], np.pad(energy, missing), None if found.fixed is None else np.pad(found.fixed, missing)
 
 
 def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:

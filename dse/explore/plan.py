@@ -210,6 +210,9 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
         if plot == "capacity" and not any(path.endswith(".capacity") for path in spec.axes):
             fix = "add one under 'axes', as 'memory.l2.capacity: [1 MB, 40 MB]'"
             problems.add(document.problem(("plots", index), "no capacity is swept", fix))
+        if plot == "efficiency" and not any(path.endswith(".efficiency") for path in spec.axes):
+            fix = "add one under 'axes', as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
+            problems.add(document.problem(("plots", index), "no efficiency is swept", fix))
         if plot != "roofline" and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 

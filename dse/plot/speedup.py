@@ -19,6 +19,8 @@ from dse.plot import style
 from dse.plot.style import Looks, Rows
 from dse.sparsity.grammar import parse
 
+WIDE = 30  # between the least and the largest speedup: more is drawn on a logarithmic scale
+
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, dtype and batch."""
@@ -32,7 +34,12 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
             here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
             labels.append((ax, draw(ax, rows[here], looks)))
-    axes[0, 0].set_ylim(0, 1.15 * max(rows.speedup.max(), 1.0))
+    most = 1.15 * max(rows.speedup.max(), 1.0)
+    if rows.speedup.max() > WIDE * rows.speedup.min():
+        axes[0, 0].set_yscale("log")
+        axes[0, 0].set_ylim(rows.speedup.min() / 1.3, 1.3 * most)
+    else:
+        axes[0, 0].set_ylim(0, most)
     axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
     style.label_edges(axes, "sparsity", "speedup over dense")
     spec = provenance.specification(dataset)

@@ -1,6 +1,7 @@
 """The fidelity `calibrated`: kernels behind executions, laws beside the other fidelities, axes, intervals, what is refused."""
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from dse.calibrate.fit import Fitted
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import sweep
+from dse.model.cost.design import Design
+from dse.model.cost.power import static
 from dse.model.options import ModelOptions
 from dse.network.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
@@ -281,3 +284,27 @@ def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, time
     monkeypatch.setattr(Fitted, "parts", lambda self, launches, moved: true(self, launches, moved) * times)
     with pytest.raises(alarm, match="'a100-sxm4-80gb', tensor_core"):
         swept(tmp_path)
+
+
+def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
+    """Tiles and launches move no more bytes, they only take longer: what differs from `capacity` is leakage."""
+    found = {}
+    for fidelity in ("capacity", "calibrated"):
+        (tmp_path / "made.yaml").write_text(
+            "name: made\naccelerators: [a100-sxm4-80gb]\nworkloads: {deit-b: {methods: [dense]}}\nbatch: [8]\ndtype: fp16\n"
+            f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sweep.ModelWarning)
+            found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
+    longer = float(found["calibrated"].latency - found["capacity"].latency)
+    more = float(found["calibrated"].energy - found["capacity"].energy)
+    assert more == pytest.approx(longer * float(static(Design(A100))), rel=1e-6)
+
+
+def test_a_search_says_that_it_cannot_follow_yet(tmp_path, capsys):
+    (tmp_path / "made.yaml").write_text(
+        SPEC + "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s}}\nsearch: {maximize: [performance]}\n"
+    )
+    assert cli.main(["search", str(tmp_path / "made.yaml")]) == 2
+    assert "a search cannot follow measured kernels yet" in capsys.readouterr().err
