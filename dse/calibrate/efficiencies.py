@@ -25,6 +25,7 @@ HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths
 # say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
 # order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s]; `density` is the range measured.
 """
+DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
 SHIPPED = Path(__file__).parent / "measured" / "efficiencies.yaml"
 
@@ -86,6 +87,11 @@ class FittedKernel(Part):
     def bits(self) -> int:
         """Of a value."""
         return dtype_.BITS[dtype_.storage(self.dtype)]
+
+    def misfit(self, draws: int) -> np.ndarray:
+        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off."""
+        off = np.random.default_rng([*str(self).encode()]).standard_normal(draws)
+        return np.concatenate([[1.0], np.exp(DEVIATION * self.error * off)])
 
     def __str__(self) -> str:
         return str(self.fitted.kernel)

@@ -104,14 +104,16 @@ def _column(
     moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
     made = [chosen.kernels[n].fitted.parts(launches, moved) for n in range(which.max() + 1)]
     most = max(map(len, made))
+    off = np.stack([kernel.misfit(most - 1) for kernel in chosen.kernels[: len(made)]])[which].T
     launch, unit, memory = np.choose(which, [np.resize(parts, (most, *parts.shape[1:])) for parts in made]).swapaxes(0, 1)
     slowed = np.ones((len(launch), len(layers), sized.work.shape[2]))
     slowed[:, :, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[..., None]
     slowed[:, :, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
     alarms.check_slowed(slowed, f"'{accelerator.name}', {execution.name}")
+    slowed = np.maximum(slowed * np.where(slowed > 1, off[:, :, None], 1.0), 1.0)  # no draw beats the speed of light
     idle = ~np.any(sized.work[:, number] > 0, axis=1)  # a row of parameters
     names = np.array([chosen.label(n) for n in range(len(chosen.kernels))], object)[which]
-    return _Column(slowed, np.where(idle, 0.0, launch / repeats), names)
+    return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
 
 
 def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen) -> Launches:

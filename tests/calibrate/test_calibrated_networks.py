@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import dse
 from dse import cli
-from dse.calibrate import alarms, network, predict
+from dse.calibrate import alarms, end_to_end, measurement, network, predict
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.fit import Fitted
+from dse.calibrate.launches import kernel_of, launches
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import sweep
@@ -308,3 +309,24 @@ def test_a_search_says_that_it_cannot_follow_yet(tmp_path, capsys):
     )
     assert cli.main(["search", str(tmp_path / "made.yaml")]) == 2
     assert "a search cannot follow measured kernels yet" in capsys.readouterr().err
+
+
+def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
+    """Of the speedups of every kernel that ships; what the fits themselves are off is part of the draws."""
+    inside = []
+    for path in sorted(SHIPPED.parent.glob("*.csv")):
+        if end_to_end.is_networks(path):
+            continue
+        measured = measurement.load(path)
+        seen, fitted = launches(measured), {kernel.fitted.kernel: kernel for kernel in KERNELS}
+        beside = {kernel_of(row, measured): kernel_of(dense, measured) for row in measured.rows if (dense := row.dense)}
+        for kernel, dense in beside.items():
+            if kernel in fitted and dense in fitted:
+                times = [[replace(k.fitted, theta=theta).seconds(seen[key]) * off for theta, off in zip(k.fitted.draws, k.misfit(30)[1:], strict=True)]
+                         for key, k in ((kernel, fitted[kernel]), (dense, fitted[dense]))]  # fmt: skip
+                rows = [seen[dense].shapes.index(shape) for shape in seen[kernel].shapes]
+                low, high = np.quantile(np.array(times[1])[:, rows] / np.array(times[0]), [0.05, 0.95], axis=0)
+                speedup = seen[dense].time[rows] / seen[kernel].time
+                inside += [*((low <= speedup) & (speedup <= high))]
+    assert len(inside) > 300
+    assert 0.85 < np.mean(inside) < 0.98
