@@ -48,6 +48,11 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
         (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.1,blas,0.6,6,"), "table.csv:3: time_ms: 687.2 TFLOP/s is above the peak of 'tensor_core' in fp16, 312"),
         (GOOD.replace("blas", ""), "table.csv:3: a dense time without its kernel"),
+        (GOOD.replace("blas,0.6", ","), "table.csv:3: a speedup without the dense time that it is over"),
+        (GOOD.replace("4096,,0.4", "4096,0.9,0.4"), "table.csv:3: a density of 0.9 contradicts '2:4', which keeps 0.5"),
+        (GOOD.replace("2:4", "4:2"), "table.csv:3: pattern: '4:2' keeps 4 of 2, which is impossible"),
+        (GOOD + ",more", "table.csv:3: cell 14: unknown key"),
+        ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: 'time_ms' is missing"),
     ],
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
