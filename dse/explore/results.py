@@ -112,8 +112,11 @@ class Arrays:
 
     def _put_quantiles(self, name: str, job: Job, variant: int, drawn: np.ndarray) -> None:
         at = tuple(self._index(dim, job, variant) for dim in self.dims)
+        ordered = np.sort(drawn, axis=0)  # ten times as fast as numpy.quantile
         for end, share in QUANTILES.items():
-            self.arrays[f"{name}_{end}"][at] = self._expanded(np.quantile(drawn, share, axis=0))
+            below, part = divmod(share * (len(drawn) - 1), 1)
+            low, high = ordered[int(below)], ordered[min(int(below) + 1, len(drawn) - 1)]
+            self.arrays[f"{name}_{end}"][at] = self._expanded(low + part * (high - low))
 
     def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
         """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
