@@ -121,7 +121,7 @@ class Memory(Part):
 
 
 class Overhead(Part):
-    launch: Time | None = Field(None, description="per kernel; no fidelity counts it yet")
+    launch: Time | None = Field(None, description="per kernel, under 'calibrated'; default: as fitted")
 
 
 class Cost(Part):
@@ -141,6 +141,9 @@ class Accelerator(Part):
     patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     units: dict[Name, Unit] = Field(min_length=1)
     memory: dict[Name, Memory] = Field(min_length=1)
+    efficiencies: str | None = Field(
+        default=None, description="what 'dse calibrate' wrote of this device, relative to this file", examples=["efficiencies.yaml"]
+    )
     overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))
     cost: Cost = Field(default_factory=lambda: Cost.model_validate({}))
     _document: Document | None = PrivateAttr(None)

@@ -11,7 +11,7 @@ from dse.document import Document, read
 from dse.dtype import Dtype
 from dse.goal import Search
 from dse.keep import Keep, objectives
-from dse.model.options import ModelOptions
+from dse.model.options import Fidelity, ModelOptions
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import Named, named_in
 from dse.workload.schema import NetworkPattern
@@ -19,7 +19,7 @@ from dse.workload.schema import NetworkPattern
 Share = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Batch = Annotated[int, Field(ge=1, le=10**9)]
-PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity"]
+PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
 
 T = TypeVar("T")
 
@@ -34,14 +34,18 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
 
 Distinct = AfterValidator(_different)
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
-BANDS = {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",), "speedup": ("speedup_low", "speedup_high")}
+SPEEDUPS = {"speedup": ("speedup_low", "speedup_high")}
+BANDS: dict[Fidelity, dict[str, tuple[str, ...]]] = {
+    "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | SPEEDUPS,
+    "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency", "speedup")},
+}
 CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
 RESULTS = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))  # a number each
 
 
-def with_bands(variables: Iterable[str], banded: bool) -> list[str]:
-    """The variables of a dataset: with each time, where on-chip capacity counts, how far it may be from what is attainable."""
-    return [name for variable in variables for name in (variable, *(BANDS.get(variable, ()) if banded else ()))]
+def with_bands(variables: Iterable[str], fidelity: Fidelity) -> list[str]:
+    """The variables of a dataset: with each time how far schedules may move it, or measured kernels leave it open, if they count."""
+    return [name for variable in variables for name in (variable, *BANDS.get(fidelity, {}).get(variable, ()))]
 
 
 class Patterns(Part):

@@ -5,7 +5,8 @@ launches                  rows grouped by kernel, as arrays
 kernel, parameters        seconds of a launch: W / (P * E), with E a function of the work, tiles, waves and imbalance
 fit, efficiencies         parameters of each kernel from its measurements; the file that holds them
 predict, alarms           what a fitted kernel would take; what no prediction may be
-ladder, validate          each fidelity against what was measured
+choice, network           which kernel stands for an execution; the fidelity `calibrated` of whole networks
+ladder, validate          each fidelity against what was measured; end_to_end: whole networks
 measure, timing           the same rows from the machine at hand
 r3                        where sparsity breaks even (Gale 2022)
 """

@@ -44,6 +44,14 @@ def efficiency(share: Any, what: str = "") -> None:
         raise EfficiencyError(f"{what}: an efficiency of {_first(share, wrong):.4g}, outside (0, 1]")
 
 
+def check_slowed(slowed: Any, what: str = "") -> None:
+    """Raise if something takes no time, or less than at the speed of light: `slowed` is how many times as long it takes [1]."""
+    slowed = np.asarray(slowed, float)
+    if not np.all(np.isfinite(slowed) & (slowed > 0)):
+        raise NotPositiveError(f"{what}: {_first(slowed, ~(np.isfinite(slowed) & (slowed > 0)))} times as long as at the speed of light")
+    efficiency(1 / slowed, what)
+
+
 def monotone(time: Any, what: str = "") -> None:
     """Raise if times [s], in the order of growing work, ever fall."""
     time = np.asarray(time, float)

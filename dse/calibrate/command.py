@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dse.calibrate import report, validate
+from dse.calibrate import end_to_end, report, validate
 from dse.calibrate.efficiencies import SHIPPED, as_yaml, describe
+from dse.calibrate.end_to_end import NetworkSet
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
 from dse.calibrate.launches import launches
 from dse.calibrate.measurement import MeasuredSet, load
@@ -45,20 +46,24 @@ def calibrate(options: Namespace) -> str:
     return "\n".join([*lines, *few, str(options.out)])
 
 
-def measured_sets(folder: Path | None, name: str | None) -> list[MeasuredSet]:
-    """The sets of a folder (default: those that ship), or one of them by name; raises BadInput with every problem."""
+def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredSet], list[NetworkSet]]:
+    """The sets of a folder (default: those that ship), or one of them by name, of kernels and of networks; raises BadInput with every
+    problem."""
     where = folder or SHIPPED.parent
     paths = {path.stem: path for path in sorted(where.glob("*.csv"))}
     if not paths:
         raise BadInput.one(f"no measurements in '{where}'", "give a folder of CSV files that 'dse measure' wrote")
     if name is not None and name not in paths:
         raise BadInput.one(f"no set '{name}' in '{where}'", suggestion(name, ["cost", *paths]))
-    problems, sets = Collector(), []
+    problems, sets, networks = Collector(), [], []
     for path in [paths[name]] if name else paths.values():
         with problems.at():
-            sets.append(load(path))
+            if end_to_end.is_networks(path):
+                networks.append(end_to_end.load(path))
+            else:
+                sets.append(load(path))
     problems.raise_all()
-    return sets
+    return sets, networks
 
 
 def _counted(reasons: Iterable[str]) -> list[str]:
@@ -69,21 +74,21 @@ def _counted(reasons: Iterable[str]) -> list[str]:
 
 def validated(options: Namespace) -> tuple[str, bool]:
     """The tables, and whether calibrating pays on every set."""
-    sets = measured_sets(options.data, options.what)
+    sets, networks = measured_sets(options.data, options.what)
     evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points = []
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
         points += validate.across_shapes(each) + validate.across_devices(each, evidence)
-    found, worse = report.rows(points), []
+    for measured in tqdm(networks, unit=" sets", desc="networks", delay=2):
+        points += end_to_end.points(measured)
+    found = report.rows(points)
     worse = report.pays(found)
     apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]
     if options.out:
         from dse.plot import save, validation
 
-        for each in evidence:
-            drawn = [point for point in points if point.set == each.measured.name]
-            if drawn:
-                save(*validation.figure(drawn), options.out / each.measured.name)
+        for name in dict.fromkeys(point.set for point in points):
+            save(*validation.figure([point for point in points if point.set == name]), options.out / name)
     if options.json:
         text = json.dumps({"rows": found, "out_of_scope": apart, "worse_than_sol": worse, "points": [asdict(p) for p in points]}, indent=2)
         return text.replace("NaN", "null"), not worse

@@ -2,25 +2,30 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from dse import dtype as dtype_
 from dse.calibrate.fit import Fitted, informed
 from dse.calibrate.kernel import TILES
 from dse.calibrate.launches import Kernel, Launches, kernel_of
 from dse.calibrate.measurement import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, from_values, values
 from dse.document import read
-from dse.schema import Part
+from dse.schema import Part, refusal
 from dse.units import Kind
 
 HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements
-# say less of than the prior is marked assumed, with the prior's limits.
+# say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
+# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s]; `density` is the range measured.
 """
+DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
 SHIPPED = Path(__file__).parent / "measured" / "efficiencies.yaml"
 
@@ -33,6 +38,17 @@ class Estimate(Part):
     high: float
     unit: str
     kind: Kind = "measured"
+
+
+class Described(Part):
+    """The rates of unit and memory, as `launches.Rates`; NaN is left out."""
+
+    peak: float = Field(gt=0)
+    bandwidth: float = Field(gt=0)
+    cache: float = Field(ge=0)
+    issue: float | None = None
+    processors: float | None = None
+    launch: float | None = None
 
 
 class FittedKernel(Part):
@@ -48,13 +64,44 @@ class FittedKernel(Part):
     launches: int = Field(gt=0)
     error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
     sources: tuple[str, ...]
+    density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
+    rates: Described
     parameters: dict[str, Estimate]
+    draws: tuple[tuple[float, ...], ...] = ()
+
+    @model_validator(mode="after")
+    def _check_parameters(self) -> Self:
+        for row in ({name: found.value for name, found in self.parameters.items()}, *(self._named(draw) for draw in self.draws)):
+            if row.keys() != {p.name for p in PARAMETERS}:
+                raise refusal("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
+            for p in PARAMETERS:
+                if not p.low * 0.999 <= row[p.name] <= p.high * 1.001:
+                    raise refusal(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
+        return self
+
+    @staticmethod
+    def _named(draw: tuple[float, ...]) -> dict[str, float]:
+        return {p.name: value for p, value in zip(PARAMETERS, draw, strict=False)}
 
     @property
+    def bits(self) -> int:
+        """Of a value."""
+        return dtype_.BITS[dtype_.storage(self.dtype)]
+
+    def misfit(self, draws: int) -> np.ndarray:
+        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off."""
+        off = np.random.default_rng([*str(self).encode()]).standard_normal(draws)
+        return np.concatenate([[1.0], np.exp(DEVIATION * self.error * off)])
+
+    def __str__(self) -> str:
+        return str(self.fitted.kernel)
+
+    @cached_property
     def fitted(self) -> Fitted:
         key = Kernel(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
         theta = from_values({name: found.value for name, found in self.parameters.items()})
-        return Fitted(key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots)
+        draws = tuple(from_values(self._named(draw)) for draw in self.draws)
+        return Fitted(key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots, draws=draws)
 
 
 class Efficiencies(Part):
@@ -88,6 +135,9 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=_text(fitted.tile) if fitted.tile else None, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), sources=tuple(sources), parameters=parameters,
+        density=(_digits(launches.density.min()), _digits(launches.density.max())),
+        rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
+        draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
     )  # fmt: skip
 
 

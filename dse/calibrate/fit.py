@@ -37,6 +37,13 @@ class Fitted:
         given, size = _features(launches, self.power_slots)
         return np.asarray(_compiled()[0](self.theta, given, kernel.allowed(self.tile)))[:size]
 
+    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
+        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then for each of their draws;
+        `moved`: bytes of each launch [B]."""
+        given, size = _features(launches, self.power_slots, moved)
+        thetas = np.stack([self.theta, *self.draws])
+        return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, kernel.allowed(self.tile))], axis=1)[:, :, :size]
+
 
 def fit(launches: Launches) -> Fitted:
     """The best of the special cases and, if none of them is worth it, the general one. The least promising are dropped early."""
@@ -54,18 +61,18 @@ def _special(launches: Launches) -> Iterator[Fitted]:
             yield Fitted(launches.kernel, PRIOR, tile, power)
 
 
-def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None) -> Fitted:
+def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
     given, size = _features(launches, start.power_slots)
     padded = np.zeros(len(given["k"]))
     padded[:size] = 1.0 if weight is None else np.sqrt(weight)
     time = np.resize(launches.time, len(padded))
     choice = kernel.allowed(start.tile)
-    _, residuals, jacobian = _compiled()
+    _, residuals, jacobian, _ = _compiled()
     done = least_squares(
-        lambda theta: np.asarray(residuals(theta, given, choice, time, padded)),
+        lambda theta: np.asarray(residuals(theta, given, choice, time, padded, prior)),
         np.clip(start.theta, LOW + 1e-9, HIGH - 1e-9),
-        jac=lambda theta: np.asarray(jacobian(theta, given, choice, time, padded)),  # pyright: ignore[reportArgumentType]
+        jac=lambda theta: np.asarray(jacobian(theta, given, choice, time, padded, prior)),  # pyright: ignore[reportArgumentType]
         bounds=(LOW, HIGH),
         max_nfev=steps,
     )
@@ -73,35 +80,40 @@ def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray
 
 
 def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> Fitted:
-    """With the parameters of `draws` resamplings, whole shapes at a time: rows of one shape are no independent evidence."""
+    """With the parameters of `draws` resamplings, whole shapes at a time: rows of one shape are no independent evidence.
+
+    The prior is drawn anew each time, so that what the measurements say nothing of varies as much as the prior does.
+    """
     rng, shapes = np.random.default_rng(seed), sorted(set(launches.shapes))
     index = np.array([shapes.index(shape) for shape in launches.shapes])
     weights = [np.bincount(rng.integers(len(shapes), size=len(shapes)), minlength=len(shapes))[index] for _ in range(draws)]
-    return replace(fitted, draws=tuple(refit(fitted, launches, 12, weight.astype(float)).theta for weight in weights))
+    priors = np.clip(PRIOR + SPREAD * rng.standard_normal((draws, len(PRIOR))), LOW, HIGH)
+    found = [refit(fitted, launches, 12, weight.astype(float), prior).theta for weight, prior in zip(weights, priors, strict=True)]
+    return replace(fitted, draws=tuple(found))
 
 
 def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
     """Which parameters the measurements say more of than the prior does [parameter]."""
     given, size = _features(launches, fitted.power_slots)
     weight = (np.arange(len(given["k"])) < size).astype(float)
-    slopes = _compiled()[2](fitted.theta, given, kernel.allowed(fitted.tile), np.resize(launches.time, len(weight)), weight)
+    slopes = _compiled()[2](fitted.theta, given, kernel.allowed(fitted.tile), np.resize(launches.time, len(weight)), weight, PRIOR)
     return (np.asarray(slopes)[: len(weight)] ** 2).sum(axis=0) > SPREAD**-2.0
 
 
-def _features(launches: Launches, power_slots: bool) -> tuple[kernel.Features, int]:
+def _features(launches: Launches, power_slots: bool, moved: np.ndarray | None = None) -> tuple[kernel.Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
-    found, size = kernel.features(launches, power_slots), len(launches)
+    found, size = kernel.features(launches, power_slots, moved), len(launches)
     rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
 
 
 @cache
-def _compiled() -> tuple[Any, Any, Any]:
-    """The model, its residuals with the prior's below, and their Jacobian."""
+def _compiled() -> tuple[Any, Any, Any, Any]:
+    """The model, its residuals with the prior's below, their Jacobian, and the parts of the model for many parameters."""
 
-    def residuals(theta: Any, given: Any, choice: Any, time: Any, weight: Any) -> Any:
+    def residuals(theta: Any, given: Any, choice: Any, time: Any, weight: Any, prior: Any) -> Any:
         off = (jnp.log(kernel.seconds(theta, given, choice)) - jnp.log(time)) * weight / NOISE
-        return jnp.concatenate([off, (theta - PRIOR) / SPREAD])
+        return jnp.concatenate([off, (theta - prior) / SPREAD])
 
     def in_float64(function: Any) -> Any:
         def call(*arguments: Any) -> Any:
@@ -110,4 +122,5 @@ def _compiled() -> tuple[Any, Any, Any]:
 
         return call
 
-    return in_float64(jax.jit(kernel.seconds)), in_float64(jax.jit(residuals)), in_float64(jax.jit(jax.jacfwd(residuals)))
+    drawn = jax.vmap(kernel.parts, in_axes=(0, None, None))
+    return tuple(in_float64(jax.jit(made)) for made in (kernel.seconds, residuals, jax.jacfwd(residuals), drawn))  # pyright: ignore[reportReturnType]

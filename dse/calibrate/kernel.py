@@ -30,23 +30,27 @@ SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 Features = dict[str, Any]
 
 
-def features(launches: Launches, power_slots: bool = False) -> Features:
-    """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two."""
+def features(launches: Launches, power_slots: bool = False, moved: Any = None) -> Features:
+    """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two; `moved`: the bytes, if
+    they are known [B]."""
     m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
     density = _padded(launches) if power_slots else launches.density
-    flops, dense = 2 * m * k * n * density, 2 * m * k * n
+    dense = 2 * m * k * n * launches.products
+    flops = dense * density
     issues = not np.isnan(rates.issue)
     rows, columns = (np.array(edge, float) for edge in zip(*TILES, strict=True))
-    tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns)
+    tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns) * np.broadcast_to(launches.products, len(m))[:, None]
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
     unfilled = np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves
     gathered = flops / 2 * launches.value_bytes if launches.kernel.family == "unstructured" else np.zeros(len(launches))
-    moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
+    if moved is None:
+        moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
     return {
+        "launch": np.full(len(launches), rates.launch),
         "compute": flops / rates.peak if issues else np.zeros(len(launches)),
         "stored": flops / (rates.issue if issues else rates.peak),
         "dense": dense / (rates.issue if issues else rates.peak),
-        "padding": tiles * rows * columns / (m * n)[:, None],
+        "padding": tiles * rows * columns / (m * n * launches.products)[:, None],
         "unfilled": unfilled,
         "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
         "depth": k * density,
@@ -66,7 +70,7 @@ def imbalance(launches: Launches) -> np.ndarray:
     processors = launches.rates.processors
     if np.isnan(processors) or processors < 2:
         return np.ones(len(launches))
-    rows = np.maximum(1.0, launches.m * np.maximum(launches.n / 64, 1) / processors)
+    rows = np.maximum(1.0, launches.m * launches.products * np.maximum(launches.n / 64, 1) / processors)
     return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
 
 
@@ -85,18 +89,25 @@ def allowed(tile: tuple[int, int] | None) -> np.ndarray:
 
 def seconds(theta: Any, f: Features, choice: Any) -> Any:
     """Time of each launch [s] for the parameters `theta`, which stand in the order of `PARAMETERS`."""
+    launch, computing, moving = parts(theta, f, choice)
+    return launch + norm(computing, moving)
+
+
+def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
+    """What a launch takes before anything, of the unit, and of the memory [s]. A description may state the first."""
     launch, stored, dense, fill, edge = (jnp.exp(theta[n]) for n in range(5))
     tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
     filled = (1 + fill / f["depth"])[:, None]
     needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
     work = norm(needed, issued + (f["dense"] * dense)[:, None])[:, :, None]
-    parts = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
+    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
     waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
-    ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * parts[:, None, :] + waited
-    compute = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))
+    ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited
+    computing = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))
     held = f["column_share"] * columns
     missed = held / (1 + held)  # of what is gathered, beyond the cache
-    return launch + norm(compute, (f["moved"] + f["gathered"] * missed / reuse) / bandwidth)
+    moving = (f["moved"] + f["gathered"] * missed / reuse) / bandwidth
+    return jnp.where(jnp.isnan(f["launch"]), launch, f["launch"]), computing, moving
 
 
 def norm(a: Any, b: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from dse import dtype
 from dse.accelerator import Accelerator
 from dse.calibrate.measurement import MeasuredSet, Measurement, unit_of
 from dse.model.capacity import Product
+from dse.model.levels import levels
 from dse.sparsity.format import default_format
 from dse.sparsity.kinds import CHOSEN, NM, VNM
 from dse.sparsity.pattern import Pattern
@@ -45,27 +47,33 @@ def family(pattern: Pattern) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1]; `issue` and `processors` are NaN if it is silent."""
+    """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1, s]; what it is silent about is NaN, no cache 0."""
 
     peak: float
     issue: float
     bandwidth: float
     cache: float
-    processors: float
+    processors: float = np.nan
+    launch: float = np.nan
 
     @classmethod
     def of(cls, device: Accelerator, unit: str, name: str) -> "Rates":
-        described, (outer, *inner) = device.units[unit], device.memory.values()
-        assert outer.bandwidth is not None, "every description gives it"
-        peak = described.peak[name].value
+        described, inside = device.units[unit], levels(device, "capacity")[0].inside
         issue = described.issue.value if described.issue and name == "fp32" else np.nan
-        cache = max((level.capacity.value for level in inner if level.capacity), default=0.0)
-        return cls(peak, issue, outer.bandwidth.value, cache, described.processors.value if described.processors else np.nan)
+        return cls(
+            described.peak[name].value, issue, device.value(f"memory.{device.outermost}.bandwidth"),
+            device.value(inside) if inside else 0.0,
+            described.processors.value if described.processors else np.nan,
+            device.overhead.launch.value if device.overhead.launch else np.nan,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Launches:
-    """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean."""
+    """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean.
+
+    A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
+    """
 
     kernel: Kernel
     rates: Rates
@@ -78,6 +86,7 @@ class Launches:
     weight_bytes: PerLaunch
     value_bytes: float
     time: PerLaunch
+    products: PerLaunch | float = 1.0
 
     def __len__(self) -> int:
         return len(self.time)
@@ -94,7 +103,7 @@ class Launches:
     @property
     def flops(self) -> PerLaunch:
         """Of the stored weights [FLOP]."""
-        return 2 * self.m * self.k * self.n * self.density
+        return 2 * self.m * self.k * self.n * self.density * self.products
 
     def take(self, chosen: np.ndarray) -> "Launches":
         arrays = {name: value[chosen] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
@@ -155,4 +164,9 @@ def _spread(row: Measurement) -> float:
     """What the row statistics say; without them rows are alike by rule, or random."""
     if row.row_std is not None:
         return row.row_std / (row.kept * row.k)
-    return float(np.sqrt((1 - row.kept) / (row.kept * row.k))) if row.pattern.density is None else 0.0
+    return float(random_spread(row.kept, row.k)) if row.pattern.density is None else 0.0
+
+
+def random_spread(density: Any, k: Any) -> Any:
+    """Deviation of the nonzeros in a row of k over their mean, if each stands where it does by chance."""
+    return np.sqrt((1 - density) / (density * k))

@@ -14,7 +14,7 @@ from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
 from dse.workload.rows import read_rows
 
-CONTRADICTION = 0.02  # of a speedup and its two times: more than rounding explains
+CONTRADICTION = 0.02  # of a speedup and its two times, or of two densities: more than rounding explains
 ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
 
 
@@ -47,6 +47,11 @@ class Measurement(Part):
                 raise refusal(f"unknown dtype '{name}'", suggestion(name, dtype.BITS))
         if self.density is None and self.pattern.density is None:
             raise refusal(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
+        own = self.pattern.density
+        if self.density is not None and own is not None and abs(self.density / own - 1) > CONTRADICTION:
+            raise refusal(f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong")
+        if self.speedup is not None and self.dense_ms is None:
+            raise refusal("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
         told, times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms
         if told and times and abs(told / times - 1) > CONTRADICTION:
             raise refusal(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")

@@ -39,10 +39,10 @@ def _row(points: Sequence[Point], about: Row) -> Row:
 
 
 def pays(found: Sequence[Row]) -> list[str]:
-    """The sets, times and speedups apart, whose left-out shapes `calibrated` does not predict better than `sol`."""
-    worse = []
-    for key in dict.fromkeys((row["set"], row["quantity"]) for row in found if row["split"] == "shapes"):
-        those = [row for row in found if (row["set"], row["quantity"]) == key and row["split"] == "shapes" and row["kernel"] != "all"]
+    """The sets, times and speedups apart, whose left-out shapes (or networks) `calibrated` does not predict better than `sol`."""
+    worse, mine = [], [row for row in found if row["split"] in ("shapes", "networks")]
+    for key in dict.fromkeys((row["set"], row["quantity"]) for row in mine):
+        those = [row for row in mine if (row["set"], row["quantity"]) == key and row["kernel"] != "all"]
         mean = {
             rung: np.average([row["errors"][rung]["mape"] for row in those], weights=[row["launches"] for row in those]) for rung in RUNGS
         }
@@ -54,13 +54,14 @@ def pays(found: Sequence[Row]) -> list[str]:
 def table(found: Sequence[Row], markdown: bool = False) -> str:
     """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
     parts = []
-    for split in sorted({row["split"] for row in found}, key=lambda split: (split != "shapes", split)):
-        title = "each shape by fits without it" if split == "shapes" else f"each kernel by fits on {split}"
+    for split in sorted({row["split"] for row in found}, key=lambda split: (split != "shapes", split == "networks", split)):
+        title = TITLES.get(split, f"each kernel by fits on {split}")
         cells = [_cells(row) for row in found if row["split"] == split]
         parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
     return "\n\n".join(parts)
 
 
+TITLES = {"shapes": "each shape by fits without it", "networks": "whole networks, of which nothing was fitted"}
 HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", "calibrated, by sparsity")
 
 
@@ -79,6 +80,8 @@ def _cells(row: Row) -> list[str]:
 
 
 def _percent(error: float) -> str:
+    if np.isnan(error):
+        return ""
     return f"{100 * error:.1f}%" if error < 1 else f"{100 * error:.0f}%"
 
 

@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 
 from dse.calibrate import ladder
 from dse.calibrate.fit import FEWEST_SHAPES, Fitted, fit, refit
-from dse.calibrate.launches import Kernel, Launches, Shape, kernel_of, launches
+from dse.calibrate.launches import Kernel, Launches, kernel_of, launches
 from dse.calibrate.measurement import MeasuredSet
 
 MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
@@ -20,13 +20,13 @@ class Point:
     """One launch or one speedup: as measured, and as predicted on each rung."""
 
     set: str
-    split: str  # 'shapes', or the device fitted on
+    split: str  # 'shapes', the device fitted on, or 'networks'
     device: str
     kernel: str
     family: str
     dtype: str
     quantity: str
-    shape: Shape
+    shape: tuple[int, ...]  # of a network: its batch
     sparsity: float
     measured: float
     predicted: dict[str, float]

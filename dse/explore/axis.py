@@ -2,7 +2,7 @@
 
 A *rate* axis only scales 1 / (P * E), so all its values are evaluated at once. A *structure* axis (a run's
 pattern, format, dtypes or switch) changes the work itself, so its values are taken in turn; so are those of a *capacity* axis,
-which changes the bytes alone. Any other axis leaves the latency alone.
+which changes the bytes alone, or what measured kernels make of a layer. Any other axis leaves the latency alone.
 """
 
 import itertools
@@ -111,8 +111,8 @@ def _spaced(written: Range, start: float, stop: float) -> list[float]:
 
 
 def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
-    """The axes, those that some rate depends on marked as such."""
-    return tuple(replace(axis, role="rate") if axis.path in rate_paths else axis for axis in axes)
+    """The axes, those that some rate depends on marked as such, unless more than a rate does."""
+    return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "idle" else axis for axis in axes)
 
 
 def combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:

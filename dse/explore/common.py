@@ -28,6 +28,7 @@ class Common:
     columns: int  # of a grid, of which `rows` are evaluated at once
     rows: int
     precision: np.dtype
+    fixed: bool  # whether layers take time beside that of resources
 
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan) -> "Common":
@@ -41,7 +42,8 @@ class Common:
         shape = [len(values) for values in plan.rate_axes.values()]
         columns = math.prod(shape[cut(shape) :])
         rows = max(1, min(CHUNK, plan.grid_size) // columns)
-        return cls(parts, layers, executions, terms, columns, rows, np.dtype(plan.spec.store.dtype))
+        fixed = any(job.case.fixed is not None for job in jobs)
+        return cls(parts, layers, executions, terms, columns, rows, np.dtype(plan.spec.store.dtype), fixed)
 
     @property
     def decoders(self) -> bool:
@@ -54,7 +56,7 @@ class Common:
 
     @property
     def resources(self) -> int:
-        return len(self.terms) - self.compute + 1
+        return len(self.terms) - self.compute + 1 + self.fixed
 
     def work(self, work: np.ndarray) -> np.ndarray:
         """Work [layer, execution, term]: absent layers take no time, absent executions too much."""
@@ -63,6 +65,12 @@ class Common:
         padded[:layers, :executions, :terms] = work
         padded[:layers, executions:, 1] = np.inf
         return padded[..., list(self.terms)].astype(self.precision)
+
+    def beside(self, fixed: np.ndarray | None) -> np.ndarray | None:
+        """Time of each layer beside that of its resources [layer, execution] in seconds, none of absent ones."""
+        if fixed is None:
+            return None
+        return np.pad(fixed, ((0, self.layers - len(fixed)), (0, self.executions - fixed.shape[1]))).astype(self.precision)
 
     def grid(self, constant: np.ndarray, factors: list[np.ndarray], sizes: Sequence[int]) -> Grid:
         """The designs that some inverse rates [execution, term] and their factors make; `sizes`: of the axes of the whole sweep."""
@@ -78,6 +86,6 @@ class Common:
 def _parts(case: Case, job: Job, plan: Plan) -> list[Part]:
     """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
     if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.energy:
-        return structure.whole(case.distinct, len(plan.rate_axes))
+        return structure.whole(*case.distinct, len(plan.rate_axes))
     rates = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
-    return structure.parts(case.distinct, *rates, plan.spec.model.overlap)
+    return structure.parts(*case.distinct, *rates, plan.spec.model.combined)

@@ -86,19 +86,21 @@ class Energies:
     def _over_rates(self, job: Job, at: Design) -> np.ndarray:
         layers, case = Layers.of(job.case), job.case
         energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
-        fixed = {"compute": self.common.compute, "overlap": self.plan.spec.model.overlap}
-        spent = partial(spent_energy, *self._padded(layers.work, energy), **fixed)
+        work, energy, fixed = self._padded(layers, energy)
+        options = {"compute": self.common.compute, "overlap": self.plan.spec.model.combined}
+        spent = partial(spent_energy, work, energy, fixed=fixed, **options)
         rates = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
         return self.common.grid(*rates, self.sizes).evaluated(spent)
 
-    def _padded(self, work: np.ndarray, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _padded(self, found: Layers, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """To the shape of all jobs: absent layers and executions take too long to be chosen."""
-        layers, executions, terms = work.shape
+        layers, executions, terms = found.timed.shape
         whole = np.zeros((self.layers, self.common.executions, self.common.terms[-1] + 1))
         whole[..., 1] = np.inf
-        whole[:layers, :executions, :terms] = work
-        padded = np.pad(energy, ((0, self.layers - layers), (0, self.common.executions - executions)))
-        return whole[..., list(self.common.terms)].astype(self.common.precision), padded.astype(self.common.precision)
+        whole[:layers, :executions, :terms] = found.timed
+        missing, precision = ((0, self.layers - layers), (0, self.common.executions - executions)), self.common.precision
+        fixed = None if found.fixed is None else np.pad(found.fixed, missing).astype(precision)
+        return whole[..., list(self.common.terms)].astype(precision), np.pad(energy, missing).astype(precision), fixed
 
 
 def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dse.accelerator import Accelerator
+from dse.calibrate.network import finished
 from dse.explore.plan import Plan
-from dse.model.equation import Case, compulsory_case, with_capacity
+from dse.model.equation import Case, compulsory_case
 from dse.workload import Variant
 
 
@@ -21,8 +22,8 @@ class Job:
 
     @property
     def cases(self) -> list[Case]:
-        """What runs, and what no schedule can beat where that is known."""
-        return [self.case, *([self.case.least] if self.case.least else [])]
+        """What runs, what no schedule can beat where that is known, and what else measurements allow."""
+        return [self.case, *([self.case.least] if self.case.least else []), *self.case.draws]
 
 
 def jobs_of(plan: Plan) -> Iterator[Job]:
@@ -34,7 +35,8 @@ def jobs_of(plan: Plan) -> Iterator[Job]:
             for state, numbers, baseline in _states(plan):
                 found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
                 for sizes, sized in capacities:
-                    yield Job(place | sizes, sized, with_capacity(found, sized, plan.spec.model), numbers, baseline)
+                    made = finished(found, sized, state, dtype, plan.spec.model, plan.kernels[place["accelerator"]])
+                    yield Job(place | sizes, sized, made, numbers, baseline)
 
 
 def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:

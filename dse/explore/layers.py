@@ -7,9 +7,11 @@ import numpy as np
 import xarray as xr
 
 from dse.accelerator import Accelerator
+from dse.calibrate.network import case, kernels_of
 from dse.dtype import Dtype
+from dse.explore.results import QUANTILES
 from dse.model import roofline
-from dse.model.equation import BYTES, DECODE, Case, case, inverse_rates
+from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.levels import levels, notes
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution
@@ -24,6 +26,8 @@ ATTRS = {
     "dense_flops": {"units": "FLOP", "long_name": "FLOPs with nothing skipped, all repeats of the layer"},
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
+    "latency_low": {"units": "s", "long_name": "5% of the times that the measured kernels allow, all repeats of the layer"},
+    "latency_high": {"units": "s", "long_name": "95% of them"},
     "latency_bound": {"units": "s", "long_name": "time that no schedule of the on-chip memory can beat, all repeats of the layer"},
     "bytes_bound": {
         "units": "B",
@@ -36,6 +40,7 @@ ATTRS = {
     "bound": {"long_name": "resource that sets the time"},
     "unit": {"long_name": "unit that executes the layer"},
     "execution": {"long_name": "unit and run that execute the layer"},
+    "kernel": {"long_name": "measured kernel that stands for the execution, and how near it is"},
     "rivals": {"long_name": "the other executions, and how many times as long they would take, or why they may not run the layer"},
 }
 
@@ -50,14 +55,15 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
     """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
 
     Sums over `layer` are the network's: every variable counts all repeats of its layer. Where on-chip capacity counts, `latency` and
-    `bytes` are attainable, `latency_bound` and `bytes_bound` stand beside them, and `traffic` has a dim `memory`.
+    `bytes` are attainable, `latency_bound` and `bytes_bound` stand beside them, and `traffic` has a dim `memory`. Where measured kernels
+    do, `latency_low` and `latency_high` have nine tenths of what they leave open between them, and `kernel` names them.
     """
     asked = checked(_Question, {"batch": batch, "dtype": dtype, "options": options})
-    found = case(accelerator, variant, asked.batch, asked.dtype, asked.options)
+    found = case(accelerator, variant, asked.batch, asked.dtype, asked.options, kernels_of(accelerator, asked.options))
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     parts, time = _times(found, inverse, asked.options)
     choice = time.argmin(axis=1)
-    columns = _columns(found, variant, choice, inverse, parts)
+    columns = _columns(found, variant, choice, inverse, parts) | _sampled(found, choice, inverse, asked.options)
     if found.least is not None:
         columns |= _bounds(found, found.least, choice, _times(found.least, inverse, asked.options)[1])
     columns["latency"] = _pick(time, choice) * found.count
@@ -75,8 +81,17 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
 def _times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.ndarray, np.ndarray]:
     """Time [s] of each resource [resource, layer, execution], and of them together [layer, execution]."""
     with jax.enable_x64(True):
-        parts = roofline.seconds(np.moveaxis(found.work, -1, 0), inverse.T, DECODE)
-        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.overlap))
+        parts = roofline.seconds(np.moveaxis(found.timed, -1, 0), inverse.T, DECODE)
+        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.combined, found.fixed))
+
+
+def _sampled(found: Case, choice: np.ndarray, inverse: np.ndarray, options: ModelOptions) -> dict[str, np.ndarray]:
+    """What measured kernels add: which they are, and the limits of nine tenths of their draws."""
+    if found.kernels is None:
+        return {}
+    drawn = [_times(case, inverse, options)[1].min(axis=1) * found.count for case in found.draws or (found,)]
+    low, high = np.quantile(drawn, list(QUANTILES.values()), axis=0)
+    return {"latency_low": low, "latency_high": high, "kernel": _pick(found.kernels, choice)}
 
 
 def _bounds(found: Case, least: Case, choice: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray]:
@@ -98,8 +113,11 @@ def _columns(found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndar
     executions = [found.executions[number] for number in choice]
     spent = np.stack([_pick(part, choice) for part in parts])
     bound = [execution.resources(True)[number] for execution, number in zip(executions, spent.argmax(axis=0), strict=True)]
+    if found.fixed is not None:
+        bound = np.where(_pick(found.fixed, choice) > spent.max(axis=0), LAUNCH, bound)
+    slowed = 1.0 if found.slowed is None else _pick(found.slowed[:, :, 1], choice)
     return {
-        "flops": spent[0] / inverse[choice, 1] * found.count,
+        "flops": spent[0] / inverse[choice, 1] / slowed * found.count,
         "gated_flops": (_pick(found.work[:, :, 1], choice) - _pick(found.done, choice)) * found.count,
         "dense_flops": dense_flops(found.layers) * found.count,
         "bytes": _pick(found.work[:, :, BYTES], choice) * found.count,

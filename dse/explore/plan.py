@@ -14,6 +14,8 @@ from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
 from dse.accelerator import Accelerator
+from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.network import kernels_of
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -38,6 +40,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
+    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -75,6 +78,16 @@ class Plan:
         return self.spec.model.fidelity == "capacity"
 
     @property
+    def sampled(self) -> bool:
+        """Whether a latency has limits from what measured kernels leave open."""
+        return self.spec.model.fidelity == "calibrated" and bool({"latency", "dense_latency", "speedup"} & set(self.spec.store.variables))
+
+    @property
+    def variables(self) -> list[str]:
+        """Of the dataset."""
+        return with_bands(self.spec.store.variables, self.spec.model.fidelity)
+
+    @property
     def designs_count(self) -> int:
         return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
 
@@ -84,7 +97,7 @@ class Plan:
         units = sum(len(accelerator.units) for accelerator in self.accelerators)
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
-        width = sum(widths.get(name, 1) for name in with_bands(self.spec.store.variables, self.banded))
+        width = sum(widths.get(name, 1) for name in self.variables)
         return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
 
     @property
@@ -127,12 +140,14 @@ def resolve(spec: Spec, document: Document) -> Plan:
         for accelerator in accelerators:
             with problems.at(*document.place(("dtype", index))):
                 executions(accelerator, dtype, spec.model.fidelity)
+    kernels = _kernels(spec, document, accelerators, problems)
     axes = _axes(spec, document, accelerators, problems)
     _check_cost(spec, document, accelerators, axes, problems)
     _check_plots(spec, document, variants, problems)
     _check_keep(spec, document, problems)
     problems.raise_all()
-    plan = Plan(spec, document, tuple(accelerators), tuple(workload for _, workload in workloads), tuple(variants), tuple(axes))
+    networks = tuple(workload for _, workload in workloads)
+    plan = Plan(spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
     _check_designs(plan, problems)
     problems.raise_all()
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
@@ -188,6 +203,14 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     return found
 
 
+def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+    found = []
+    for accelerator in accelerators:
+        with problems.at(*document.place(("model", "efficiencies"))):
+            found.append(kernels_of(accelerator, spec.model, document.path.parent))
+    return found
+
+
 def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
     """Results are labelled by name, so names must differ."""
     for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
@@ -203,6 +226,9 @@ def _check_plots(spec: Spec, document: Document, variants: list[Variant], proble
         if plot == "capacity" and not any(path.endswith(".capacity") for path in spec.axes):
             fix = "add one under 'axes', as 'memory.l2.capacity: [1 MB, 40 MB]'"
             problems.add(document.problem(("plots", index), "no capacity is swept", fix))
+        if plot == "efficiency" and not any(path.endswith(".efficiency") for path in spec.axes):
+            fix = "add one under 'axes', as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
+            problems.add(document.problem(("plots", index), "no efficiency is swept", fix))
         if plot != "roofline" and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 
@@ -240,9 +266,19 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             parsed = axes_.parse(path, written, accelerators)
-            counts = any(path in capacities(accelerator, spec.model.fidelity) for accelerator in accelerators)
+            counts = any(path in _in_turn(accelerator, spec) for accelerator in accelerators)
             found.append(replace(parsed, role="capacity") if counts else parsed)
     return found
+
+
+def _in_turn(accelerator: Accelerator, spec: Spec) -> list[str]:
+    """Paths of numbers that no rate is a product of, but that the latency depends on: capacities on chip, and under `calibrated` what
+    tiles, instructions and launches depend on."""
+    calibrated, units = spec.model.fidelity == "calibrated", accelerator.units.items()
+    shared = [name for name, unit in units if unit.issue is not None] if any(dtype.compute == "fp32" for dtype in spec.dtype) else []
+    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "issue")] + ["overhead.launch"]
+    kernels += [f"units.{name}.peak.fp32" for name in shared]  # its share of what is issued changes with it
+    return capacities(accelerator, spec.model.fidelity) + (kernels if calibrated else [])
 
 
 def _rate_paths(plan: Plan) -> set[str]:

@@ -6,11 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
+from dse.calibrate.network import kernels_used
 from dse.explore.common import Common
 from dse.explore.cost import Energies
 from dse.explore.job import Job, jobs_of
 from dse.explore.piece import Piece, cut
 from dse.explore.plan import Plan
+from dse.explore.results import Kernels
 from dse.explore.times import Block, Times
 from dse.model.equation import Case
 
@@ -27,6 +29,7 @@ class Prepared:
     common: Common
     resources: tuple[str, ...]
     executions: tuple[str, ...]
+    kernels: Kernels
     energies: Energies | None
     all_times: Mapping[Case, Times]  # over all of the sweep's grid
     block: Block  # of that grid
@@ -39,7 +42,8 @@ class Prepared:
         executions = dict.fromkeys(execution.name for job in jobs for execution in job.case.executions)
         block = (slice(None),) * len(plan.rate_axes)
         times = {case: Times(case, job, plan, common) for job in jobs for case in job.cases}
-        return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), Energies.of(jobs, plan, common), times, block)
+        energies = Energies.of(jobs, plan, common)
+        return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), _kernels(jobs), energies, times, block)
 
     def cut(self, piece: Piece) -> "Prepared":
         """What is left of it for one piece, with the names of the whole sweep."""
@@ -49,8 +53,12 @@ class Prepared:
         return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan), block=block)
 
     def times(self, case: Case) -> np.ndarray:
-        """What a case takes on the designs of the plan, as of `Times.on`."""
-        return self.all_times[case].on(self.block)
+        """What a case takes on the designs of the plan: latencies, or what `Times.spent` tells where a breakdown is asked for."""
+        times = self.all_times[case]
+        return times.spent(self.block) if self.plan.breakdown else times.latency(self.block)
+
+    def latency(self, case: Case) -> np.ndarray:
+        return self.all_times[case].latency(self.block)
 
     @cached_property
     def _at(self) -> dict[frozenset[tuple[str, int]], list[Job]]:
@@ -59,6 +67,16 @@ class Prepared:
         for job in self.jobs:
             found.setdefault(_key(job.place), []).append(job)
         return found
+
+
+def _kernels(jobs: list[Job]) -> Kernels:
+    """The measured kernels that some layer may take."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for job in jobs:
+        for execution, used in kernels_used(job.case).items():
+            by_execution = found.setdefault(job.accelerator.name, {})
+            by_execution[execution] = sorted({*by_execution.get(execution, []), *used})
+    return found
 
 
 def _key(place: Mapping[str, int]) -> frozenset[tuple[str, int]]:

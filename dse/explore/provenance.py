@@ -1,6 +1,7 @@
 """Where the numbers of a dataset come from, and the way back from a dataset to what it was made from."""
 
 import datetime
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -97,4 +98,8 @@ def _document(dataset: xr.Dataset) -> Document:
 def hashes(plan: Plan) -> dict[str, str]:
     """SHA-256 of every description read."""
     found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
+    for accelerator, kernels in zip(plan.accelerators, plan.kernels, strict=True):
+        if kernels:
+            text = "".join(kernel.model_dump_json() for kernel in kernels)
+            found[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()
     return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}

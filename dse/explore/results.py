@@ -1,6 +1,7 @@
 """Results as a labelled dataset: dims, coordinates, units and where everything came from."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ import xarray as xr
 from dse.explore import cost, provenance
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model.equation import Case
-from dse.spec import with_bands
+from dse.model.equation import LAUNCH, Case
 
 ATTRS = {
     "latency": {"units": "s", "long_name": "network latency"},
@@ -20,6 +20,10 @@ ATTRS = {
     "dense_latency_bound": {"units": "s", "long_name": "the same, of the dense network on the same design"},
     "speedup_low": {"units": "1", "long_name": "least possible speedup: dense latency that no schedule can beat / latency"},
     "speedup_high": {"units": "1", "long_name": "most possible speedup: dense latency / latency that no schedule can beat"},
+    "latency_low": {"units": "s", "long_name": "5% of the latencies that the measured kernels allow"},
+    "latency_high": {"units": "s", "long_name": "95% of them"},
+    "dense_latency_low": {"units": "s", "long_name": "5% of the dense latencies that the measured kernels allow"},
+    "dense_latency_high": {"units": "s", "long_name": "95% of them"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
     "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
@@ -38,14 +42,22 @@ ATTRS = {
 }
 
 
+SAMPLED = {
+    "speedup_low": {"units": "1", "long_name": "5% of the speedups that the measured kernels allow"},
+    "speedup_high": {"units": "1", "long_name": "95% of them"},
+}
+QUANTILES = {"low": 0.05, "high": 0.95}  # nine tenths of the draws lie between
 EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
+
+
+Kernels = Mapping[str, Mapping[str, Sequence[str]]]  # measured ones, by accelerator and execution
 
 
 class Arrays:
     """The result arrays of a sweep, filled job by job."""
 
-    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], decoders: bool):
-        self.plan, self.resources, self.executions, self.decoders = plan, resources, executions, decoders
+    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], decoders: bool, kernels: Kernels):
+        self.plan, self.resources, self.executions, self.decoders, self.kernels = plan, resources, executions, decoders, kernels
         self.dims = plan.dims
         wanted = plan.spec.store.variables
         self.breakdown = plan.breakdown
@@ -62,6 +74,10 @@ class Arrays:
             self.arrays["fits"] = np.ones(shape, bool)
         if plan.banded:
             self.arrays |= {f"{name}_bound": np.zeros(shape, precision) for name in ("latency", "dense_latency") if name in self.arrays}
+        if plan.sampled:
+            times = [*(["latency", "dense_latency", "speedup"] if plan.needs_dense else ["latency"])]
+            self.arrays |= {f"{name}_{end}": np.full(shape, np.nan, precision) for name in times for end in QUANTILES}
+        self.dense_draws: dict[tuple[Any, ...], np.ndarray] = {}
         self.cost = cost.arrays(plan)
 
     def put(self, job: Job, spent: np.ndarray) -> None:
@@ -81,6 +97,24 @@ class Arrays:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
 
+    def put_draws(self, job: Job, latencies: np.ndarray) -> None:
+        """Take in the latencies of one job by other parameters that the measurements allow, [draw, *rates]."""
+        for variant in job.variants:
+            key = (*sorted(job.place.items()), variant)
+            if job.baseline:
+                self.dense_draws[key] = latencies
+            self._put_quantiles("dense_latency" if job.baseline else "latency", job, variant, latencies)
+            if not job.baseline and self.plan.needs_dense:
+                self._put_quantiles("speedup", job, variant, self.dense_draws.pop(key) / latencies)
+
+    def _put_quantiles(self, name: str, job: Job, variant: int, drawn: np.ndarray) -> None:
+        at = tuple(self._index(dim, job, variant) for dim in self.dims)
+        ordered = np.sort(drawn, axis=0)  # ten times as fast as numpy.quantile
+        for end, share in QUANTILES.items():
+            below, part = divmod(share * (len(drawn) - 1), 1)
+            low, high = ordered[int(below)], ordered[min(int(below) + 1, len(drawn) - 1)]
+            self.arrays[f"{name}_{end}"][at] = self._expanded(low + part * (high - low))
+
     def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
         """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
         for variant in job.variants:
@@ -97,7 +131,8 @@ class Arrays:
         if not self.breakdown:
             return
         for execution, shares in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
-            for resource, share in zip(execution.resources(self.decoders), shares, strict=False):  # as for a memory that others have
+            named = [*([] if case.fixed is None else [LAUNCH]), *execution.resources(self.decoders)]
+            for resource, share in zip(named, shares, strict=False):  # as for a memory that others have
                 if resource in self.resources:  # not a decoder without a rate, which sets no time
                     self._add("bound_share", (*at, self.resources.index(resource)), share)
             self._add("execution_share", (*at, self.executions.index(execution.name)), shares.sum(axis=0))
@@ -128,17 +163,17 @@ class Arrays:
 def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
     dims = tuple(plan.dims)
     variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in arrays.arrays.items()}
-    found = labels(plan, arrays.resources, arrays.executions).assign(variables)
+    found = labels(plan, arrays.resources, arrays.executions, arrays.kernels).assign(variables)
     if "speedup" in plan.spec.store.variables:
         found = with_speedup(found)
     found = cost.with_variables(found, plan, arrays.cost)
-    return described(found[with_bands(plan.spec.store.variables, plan.banded)], plan)
+    return described(found[plan.variables], plan)
 
 
 def described(found: xr.Dataset, plan: Plan) -> xr.Dataset:
     """With the attributes of each variable, which say of every accelerator of the plan what they rest on."""
     for name in found.data_vars:
-        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan)
+        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan) | (SAMPLED.get(str(name), {}) if plan.sampled else {})
     return found
 
 
@@ -151,9 +186,10 @@ def with_speedup(found: xr.Dataset) -> xr.Dataset:
     return found.assign({name: variable.assign_attrs(ATTRS[name]) for name, variable in made.items()})
 
 
-def labels(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> xr.Dataset:
+def labels(plan: Plan, resources: Sequence[str], executions: Sequence[str], kernels: Kernels) -> xr.Dataset:
     """A dataset without its variables."""
     found = xr.Dataset(coords=_coordinates(plan, resources, executions), attrs=provenance.attributes(plan))
+    found.attrs |= {"kernels": json.dumps(kernels)} if kernels else {}
     for name in found.coords.keys() & ATTRS.keys():
         found[name].attrs = dict(ATTRS[str(name)])
     return found

@@ -79,7 +79,7 @@ def _lay_out(prepared: Prepared, path: Path) -> bool:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {count} pieces"
         raise BadInput([plan.document.problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")])
     sample = results.described(sweep.evaluate(prepared.cut(next(pieces(plan, 1)))), plan)
-    labels = results.labels(plan, prepared.resources, prepared.executions)
+    labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
     return zarr_store.create(path, labels[[*sample.coords]], sample, lengths, most)
 
 

@@ -5,9 +5,11 @@ import warnings
 from typing import Any
 
 import jax
+import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from dse.calibrate.network import remarks as kernel_remarks
 from dse.explore import plan as plans
 from dse.explore import results
 from dse.explore.job import Job
@@ -15,6 +17,7 @@ from dse.explore.keep import stream
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
 from dse.model.levels import notes
+from dse.model.options import BY_CAPACITY
 
 SILENT = tqdm(disable=True)
 
@@ -38,18 +41,20 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
 def remarks(prepared: Prepared) -> list[str]:
     """What a reader of the results should know about them."""
     plan = prepared.plan
-    return [*map(str, plans.idle_axes(plan)), *_unsupported(prepared.jobs, plan), *_notes(plan)]
+    return [*map(str, plans.idle_axes(plan)), *_unsupported(prepared.jobs, plan), *_notes(plan), *_unmeasured(prepared.jobs)]
 
 
 def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
     """The results of a sweep, or of a piece of one."""
     plan, energies = prepared.plan, prepared.energies
-    arrays = results.Arrays(plan, prepared.resources, prepared.executions, prepared.common.decoders)
+    arrays = results.Arrays(plan, prepared.resources, prepared.executions, prepared.common.decoders, prepared.kernels)
     with jax.enable_x64(True):
         for job in prepared.jobs:
             arrays.put(job, prepared.times(job.case))
             if job.case.least is not None:
                 arrays.put_bound(job, prepared.times(job.case.least))
+            if plan.sampled:
+                arrays.put_draws(job, np.stack([prepared.latency(case) for case in job.case.draws or (job.case,)]))
             if energies is not None and not job.baseline:
                 arrays.put_energy(job, energies.dynamic(job))
             bar.update(plan.grid_size)
@@ -58,7 +63,16 @@ def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
 
 def _notes(plan: Plan) -> list[str]:
     """Memory levels that do not count, for lack of a number."""
-    return list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design))) if plan.banded else []
+    return (
+        list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design)))
+        if plan.spec.model.fidelity in BY_CAPACITY
+        else []
+    )
+
+
+def _unmeasured(jobs: tuple[Job, ...]) -> list[str]:
+    """Executions whose kernels were measured elsewhere, or not at all."""
+    return list(dict.fromkeys(remark for job in jobs for remark in kernel_remarks(job.case, job.accelerator.name)))
 
 
 def _unsupported(jobs: tuple[Job, ...], plan: Plan) -> list[str]:

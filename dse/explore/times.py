@@ -24,13 +24,19 @@ class Times:
     def __init__(self, case: Case, job: Job, plan: Plan, common: Common):
         self.common, self.parts = common, common.parts[case]
         self.constant, self.factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
-        self.options = {"compute": common.compute, "overlap": plan.spec.model.overlap, "breakdown": plan.breakdown}
+        self.options = {
+            "compute": common.compute,
+            "overlap": plan.spec.model.combined,
+        }
         self.whole = (slice(None),) * len(self.factors)
 
-    def on(self, block: Block) -> np.ndarray:
-        """Latency [*rates] of each design of a block; with a breakdown what is spent in each [execution, resource, *rates]."""
-        if self.options["breakdown"]:
-            return self._evaluated(self.parts[0], block)
+    def spent(self, block: Block) -> np.ndarray:
+        """Time [execution, resource, *rates] in each execution while bound by each resource, on each design of a block."""
+        (everything,) = self.parts
+        return self._evaluated(everything, block, breakdown=True)
+
+    def latency(self, block: Block) -> np.ndarray:
+        """Latency [*rates] of each design of a block."""
         found = [self._spread(part, block) for part in self.parts]
         total = np.broadcast_to(found[0], np.broadcast_shapes(*(value.shape for value in found))).copy()
         for value in found[1:]:
@@ -49,11 +55,13 @@ class Times:
         small = [part for part in self.parts if len(part.axes) < len(self.factors) and math.prod(self._sizes(part)) <= TABLE]
         return {part: self._evaluated(part, self.whole) for part in small}
 
-    def _evaluated(self, part: Part, block: Block) -> np.ndarray:
+    def _evaluated(self, part: Part, block: Block, breakdown: bool = False) -> np.ndarray:
         executions = list(part.executions)
         factors = [self.factors[axis][executions][..., block[axis]] for axis in part.axes]
-        spent = partial(roofline.spent_time, self.common.work(part.work), **self.options)
-        outer = (self.common.executions, self.common.resources) if self.options["breakdown"] else ()
+        spent = partial(
+            roofline.spent_time, self.common.work(part.work), fixed=self.common.beside(part.fixed), breakdown=breakdown, **self.options
+        )
+        outer = (self.common.executions, self.common.resources) if breakdown else ()
         return self.common.grid(self.constant[executions], factors, self._sizes(part)).evaluated(spent, outer)
 
     def _sizes(self, part: Part) -> list[int]:

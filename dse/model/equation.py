@@ -22,13 +22,14 @@ from dse.accelerator import Accelerator
 from dse.dtype import Dtype
 from dse.model import traffic, work
 from dse.model.levels import levels
-from dse.model.options import ModelOptions
+from dse.model.options import BY_CAPACITY, ModelOptions
 from dse.model.peak import Execution, executions
 from dse.model.reuse import Reuse
 from dse.network.layers import Layers
 from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
+LAUNCH = "launch"  # the resource whose time a layer takes beside that of the others
 DECODE, BYTES = 2, 3  # the terms from which on the work is not the unit's, and is a memory's
 
 
@@ -40,6 +41,10 @@ class Case:
     term 1 that take energy too. `unsupported`: some layer is pruned, but no listed run of the device takes it, so it runs dense.
     `candidates`: every execution of the device, and for which layers it is `legal`. Where on-chip capacity counts, `reuse` says how
     bytes follow from it until they do; then `work` has those that a known schedule moves, `least` is the case of what every one does.
+
+    Where kernels are measured ones, the work of each term takes `slowed` times as long as at the speed of light, each layer takes `fixed`
+    seconds more, resources overlap as pipelines do, and `draws` are the cases of other parameters that the measurements allow;
+    `kernels` names the kernel that stands behind each.
     """
 
     layers: Layers
@@ -52,23 +57,35 @@ class Case:
     legal: Bool[np.ndarray, "layer candidate"]
     reuse: Reuse | None = None
     least: "Case | None" = None
+    slowed: Float[np.ndarray, "layer execution term"] | None = None
+    fixed: Float[np.ndarray, "layer execution"] | None = None
+    draws: "tuple[Case, ...]" = ()
+    kernels: np.ndarray | None = None  # text [layer, execution]
 
     @property
     def count(self) -> Float[np.ndarray, "layer"]:
         return self.layers.count
 
+    @property
+    def timed(self) -> Float[np.ndarray, "layer execution term"]:
+        """The work that would take as long at the speed of light."""
+        return self.work if self.slowed is None else self.work * self.slowed
+
     @cached_property
-    def distinct(self) -> Float[np.ndarray, "layer execution term"]:
-        """The work of all repeats of each layer, equal layers taken together: the blocks of a network are mostly alike."""
-        flat, which = np.unique(self.work.reshape(len(self.work), -1), axis=0, return_inverse=True)
-        return (flat * np.bincount(which.ravel(), self.count)[:, None]).reshape(-1, *self.work.shape[1:])
+    def distinct(self) -> tuple[Float[np.ndarray, "layer execution term"], Float[np.ndarray, "layer execution"] | None]:
+        """The work that sets the time of all repeats of each layer, and what they take beside [s]. Equal layers are taken together: the
+        blocks of a network are mostly alike."""
+        timed, beside = self.timed, np.zeros((len(self.work), 0)) if self.fixed is None else self.fixed
+        rows, which = np.unique(np.concatenate([timed.reshape(len(timed), -1), beside], axis=1), axis=0, return_inverse=True)
+        work, fixed = np.split(rows * np.bincount(which.ravel(), self.count)[:, None], [timed[0].size], axis=1)
+        return work.reshape(-1, *timed.shape[1:]), None if self.fixed is None else fixed
 
     @cached_property
     def resources(self) -> list[str]:
-        """What can bound a layer: the units, then the memories, outermost first."""
+        """What can bound a layer: launches where they count, the units, then the memories, outermost first."""
         units = dict.fromkeys(execution.unit for execution in self.executions)
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
-        return [*units, *decoders, self.executions[0].memory, *self.executions[0].inner]
+        return [*([] if self.fixed is None else [LAUNCH]), *units, *decoders, self.executions[0].memory, *self.executions[0].inner]
 
 
 def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
@@ -93,7 +110,7 @@ def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtyp
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
     reuse = None
-    if options.fidelity == "capacity":
+    if options.fidelity in BY_CAPACITY:
         taken = [pair for pair, use in zip(pairs, used, strict=True) if use]
         reuse = Reuse.of(layers, variant, taken, dtype, options.activations)
     whole = float((smallest + others).sum())

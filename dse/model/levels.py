@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dse.accelerator import Accelerator
-from dse.model.options import Fidelity
+from dse.model.options import BY_CAPACITY, Fidelity
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Level:
 
 
 def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
-    """Outermost first. The outermost alone, but under `capacity`: there, every level with a bandwidth and a capacity of its own."""
-    if fidelity != "capacity":
+    """Outermost first. The outermost alone, unless capacity counts: then every level with a bandwidth and a capacity of its own."""
+    if fidelity not in BY_CAPACITY:
         return (Level(accelerator.outermost, None),)
     names, memory = list(accelerator.memory), accelerator.memory
     holding = [name for name in names if memory[name].capacity is not None]
@@ -27,7 +27,7 @@ def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
 
 def capacities(accelerator: Accelerator, fidelity: Fidelity) -> list[str]:
     """Paths of the capacities on chip that bytes depend on, as far as some level is outside of them."""
-    if fidelity != "capacity":
+    if fidelity not in BY_CAPACITY:
         return []
     return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
 

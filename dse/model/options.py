@@ -6,23 +6,38 @@ from pydantic import Field, model_validator
 
 from dse.schema import Part, refusal
 
-Fidelity = Literal["sol", "r3", "capacity"]
+Fidelity = Literal["sol", "r3", "capacity", "calibrated"]
+BY_CAPACITY = ("capacity", "calibrated")  # bytes follow from what is on chip
 Counting = Literal["implicit", "im2col"]
 Overlap = Literal["full", "none"]
+Combined = Literal["full", "none", "pipelined"]  # how times of resources make that of a layer: pipelines round the maximum
 Fusion = Literal["none", "fitting"]
 
 
 class ModelOptions(Part):
     """What an evaluation assumes; `model:` in a specification."""
 
-    fidelity: Fidelity = Field("sol", description="sol: E = 1; r3: the efficiency of each run; capacity: bytes by on-chip capacity")
+    fidelity: Fidelity = Field(
+        "sol", description="sol: E = 1; r3: the efficiency of each run; capacity: bytes by on-chip capacity; calibrated: measured kernels"
+    )
+    efficiencies: str | None = Field(
+        default=None, description="what 'dse calibrate' wrote, for 'calibrated'; default: the description's, else those that ship"
+    )
     activations: Counting = Field("implicit", description="how often a convolution reads its input")
     dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
     overlap: Overlap = Field("full", description="full: the slowest resource sets the time; none: they add up")
     fusion: Fusion = Field("none", description="fitting: activations that fill less than half of a memory stay in it (with 'capacity')")
 
+    @property
+    def combined(self) -> Combined:
+        return "pipelined" if self.fidelity == "calibrated" and self.overlap == "full" else self.overlap
+
     @model_validator(mode="after")
     def _check_fusion(self) -> "ModelOptions":
-        if self.fusion != "none" and self.fidelity != "capacity":
+        if self.efficiencies is not None and self.fidelity != "calibrated":
+            raise refusal(
+                f"fidelity '{self.fidelity}' takes no measured kernels", "write 'fidelity: calibrated', or leave 'efficiencies' out"
+            )
+        if self.fusion != "none" and self.fidelity not in BY_CAPACITY:
             raise refusal(f"fusion needs on-chip capacity, which fidelity '{self.fidelity}' leaves out", "write 'fidelity: capacity'")
         return self

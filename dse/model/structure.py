@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.options import Overlap
+from dse.model.options import Combined
 
 WORTH = 4  # times as many designs as a part has of its own
 
 Work = Float[np.ndarray, "layer execution term"]
+Fixed = Float[np.ndarray, "layer execution"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,31 +25,36 @@ class Part:
     axes: tuple[int, ...]
     executions: tuple[int, ...]
     work: Work
+    fixed: Fixed | None  # time beside that of resources
 
 
-def whole(work: Work, axes: int) -> list[Part]:
+def whole(work: Work, fixed: Fixed | None, axes: int) -> list[Part]:
     """All layers under all executions, on every axis."""
-    return [Part(tuple(range(axes)), tuple(range(work.shape[1])), work)]
+    return [Part(tuple(range(axes)), tuple(range(work.shape[1])), work, fixed)]
 
 
-def parts(work: Work, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Overlap) -> list[Part]:
-    """The layers by the axes that their time depends on, fewest axes first; `constant` and `factors` are as of `grid.Grid`.
+def parts(
+    work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Combined
+) -> list[Part]:
+    """The layers by the axes that their time depends on, fewest axes first; work and rates are as of `roofline` and `grid.Grid`.
 
     The times of the parts add up to that of all layers, on every design. A part whose own grid is hardly smaller than the
     whole one is worked out on that, with what depends on every axis.
     """
-    work = decisive(work, constant, factors, overlap)
+    work = decisive(work, fixed, constant, factors, overlap)
     depends = dependence(work, factors)
     sizes = np.array([factor.shape[-1] for factor in factors])
     depends[np.where(depends, sizes, 1).prod(axis=1) * WORTH > sizes.prod()] = True
     keys, which = np.unique(depends, axis=0, return_inverse=True)
-    found = [_part(key, work[which.ravel() == number]) for number, key in enumerate(keys)]
+    layers = [which.ravel() == number for number in range(len(keys))]
+    found = [_part(key, work[those], None if fixed is None else fixed[those]) for key, those in zip(keys, layers, strict=True)]
     return sorted(found, key=lambda part: (len(part.axes), part.axes))
 
 
-def _part(axes: np.ndarray, work: Work) -> Part:
+def _part(axes: np.ndarray, work: Work, fixed: Fixed | None) -> Part:
     used = np.isfinite(work[:, :, 1]).any(axis=0)
-    return Part(tuple(np.flatnonzero(axes).tolist()), tuple(np.flatnonzero(used).tolist()), work[:, used])
+    executions = tuple(np.flatnonzero(used).tolist())
+    return Part(tuple(np.flatnonzero(axes).tolist()), executions, work[:, used], None if fixed is None else fixed[:, used])
 
 
 def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]:
@@ -58,7 +64,7 @@ def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]
     return np.stack([(counts & scale).any(axis=(1, 2)) for scale in scales], axis=1) if factors else np.zeros((len(work), 0), bool)
 
 
-def decisive(work: Work, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Overlap) -> Work:
+def decisive(work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Combined) -> Work:
     """The work without executions that another one beats, and (with full overlap) without terms that another outlasts, everywhere."""
     work = work.copy()
     for first, second in _pairs(work.shape[1]):
@@ -66,6 +72,7 @@ def decisive(work: Work, constant: Float[np.ndarray, "execution term"], factors:
         with np.errstate(invalid="ignore"):
             most = np.where(work[:, second] > 0, work[:, second] * ratio, 0.0)
         beaten = np.all(most <= work[:, first], axis=1) & np.isfinite(work[:, second]).all(axis=1)
+        beaten &= True if fixed is None else fixed[:, second] <= fixed[:, first]
         work[beaten, first] = 0.0
         work[beaten, first, 1] = np.inf
     for first, second in _pairs(work.shape[2]) if overlap == "full" else ():

@@ -13,7 +13,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dse.explore import provenance, store
-from dse.plot import capacity, layers, roofline, sparsity_roofline, speedup
+from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "sparsity_roofline": sparsity_roofline.figure,
@@ -21,6 +21,7 @@ FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "roofline": roofline.figure,
     "layers": layers.figure,
     "capacity": capacity.figure,
+    "efficiency": efficiency.figure,
 }
 
 
@@ -30,6 +31,7 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
     possible["layers"] = dataset.variant.size <= layers.MOST_STATES
     possible["capacity"] = "speedup" in dataset and any(str(dim).endswith(".capacity") and dataset.sizes[dim] > 1 for dim in dataset.dims)
+    possible["efficiency"] = "speedup" in dataset and bool(efficiency.efficiencies(dataset))
     return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
 
 

@@ -2,7 +2,7 @@
 
 One curve for each method and pattern, one point for each sparsity. Up and to the right is better; a point left
 of 1 is slower than the dense network, a point below the line loses more accuracy than allowed. A light band says how far on-chip
-schedules may move a speedup, where the model knows.
+schedules may move a speedup, or how far measured kernels leave it open, where the model knows.
 """
 
 import json
@@ -50,7 +50,12 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     return drawn, rows
 
 
-MODELS = {"sol": "at the speed of light", "r3": "with constant efficiencies", "capacity": "with on-chip capacity"}
+MODELS = {
+    "sol": "at the speed of light",
+    "r3": "with constant efficiencies",
+    "capacity": "with on-chip capacity",
+    "calibrated": "by measured kernels",
+}
 
 
 def _comparable(rows: Rows, scales: list[tuple[str, str]]) -> tuple[Rows, set[tuple[str, str]]]:
@@ -93,6 +98,8 @@ def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[
         if "speedup_low" in ordered:
             band = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
             ax.fill_betweenx(*band, color=look["color"], alpha=0.15, linewidth=0)
+            if look["linestyle"] == "none":
+                ax.hlines(*band, color=look["color"], linewidth=0.8)
         labels += [style.Label(p.speedup, p.accuracy, _label(p), look["color"]) for p in ordered.itertuples()]
     _baselines(ax, rows, accuracy_drop, metric)
     return labels

@@ -1,8 +1,9 @@
 """Speedup against sparsity: what hardware makes of a pattern, whatever the accuracy.
 
 The place for hypothetical patterns, which have no accuracy. A pattern of free density is a curve, a fixed N:M
-is a point. A light band says how far on-chip schedules may move a speedup, where the model knows. The dotted line
-is 1 / density, which a compute-bound layer reaches on a unit that skips every zero.
+is a point. A light band, or the bar of a point, says how far on-chip schedules may move a speedup, or how far measured
+kernels leave it open, where the model knows. The dotted line is 1 / density, which a compute-bound layer reaches on a unit
+that skips every zero.
 """
 
 from typing import Any
@@ -18,6 +19,8 @@ from dse.plot import style
 from dse.plot.style import Looks, Rows
 from dse.sparsity.grammar import parse
 
+WIDE = 30  # between the least and the largest speedup: more is drawn on a logarithmic scale
+
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, dtype and batch."""
@@ -31,7 +34,12 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
             here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
             labels.append((ax, draw(ax, rows[here], looks)))
-    axes[0, 0].set_ylim(0, 1.15 * max(rows.speedup.max(), 1.0))
+    most = 1.15 * max(rows.speedup.max(), 1.0)
+    if rows.speedup.max() > WIDE * rows.speedup.min():
+        axes[0, 0].set_yscale("log")
+        axes[0, 0].set_ylim(rows.speedup.min() / 1.3, 1.3 * most)
+    else:
+        axes[0, 0].set_ylim(0, most)
     axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
     style.label_edges(axes, "sparsity", "speedup over dense")
     spec = provenance.specification(dataset)
@@ -67,6 +75,8 @@ def draw(ax: Axes, rows: Rows, looks: Looks) -> list[style.Label]:
     points = rows[fixed].sort_values("sparsity")
     if len(points):
         ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="fixed density, each a point", zorder=3)
+        if "speedup_low" in points:
+            ax.vlines(points.sparsity, points.speedup_low, points.speedup_high, color="black", linewidth=0.8)
     shares = np.linspace(0, 0.99, 200)
     ax.plot(shares, 1 / (1 - shares), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
     ax.axhline(1.0, color=style.GREY, linewidth=0.8)

@@ -8,11 +8,13 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dse.plot import style
 from dse.plot.style import Rows
 
 BAND = 0.1
+FAR = 4  # times the measured range: the speed of light is shown that far off
 
 
 def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
@@ -20,6 +22,7 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
     rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in points])
     rows["shape"] = ["x".join(map(str, shape)) for shape in rows["shape"]]
     splits = sorted(set(rows.split), key=lambda split: (split != "shapes", split))
+    titles = {"shapes": "shapes left out", "networks": "whole networks"}
     quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
     down, across = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
     drawn = Figure(figsize=(max(3.4 * across, 5.0), 3.2 * down), layout="constrained")
@@ -30,7 +33,7 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
         for split, ax in zip(splits, line, strict=True):
             style.plain(ax)
             _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
-            ax.set_title(f"{quantity}, {'shapes left out' if split == 'shapes' else f'by fits on {split}'}", fontsize=9)
+            ax.set_title(f"{quantity}, {titles.get(split, f'by fits on {split}')}", fontsize=9)
             unit = " [s]" if quantity == "time" else ""
             ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
             ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
@@ -42,7 +45,9 @@ def _draw(ax: Axes, rows: Rows, looks: dict[Any, tuple[str, str]]) -> None:
     if rows.empty:
         ax.set_visible(False)
         return
-    low, high = 0.7 * min(rows.measured.min(), rows.calibrated.min()), 1.4 * max(rows.measured.max(), rows.calibrated.max())
+    least, most = rows.measured.min(), rows.measured.max()
+    low = 0.7 * min(least, rows.calibrated.min(), max(rows.sol.min(), least / FAR))
+    high = 1.4 * max(most, rows.calibrated.max(), min(rows.sol.max(), most * FAR))
     ends = np.array([low, high])
     ax.fill_between(ends, (1 - BAND) * ends, (1 + BAND) * ends, color=style.GREY, alpha=0.2, linewidth=0)
     ax.plot(ends, ends, color="black", linewidth=0.8)
@@ -52,7 +57,10 @@ def _draw(ax: Axes, rows: Rows, looks: dict[Any, tuple[str, str]]) -> None:
         if len(part):
             label = " ".join(dict.fromkeys(name)).replace("pytorch/pytorch ", "")
             ax.plot(part.measured, part.calibrated, marker, color=colour, markersize=3, alpha=0.7, markeredgewidth=0, label=label)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    for scaled, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
+        scaled("log")
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
     ax.set_xlim(low, high)
     ax.set_ylim(low, high)

@@ -89,7 +89,8 @@ def _counted(
 def _traced(workload: Workload, state: State, entries: list[Traced], stored: dict[Pattern, np.ndarray]) -> Variant:
     layers = workload.layers
     density, activations = _densities(layers, entries, told=workload.description.network is None)
-    return Variant(workload.name, layers, *state, density, stored=stored, activation_density=activations)
+    spread = _row_spread(layers, entries)
+    return Variant(workload.name, layers, *state, density, stored=stored, activation_density=activations, row_spread=spread)
 
 
 def _uniform(workload: Workload, state: State) -> Variant:
@@ -139,6 +140,12 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
                 density[index[row.layer]] = _density(layers, index[row.layer], row, told)
     problems.raise_all()
     return density, activations
+
+
+def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
+    """Standard deviation of the nonzeros in a row over their mean [layer], NaN where it was not counted."""
+    told = {row.layer: row.row_std / row.row_mean for _, _, row in entries if row.row_std is not None and row.row_mean}
+    return np.array([told.get(name, np.nan) for name in layers.name])
 
 
 def _density(layers: Layers, layer: int, row: VariantRow, told: bool) -> float:

@@ -40,6 +40,7 @@ class Variant:
     densities_from: str = ""
     stored: Mapping[Pattern, np.ndarray] = field(default_factory=dict, repr=False)  # elements [layer], NaN where illegal
     activation_density: np.ndarray | None = field(default=None, repr=False)
+    row_spread: np.ndarray | None = field(default=None, repr=False)  # deviation of the nonzeros in a row over their mean, NaN unknown
 
     @cached_property
     def sparsity(self) -> float:

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from dse import cli
-from dse.calibrate import measurement
+from dse.calibrate import end_to_end, measurement
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import family, launches
 from dse.errors import BadInput
@@ -48,6 +48,11 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
         (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.1,blas,0.6,6,"), "table.csv:3: time_ms: 687.2 TFLOP/s is above the peak of 'tensor_core' in fp16, 312"),
         (GOOD.replace("blas", ""), "table.csv:3: a dense time without its kernel"),
+        (GOOD.replace("blas,0.6", ","), "table.csv:3: a speedup without the dense time that it is over"),
+        (GOOD.replace("4096,,0.4", "4096,0.9,0.4"), "table.csv:3: a density of 0.9 contradicts '2:4', which keeps 0.5"),
+        (GOOD.replace("2:4", "4:2"), "table.csv:3: pattern: '4:2' keeps 4 of 2, which is impossible"),
+        (GOOD + ",more", "table.csv:3: cell 14: unknown key"),
+        ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: 'time_ms' is missing"),
     ],
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
@@ -100,4 +105,5 @@ def test_what_ships_is_small_and_names_its_sources():
     readme = (SHIPPED.parent / "README.md").read_text()
     for file in files:
         assert f"`{file.name}`" in readme
-        assert all(row.source for row in measurement.load(file).rows)
+        read = [one.row for one in end_to_end.load(file).networks] if end_to_end.is_networks(file) else measurement.load(file).rows
+        assert all(row.source for row in read)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import dse
 from dse import cli
 from dse.calibrate import r3
 from dse.errors import BadInput
@@ -90,3 +91,41 @@ def test_bad_questions_exit_2(capsys, given, told):
 def test_the_catalogue_is_asked_by_name():
     with pytest.raises(BadInput, match="no 'a1000'"):
         r3.report(["a1000"], "fp16", 0.8, None, None, False)
+
+
+@pytest.fixture(scope="module")
+def article():
+    return dse.sweep("realised_reduction").isel(batch=0)
+
+
+def speedup(article, device, dtype, pattern, sparsity):
+    chosen = article.speedup.sel(accelerator=f"{device}-gale-2022", dtype=dtype)
+    found = chosen[
+        ((article.pattern == pattern) & (abs(article.sparsity - sparsity) < 1e-6) & (article.method == "hypothetical")).to_numpy()
+    ]
+    return found.item()
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "pattern", "crossing"),
+    [
+        ("v100", "fp32", "unstructured", 0.64), ("v100", "fp16", "unstructured", 0.96), ("v100", "fp16", "block:32x32", 0.62),
+        ("a100", "fp16", "unstructured", 1 - 1 / 32),
+    ],
+)  # fmt: skip
+def test_the_shipped_sweep_crosses_where_the_article_says(article, device, dtype, pattern, crossing):
+    """Gale 2022: 64% without tensor cores, 96% with, Triton's blocks at 62% (V100, 4096^3); an A100 takes a 32 fold reduction."""
+    assert speedup(article, device, dtype, pattern, crossing) == pytest.approx(1, abs=0.005)
+    sparser, denser = (speedup(article, device, dtype, pattern, at) for at in (0.975, 0.6))
+    assert denser < 1 < sparser
+
+
+def test_reductions_of_table_2_fall_short_of_tensor_cores(article):
+    """Of its networks at constant quality the best reduces work 4.35 fold, a sixth of the 25 fold that 96% is."""
+    names = ("resnet50_weights", "efficientnet_b0_weights", "transformer_attention", "transformer_big_activations")
+    for name, work in zip(names, (4.35, 3.32, 2.62, 1.3), strict=True):
+        chosen = article.isel(variant=article.method == name).speedup.sel(accelerator="v100-gale-2022")
+        assert chosen.sel(dtype="fp16").item() == pytest.approx(work / 25, rel=0.005)
+        assert chosen.sel(dtype="fp32").item() == pytest.approx(work * 0.36, rel=0.005)
+    gains = [r3.deficit(r3.reduction(0.96), reduction) for reduction in (5, 3)]
+    assert gains == [pytest.approx(5), pytest.approx(8.3, abs=0.05)]

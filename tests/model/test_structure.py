@@ -41,7 +41,7 @@ def latency(work, constant, factors, overlap, place) -> float:
 def test_the_parts_add_up_on_every_design(monkeypatch, seed, spread, overlap):
     monkeypatch.setattr(structure, "WORTH", 1)
     work, constant, factors = question(seed, spread)
-    found = parts(work, constant, factors, overlap)
+    found = parts(work, None, constant, factors, overlap)
     assert sum(len(part.work) for part in found) == len(work)
     for place in itertools.product(*map(range, SHAPE)):
         total = 0.0
@@ -60,16 +60,16 @@ def test_what_never_sets_the_time_is_left_out():
     constant = np.array([[0.0, 1e-12, 1e-9], [0.0, 1e-11, 1e-9]])
     bandwidth, peak = np.ones((2, 3, 4)), np.ones((2, 3, 5))
     bandwidth[:, 2], peak[0, 1] = np.linspace(1, 2, 4), np.linspace(1, 3, 5)
-    (part,) = parts(work, constant, [bandwidth, peak], "full")
+    (part,) = parts(work, None, constant, [bandwidth, peak], "full")
     assert (part.axes, part.executions) == ((0,), (0,))
     peak[0, 1] *= 1e3
-    (part,) = parts(work, constant, [bandwidth, peak], "full")
+    (part,) = parts(work, None, constant, [bandwidth, peak], "full")
     assert (part.axes, part.executions) == ((0, 1), (0,))
 
 
 def test_with_terms_that_add_up_every_term_counts():
     work, constant, factors = question(1, 0.05)
-    kept = decisive(work, constant, factors, "none")
+    kept = decisive(work, None, constant, factors, "none")
     left = np.isfinite(kept[:, :, 1])
     np.testing.assert_array_equal(kept[left], work[left])
 
@@ -79,6 +79,6 @@ def test_a_part_hardly_smaller_than_the_grid_is_no_part_of_its_own():
     work = np.array([[[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]]])
     long, short = np.ones((1, 3, 9)), np.ones((1, 3, structure.WORTH - 1))
     long[:, 1], short[:, 2] = np.arange(1, 10), np.arange(1, structure.WORTH)
-    found = parts(work, np.array([[0.0, 1.0, 1.0]]), [long, short], "full")
+    found = parts(work, None, np.array([[0.0, 1.0, 1.0]]), [long, short], "full")
     assert [part.axes for part in found] == [(1,), (0, 1)]
     assert isinstance(found[0], Part)

@@ -68,6 +68,9 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
     if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
         what = "energy follows a process that is given, not one that varies"
         problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
+    if written.model.fidelity == "calibrated":
+        what = "a search cannot follow measured kernels yet, whose tiles and launches differ from layer to layer"
+        problems.add(document.problem(("model", "fidelity"), what, "search at another fidelity, then sweep what it finds at 'calibrated'"))
     for name in written.search.weights:
         if name not in written.workloads:
             fix = suggestion(name, written.workloads)

@@ -15,7 +15,7 @@ from dse.model import roofline
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts, dynamic
 from dse.model.equation import BYTES, Case
-from dse.model.options import Overlap
+from dse.model.options import Combined
 from dse.model.work import dense_flops
 
 trace_count = 0  # of `spent_energy`: a sweep compiles once
@@ -23,9 +23,11 @@ trace_count = 0  # of `spent_energy`: a sweep compiles once
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """The layers of a network state that differ in work, and how often each of them runs."""
+    """The layers of a network state that differ in work or time, and how often each of them runs."""
 
     work: Float[np.ndarray, "layer execution term"]
+    timed: Float[np.ndarray, "layer execution term"]
+    fixed: Float[np.ndarray, "layer execution"] | None
     done: Float[np.ndarray, "layer execution"]
     dense: Float[np.ndarray, "layer"]
     count: Float[np.ndarray, "layer"]
@@ -37,11 +39,12 @@ class Layers:
     @classmethod
     def alike(cls, cases: Sequence[Case]) -> "list[Layers]":
         """Of cases that differ in their bytes alone: the same layers of each, those taken together that differ in none."""
-        case, works = cases[0], [found.work.reshape(len(found.work), -1) for found in cases]
-        rows = np.column_stack([*works, case.done, dense_flops(case.layers)])
+        case = cases[0]
+        apart = [part.reshape(len(each.work), -1) for each in cases for part in (each.work, each.timed, each.fixed) if part is not None]
+        rows = np.column_stack([*apart, case.done, dense_flops(case.layers)])
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        count = np.bincount(which.ravel(), case.count)
-        return [cls(found.work[first], found.done[first], rows[first, -1], count) for found in cases]
+        fixed, count = None if case.fixed is None else case.fixed[first], np.bincount(which.ravel(), case.count)
+        return [cls(each.work[first], each.timed[first], fixed, each.done[first], rows[first, -1], count) for each in cases]
 
     def energy(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
         """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so."""
@@ -61,9 +64,10 @@ def spent_energy(
     energy: Float[Any, "layer execution"],
     rows: Float[Any, "execution term row"],
     columns: Float[Any, "execution term column"],
+    fixed: Float[Any, "layer execution"] | None = None,
     *,
     compute: int,
-    overlap: Overlap,
+    overlap: Combined,
 ) -> Float[Array, "row column"]:
     """Energy [J] of a network on many designs; arguments as of `roofline.spent_time`, the work of one repeat of a layer.
 
@@ -74,13 +78,13 @@ def spent_energy(
     inverse = rows[..., :, None] * columns[..., None, :]
     zero = jnp.zeros(inverse.shape[2:], work.dtype)
 
-    def step(total: Array, layer: tuple[Array, Array]) -> tuple[Array, None]:
+    def step(total: Array, layer: tuple[Array, Array, Any]) -> tuple[Array, None]:
         fastest, spent = zero + jnp.inf, zero
-        for amounts, joules, rates in zip(*layer, inverse, strict=True):
-            time = roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap)
+        beside = [None] * len(inverse) if layer[2] is None else layer[2]
+        for amounts, joules, rates, more in zip(*layer[:2], inverse, beside, strict=True):
+            time = roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap, more)
             spent = jnp.where(time < fastest, joules, spent)
             fastest = jnp.where(time < fastest, time, fastest)
         return total + spent, None
 
-    unroll = max(1, min(roofline.UNROLL // len(inverse), len(work)))
-    return lax.scan(step, zero, (work, energy), unroll=unroll)[0]
+    return lax.scan(step, zero, (work, energy, fixed), unroll=roofline.at_once(len(work), len(inverse), overlap))[0]

@@ -1,0 +1,73 @@
+"""Which measured kernel speaks for an execution: its own, the same one elsewhere, or, where none was ever measured, a dense one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dse import dtype as dtypes
+from dse.accelerator import Accelerator
+from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.launches import Rates, family
+from dse.errors import BadInput
+from dse.model.peak import Execution
+from dse.sparsity.pattern import Pattern
+
+Kind = Literal["measured", "transferred", "assumed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Kernels of one device, the likeliest first. `measured`: here, in this dtype; `transferred`: elsewhere, or in another dtype as
+    wide; `assumed`: dense kernels stand for an execution that nobody measured, as if it were as well made."""
+
+    kind: Kind
+    kernels: tuple[FittedKernel, ...]
+
+    def label(self, number: int) -> str:
+        return f"{self.kernels[number]} ({self.kind})"
+
+    def nearest(self, density: np.ndarray) -> np.ndarray:
+        """Number of the kernel for each density: measured nearest to it, of equals the likeliest."""
+        ends = np.log([kernel.density for kernel in self.kernels])
+        wanted = np.zeros(len(density)) if self.kind == "assumed" else np.log(density)
+        apart = np.maximum(0.0, np.maximum(ends[:, :1] - wanted, wanted - ends[:, 1:]))
+        return np.argmin(np.round(apart, 6), axis=0)
+
+
+def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, kernels: Sequence[FittedKernel]) -> Chosen:
+    """What stands for weights of `pattern` under `execution`; raises BadInput where no kernel has values as wide.
+
+    Of several devices the one whose peak and bandwidth are nearest speaks.
+    """
+    wide = [kernel for kernel in kernels if kernel.bits == dtypes.BITS[dtypes.storage(dtype)]]
+    alike = [kernel for kernel in wide if kernel.family == family(pattern) and kernel.unit == execution.unit]
+    own = [kernel for kernel in alike if (kernel.device, kernel.dtype) == (accelerator.name, dtype)]
+    if own:
+        return Chosen("measured", _ordered(own, kernels))
+    dense = [kernel for kernel in wide if kernel.family == "dense"]
+    if not alike and not dense:
+        what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense one in values as wide as '{dtype}'"
+        fix = "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or take fidelity capacity or r3"
+        raise BadInput.one(what, fix)
+    rates = Rates.of(accelerator, execution.unit, dtype)
+    nearest = min(alike or dense, key=lambda kernel: _distance(kernel, accelerator.name, execution.unit, rates))
+    those = [k for k in alike or dense if (k.device, k.unit, k.dtype) == (nearest.device, nearest.unit, nearest.dtype)]
+    return Chosen("transferred" if alike or not execution.sparse else "assumed", _ordered(those, kernels))
+
+
+def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> tuple[FittedKernel, ...]:
+    """First what was measured together with kernels of other families, since each source times launches in its own way and a speedup is
+    to compare kernels; then what was measured on more shapes, then what is predicted better."""
+
+    def together(one: FittedKernel) -> bool:
+        beside = [k for k in kernels if k.device == one.device and k.family != one.family]
+        return any(set(k.sources) & set(one.sources) for k in beside)
+
+    return tuple(sorted(those, key=lambda k: (not together(k), -k.shapes, k.error)))
+
+
+def _distance(kernel: FittedKernel, device: str, unit: str, rates: Rates) -> tuple[bool, bool, float]:
+    ratios = np.array([kernel.rates.peak / rates.peak, kernel.rates.bandwidth / rates.bandwidth])
+    return kernel.device != device, kernel.unit != unit, float(np.abs(np.log(ratios)).sum())

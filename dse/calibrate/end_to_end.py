@@ -1,0 +1,122 @@
+"""Whole networks, predicted against measured: nothing of them is fitted, so they say what the sum of kernels leaves out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from dse import accelerator, catalog, dtype
+from dse.accelerator import Accelerator
+from dse.calibrate.ladder import RUNGS
+from dse.calibrate.validate import Point
+from dse.document import read_text
+from dse.errors import BadInput, Collector
+from dse.explore.layers import evaluate
+from dse.model.options import Fidelity
+from dse.schema import Part, refusal
+from dse.sparsity.grammar import WrittenPattern
+from dse.workload import Variant, tables
+from dse.workload.rows import read_rows
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise refusal(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
+    return text
+
+
+class NetworkRow(Part):
+    """A network of which the layers that the expression `layers` matches keep `density` in a pattern. Times in ms."""
+
+    device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
+    workload: str = Field(min_length=1, examples=["deit-b"])
+    layers: Annotated[str, AfterValidator(_expression)] = Field(".*", description="of the prunable ones, by name")
+    batch: int = Field(gt=0, examples=["256"])
+    dtype: str = Field(examples=["fp16"])
+    pattern: WrittenPattern = Field(examples=["2:4"])
+    density: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    time_ms: float = Field(gt=0, allow_inf_nan=False, examples=["42"])
+    dense_ms: float = Field(gt=0, allow_inf_nan=False, examples=["60"])
+    source: str = Field(min_length=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One row, with the device that it speaks of, and the network dense and pruned."""
+
+    row: NetworkRow
+    device: Accelerator
+    dense: Variant
+    pruned: Variant
+
+    @classmethod
+    def of(cls, row: NetworkRow, folder: Path) -> "Network":
+        """Raises BadInput for what no file describes, and for layers that the network lacks."""
+        device = accelerator.load(catalog.find("accel_models", row.device))
+        if dtype.storage(row.dtype) not in dtype.BITS:
+            raise BadInput.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
+        dense = tables.load(catalog.find("workloads", row.workload, folder)).dense
+        named = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
+        if not named.any():
+            raise BadInput.one(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
+        kept = row.density if row.density is not None else row.pattern.density or 1.0
+        pruned = replace(dense, method="measured", pattern=row.pattern, density=np.where(named, kept, 1.0), nominal_sparsity=1 - kept)
+        return cls(row, device, dense, pruned)
+
+    @cached_property
+    def predicted(self) -> dict[str, tuple[float, float]]:
+        """Time dense and pruned [s] on each rung; `r3` has no efficiency that holds for a whole network."""
+        return {rung: (np.nan, np.nan) if rung == "r3" else self._times(rung) for rung in RUNGS}
+
+    def _times(self, rung: Fidelity) -> tuple[float, float]:
+        found = [evaluate(self.device, state, self.row.batch, self.row.dtype, fidelity=rung) for state in (self.dense, self.pruned)]
+        return float(found[0].latency.sum()), float(found[1].latency.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSet:
+    name: str
+    networks: tuple[Network, ...]
+
+
+def is_networks(path: Path) -> bool:
+    """Whether a file of measurements speaks of whole networks: its head has a column for them."""
+    return "workload" in read_text(path).partition("\n")[0].strip().split(",")
+
+
+def load(path: Path) -> NetworkSet:
+    """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises BadInput with every row."""
+    problems, found = Collector(), []
+    for line, row in read_rows(path, NetworkRow):
+        with problems.at(path, line):
+            found.append(Network.of(row, path.parent))
+    problems.raise_all()
+    return NetworkSet(path.stem, tuple(found))
+
+
+def points(measured: NetworkSet) -> list[Point]:
+    """Times, each dense one once, and speedups."""
+    dense = {(n.device.name, n.dense.workload, n.row.batch, n.row.dtype): n for n in measured.networks}
+    found = [_point(measured, n, "dense", "time", n.row.dense_ms / 1e3, {r: t[0] for r, t in n.predicted.items()}) for n in dense.values()]
+    return [*found, *(point for n in measured.networks for point in _pruned(measured, n))]
+
+
+def _pruned(measured: NetworkSet, one: Network) -> Iterator[Point]:
+    family, times = str(one.row.pattern), one.predicted
+    yield _point(measured, one, family, "time", one.row.time_ms / 1e3, {rung: pruned for rung, (_, pruned) in times.items()})
+    speedups = {rung: dense / pruned for rung, (dense, pruned) in times.items()}
+    yield _point(measured, one, family, "speedup", one.row.dense_ms / one.row.time_ms, speedups)
+
+
+def _point(measured: NetworkSet, one: Network, family: str, quantity: str, seen: float, predicted: dict[str, float]) -> Point:
+    row, sparsity = one.row, 0.0 if family == "dense" else round(float(one.pruned.nominal_sparsity), 4)
+    return Point(
+        measured.name, "networks", row.device, one.dense.workload, family, row.dtype, quantity, (row.batch,), sparsity, seen, predicted
+    )

@@ -1,0 +1,135 @@
+"""The fidelity `calibrated` of a whole network: each layer under each execution as a launch of a measured kernel.
+
+    time = launch + (unit^4 + max(memories, decoder)^4)^(1/4)    unit: FLOPs at the peak, `slowed` by what the kernel makes of them
+
+What slows a layer (padding, waves, prologues, gathers) does not depend on the peak or the bandwidth of a design, so that these are
+swept as ever. It depends on the processors, the cache, the issue rate and the stated launch, whose axes are taken in turn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from dse.accelerator import Accelerator
+from dse.calibrate import alarms
+from dse.calibrate.choice import Chosen, choose
+from dse.calibrate.efficiencies import SHIPPED, FittedKernel, load
+from dse.calibrate.launches import Launches, Rates, random_spread
+from dse.dtype import Dtype
+from dse.model.equation import BYTES, Case, compulsory_case, with_capacity
+from dse.model.options import ModelOptions
+from dse.model.reuse import Reuse
+from dse.sparsity.kinds import NM
+from dse.workload import Variant
+
+
+def case(
+    accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions, kernels: Sequence[FittedKernel] = ()
+) -> Case:
+    """The work of `variant`, by measured kernels where the options ask for them; raises BadInput, and an Alarm for what can't be true."""
+    return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels)
+
+
+def kernels_of(accelerator: Accelerator, options: ModelOptions, beside: Path | None = None) -> tuple[FittedKernel, ...]:
+    """The kernels that `options` name (relative to `beside`), else those that the description names, else those that ship."""
+    if options.fidelity != "calibrated":
+        return ()
+    if options.efficiencies is not None:
+        return load((beside or Path()) / options.efficiencies).kernels
+    if accelerator.efficiencies is not None:
+        return load(accelerator.document.path.parent / accelerator.efficiencies).kernels
+    return shipped()
+
+
+@cache
+def shipped() -> tuple[FittedKernel, ...]:
+    return load(SHIPPED).kernels
+
+
+def finished(
+    found: Case, accelerator: Accelerator, variant: Variant, dtype: Dtype, options: ModelOptions, kernels: Sequence[FittedKernel]
+) -> Case:
+    """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels."""
+    sized = with_capacity(found, accelerator, options)
+    if options.fidelity != "calibrated" or found.reuse is None:
+        return sized
+    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, kernels) for number in range(len(found.executions))]
+    count = max(len(column.slowed) for column in columns)
+    slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
+    names = np.stack([column.kernels for column in columns], axis=1)
+    sized = replace(sized, least=None, kernels=names)
+    own, *draws = (replace(sized, slowed=slow, fixed=more) for slow, more in zip(slowed, fixed, strict=True))
+    return replace(own, draws=tuple(draws))
+
+
+def kernels_used(found: Case) -> dict[str, list[str]]:
+    """The kernels that stand for each execution that some layer may take; none where no kernels count."""
+    if found.kernels is None:
+        return {}
+    legal = np.isfinite(found.work[:, :, 1]) & (found.work[:, :, 1] > 0)
+    columns = zip(found.executions, found.kernels.T, legal.T, strict=True)
+    return {execution.name: sorted(set(column[may])) for execution, column, may in columns}
+
+
+def remarks(found: Case, name: str) -> list[str]:
+    """What of a case rests on no measurement of its own device, in words."""
+    used = [(run, text) for run, texts in kernels_used(found).items() for text in texts]
+    return [f"'{name}', {run}: by a kernel that was not measured there, {text}" for run, text in used if not text.endswith("(measured)")]
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One execution: what slows its terms [draw, layer, term], what it takes beside [draw, layer] in seconds, by which kernel [layer]."""
+
+    slowed: np.ndarray
+    fixed: np.ndarray
+    kernels: np.ndarray
+
+
+def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [column.slowed for column in columns], [column.fixed for column in columns]
+
+
+def _column(
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, kernels: Sequence[FittedKernel]
+) -> _Column:
+    execution, layers = sized.executions[number], sized.layers
+    pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
+    chosen = choose(execution, pattern, accelerator, dtype.compute, kernels)
+    launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
+    repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
+    moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
+    made = [chosen.kernels[n].fitted.parts(launches, moved) for n in range(which.max() + 1)]
+    most = max(map(len, made))
+    off = np.stack([kernel.misfit(most - 1) for kernel in chosen.kernels[: len(made)]])[which].T
+    launch, unit, memory = np.choose(which, [np.resize(parts, (most, *parts.shape[1:])) for parts in made]).swapaxes(0, 1)
+    slowed = np.ones((len(launch), len(layers), sized.work.shape[2]))
+    slowed[:, :, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[..., None]
+    slowed[:, :, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
+    alarms.check_slowed(slowed, f"'{accelerator.name}', {execution.name}")
+    slowed = np.maximum(slowed * np.where(slowed > 1, off[:, :, None], 1.0), 1.0)  # no draw beats the speed of light
+    idle = ~np.any(sized.work[:, number] > 0, axis=1)  # a row of parameters
+    names = np.array([chosen.label(n) for n in range(len(chosen.kernels))], object)[which]
+    return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
+
+
+def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen) -> Launches:
+    """The layers as launches under one execution; where a dense kernel stands for a sparse one, as narrower dense products."""
+    execution, layers = sized.executions[number], sized.layers
+    product = replace(reuse.product, **{name: value[:, number] for name, value in vars(reuse.product).items()})
+    k = layers.k if execution.sparse else product.k  # of gathered columns all count, as in what was measured
+    density = np.clip(product.density * product.k / k, 1e-12, 1.0)
+    known = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
+    free = execution.sparse and execution.pattern.density is None
+    spread = np.where(np.isnan(known), random_spread(density, k), known) if free else np.zeros(len(layers))
+    if chosen.kind == "assumed":
+        k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
+    slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
+    products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
+    return Launches(
+        chosen.kernels[0].fitted.kernel, Rates.of(accelerator, execution.unit, dtype.compute), product.m / product.groups, k, product.n,
+        density, slots, spread, product.a, dtype.bytes("activations"), np.full(len(layers), np.nan), products,
+    )  # fmt: skip

@@ -1,0 +1,332 @@
+"""The fidelity `calibrated`: kernels behind executions, laws beside the other fidelities, axes, intervals, what is refused."""
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dse
+from dse import cli
+from dse.calibrate import alarms, end_to_end, measurement, network, predict
+from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate.fit import Fitted
+from dse.calibrate.launches import kernel_of, launches
+from dse.dtype import Dtype
+from dse.errors import BadInput
+from dse.explore import sweep
+from dse.model.cost.design import Design
+from dse.model.cost.power import static
+from dse.model.options import ModelOptions
+from dse.network.layers import LayerRow, Layers
+from dse.sparsity.grammar import parse
+from dse.workload import Variant
+
+A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
+KERNELS = network.shipped()
+CALIBRATED = ModelOptions(fidelity="calibrated")
+ONCE = 1 + 1e-9
+
+sizes = st.integers(1, 3000)
+gemms = st.fixed_dictionaries({"kind": st.just("gemm"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 3)})
+matmuls = st.fixed_dictionaries({"kind": st.just("matmul"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 16)})
+norms = st.fixed_dictionaries({"kind": st.just("elementwise"), "input_elements": sizes, "output_elements": sizes})
+convs = st.fixed_dictionaries(
+    {"kind": st.just("conv"), "m": sizes.map(lambda m: 4 * m), "k": sizes, "n": sizes, "groups": st.sampled_from([1, 2, 4]), "input_elements": sizes}
+)  # fmt: skip
+networks = st.lists(st.one_of(gemms, matmuls, norms, convs), min_size=1, max_size=4)
+patterns = st.sampled_from(
+    [("dense", 1.0), ("unstructured", 0.1), ("unstructured", 0.6), ("2:4", 0.5), ("1:8", 0.125), ("block:16x16", 0.2)]
+)
+
+
+def variant(rows: list[dict], pattern: str = "dense", density: float = 1.0) -> Variant:
+    layers = Layers.of([LayerRow.model_validate({"name": f"l{n}", **row}) for n, row in enumerate(rows)])
+    return Variant("made", layers, "made", parse(pattern), 1 - density, np.where(layers.prunable, density, 1.0))
+
+
+def gemm(m: int, k: int, n: int) -> dict:
+    return {"kind": "gemm", "m": m, "k": k, "n": n}
+
+
+def latency(device, state, fidelity="calibrated", batch=1, **asked):
+    return dse.evaluate(device, state, batch=batch, fidelity=fidelity, **asked).latency.values
+
+
+@pytest.mark.parametrize("device", [A100, RTX3090], ids=lambda device: device.name)
+@pytest.mark.parametrize(("pattern", "density"), [("dense", 1.0), ("2:4", 0.5)])
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (768, 3072, 197), (64, 256, 3136), (4096, 4096, 1)])
+def test_one_product_takes_what_its_kernel_is_predicted_to_take(device, pattern, density, shape):
+    found = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
+    (kernel,) = (k for k in KERNELS if f"{k} (measured)" == found.kernel.item())
+    assert found.latency.item() == pytest.approx(predict.seconds(device, kernel.fitted, [shape], pattern).item(), rel=1e-6)
+
+
+def test_row_statistics_set_the_imbalance_as_in_the_prediction():
+    state = replace(variant([gemm(2048, 2048, 256)], "unstructured", 0.1), row_spread=np.array([0.9]))
+    found = dse.evaluate(RTX3090, state, fidelity="calibrated")
+    (kernel,) = (k for k in KERNELS if k.kernel == "Sputnik")
+    told = predict.seconds(RTX3090, kernel.fitted, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
+    assert found.latency.item() == pytest.approx(told, rel=0.01)  # the description's CSR has wider indices than the usual one
+    assert found.latency.item() > 1.01 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
+
+
+def test_traced_networks_bring_their_row_statistics():
+    """ResNet-50's first layer, half pruned: 29.775 of 73.5 nonzeros in a row (Deep Learning Matrix Collection)."""
+    spread = dse.load_workload("resnet50").variant("magnitude_pruning", 0.5).row_spread
+    assert spread is not None
+    assert spread[0] == pytest.approx(29.775 / 73.5)
+
+
+@settings(max_examples=30)
+@given(networks, patterns, st.integers(1, 8), st.sampled_from([A100, RTX3090, H100]), st.sampled_from(["full", "none"]))
+def test_measured_kernels_never_beat_capacity_nor_that_the_speed_of_light(rows, pruned, batch, device, overlap):
+    state = variant(rows, *pruned)
+    light, sized, measured = (latency(device, state, rung, batch, overlap=overlap) for rung in ("sol", "capacity", "calibrated"))
+    assert np.all(light <= sized * ONCE)
+    assert np.all(sized <= measured * ONCE)
+    assert np.all(measured > 0)
+
+
+@given(
+    networks,
+    patterns,
+    st.sampled_from(["units.tensor_core.peak.fp16", "units.cuda_core.peak.fp16", "memory.dram.bandwidth"]),
+    st.floats(1.01, 10),
+)
+def test_faster_hardware_is_never_slower(rows, pruned, path, factor):
+    """Processors are none of it: with more of them at the same peak each is slower, and waves may fit worse."""
+    state, unit = variant(rows, *pruned), "B/s" if "bandwidth" in path else "FLOP/s"
+    faster = A100.replace({path: f"{A100.value(path) * factor} {unit}"})
+    assert np.all(latency(faster, state) <= latency(A100, state) * ONCE)
+
+
+def test_repeated_layers_are_launches_and_heads_are_not():
+    """Twelve layers take twelve launches; twelve heads of an attention take one."""
+    own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
+    row = {"m": 16, "k": 16, "n": 16, "count": 12}
+    layers, heads = (latency(A100, variant([{"kind": kind, **row}])).item() for kind in ("gemm", "matmul"))
+    assert layers == pytest.approx(12 * own.parameters["launch"].value, rel=0.2)
+    assert heads == pytest.approx(own.parameters["launch"].value, rel=0.2)
+
+
+def test_a_stated_launch_stands_in_the_place_of_the_fitted_one():
+    stated = A100.replace({"overhead.launch": "50 us"})
+    more = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
+    own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
+    assert more == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
+    assert predict.seconds(stated, own.fitted, [(64, 64, 64)], "dense").item() == pytest.approx(
+        latency(stated, variant([gemm(64, 64, 64)])).item()
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "pruned", "told"),
+    [
+        (A100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (measured)"),
+        (H100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (transferred)"),
+        (RTX3090, ("128:2:16", 0.125), "rtx3090 Spatha V=128 *:4 fp16 (measured)"),
+        (RTX3090, ("2:4", 0.5), "rtx3090 cuSPARSELt *:4 fp16 (measured)"),
+        (A100, ("unstructured", 0.1), "rtx3090 Sputnik unstructured fp16 (transferred)"),
+        (A100, ("block:16x16", 0.1), "a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16 (assumed)"),
+    ],
+)  # fmt: skip
+def test_which_kernel_stands_for_an_execution_is_said(device, pruned, told):
+    assert dse.evaluate(device, variant([gemm(1024, 1024, 1024)], *pruned), fidelity="calibrated").kernel.item() == told
+
+
+def test_another_dtype_as_wide_is_a_transfer_and_a_narrower_one_is_refused():
+    assert dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="bf16", fidelity="calibrated").kernel.item().endswith("fp16 (transferred)")
+    with pytest.raises(
+        BadInput, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
+    ):
+        dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="int8", fidelity="calibrated")
+
+
+def test_assumed_kernels_are_narrower_dense_products():
+    """Blocks that nobody measured: a tenth of the columns, as a dense product of its own."""
+    blocks = latency(A100, variant([gemm(4096, 16384, 4096)], "block:16x16", 0.125)).item()
+    dense = latency(A100, variant([gemm(4096, 2048, 4096)])).item()
+    assert blocks == pytest.approx(dense, rel=0.05)
+
+
+SPEC = """
+name: made
+accelerators: [a100-sxm4-80gb]
+workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9], patterns: [{list: [2:4], densities: own}]}}
+batch: [1]
+dtype: fp16
+model: {fidelity: calibrated}
+"""
+
+
+def swept(folder: Path, more: str = "") -> sweep.xr.Dataset:
+    (folder / "made.yaml").write_text(SPEC + more)
+    return dse.sweep(folder / "made.yaml")
+
+
+@pytest.fixture(scope="module")
+def axes(tmp_path_factory):
+    paths = {
+        "memory.dram.bandwidth": "[1 TB/s, 3 TB/s]", "units.tensor_core.peak.fp16": "[100 TFLOP/s, 400 TFLOP/s]",
+        "memory.l2.capacity": "[256 KiB, 40 MB]", "units.tensor_core.processors": "[54, 216]", "overhead.launch": "[1 us, 5 us]",
+    }  # fmt: skip
+    lines = "".join(f"  {path}: {values}\n" for path, values in paths.items())
+    with pytest.warns(sweep.ModelWarning, match="not measured there"):
+        return swept(tmp_path_factory.mktemp("swept"), f"axes:\n{lines}")
+
+
+def test_every_axis_counts_and_is_what_a_description_with_these_values_gives(axes):
+    """Rates at once, the rest in turn: no number is silently constant."""
+    numbers = [dim for dim in axes.dims if "." in str(dim)]
+    for dim in numbers:
+        first, second = (axes.dense_latency.isel({dim: n}, drop=True) for n in (0, 1))
+        assert np.all(first != second), dim
+    state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
+    for place in (dict.fromkeys(numbers, 0), {dim: n % 2 for n, dim in enumerate(numbers)}):
+        one = axes.isel(place | {"accelerator": 0, "batch": 0, "dtype": 0, "variant": 0})
+        chip = A100.replace({dim: f"{float(one[dim])} {axes[dim].attrs['units']}".removesuffix(" 1") for dim in numbers})
+        assert float(one.latency) == pytest.approx(latency(chip, state).sum(), rel=1e-9)
+
+
+def test_shares_say_what_launches_take_and_sum_to_one(axes):
+    np.testing.assert_allclose(axes.bound_share.sum("resource"), 1)
+    seconds = axes.bound_share.sel(resource="launch") * axes.latency
+    np.testing.assert_allclose(seconds, (54 * axes["overhead.launch"]).broadcast_like(seconds).transpose(*seconds.dims), rtol=1e-9)
+
+
+def test_intervals_are_nine_tenths_of_the_draws(axes):
+    for name in ("latency", "dense_latency", "speedup"):
+        assert np.all(axes[f"{name}_low"] < axes[f"{name}_high"])
+    place = {dim: 1 for dim in axes.dims if "." in str(dim)}
+    one = axes.isel(place | {"accelerator": 0, "batch": 0, "dtype": 0, "variant": 0})
+    chip = A100.replace({dim: f"{float(one[dim])} {axes[dim].attrs['units']}".removesuffix(" 1") for dim in place})
+    resnet = dse.load_workload("resnet50")
+
+    def drawn(state):
+        case = network.case(chip, state, 1, Dtype.model_validate("fp16"), CALIBRATED, KERNELS)
+        sums = []
+        for draw in case.draws:
+            rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in case.executions])
+            unit = np.maximum(draw.timed[:, :, 1], draw.timed[:, :, 0] / 2) / rates.T
+            memory = np.maximum(
+                draw.timed[:, :, 3] / chip.value("memory.dram.bandwidth"), draw.timed[:, :, 4] / chip.value("memory.l2.bandwidth")
+            )
+            sums.append((draw.fixed + (unit**4 + memory**4) ** 0.25).min(axis=1) @ draw.count)
+        return np.array(sums)
+
+    speedups = drawn(resnet.dense) / drawn(resnet.variant("magnitude_pruning", 0.9))
+    assert len(speedups) == 30
+    assert (float(one.speedup_low), float(one.speedup_high)) == pytest.approx(tuple(np.quantile(speedups, [0.05, 0.95])), rel=1e-9)
+
+
+def test_without_draws_there_is_nothing_between_the_limits(tmp_path):
+    (tmp_path / "few.yaml").write_text(json.dumps({
+        "command": "", "version": "", "measurements": {},
+        "kernels": [k.model_dump(mode="json", exclude_none=True) | {"draws": []} for k in KERNELS],
+    }))  # fmt: skip
+    with pytest.warns(sweep.ModelWarning):
+        found = swept(tmp_path, "store: {variables: [speedup]}\n".replace("store", "axes: {}\nstore"))
+    (tmp_path / "made.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: few.yaml}"))
+    with pytest.warns(sweep.ModelWarning):
+        bare = dse.sweep(tmp_path / "made.yaml")
+    np.testing.assert_allclose(bare.speedup_low, bare.speedup)
+    np.testing.assert_allclose(bare.speedup, found.speedup, rtol=1e-3)  # written with four digits
+    assert json.loads(bare.attrs["kernels"])["a100-sxm4-80gb"]["tensor_core.dense"] == [
+        "a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16 (measured)"
+    ]
+
+
+def test_a_description_references_its_own_measurements(tmp_path):
+    text = (Path(dse.__file__).parents[1] / "accel_models" / "rtx3090.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(text + "efficiencies: missing.yaml\n")
+    with pytest.raises(BadInput, match=r"missing\.yaml"):
+        dse.evaluate(dse.load_accelerator(tmp_path / "mine.yaml"), variant([gemm(64, 64, 64)]), fidelity="calibrated")
+    (tmp_path / "missing.yaml").write_text(SHIPPED.read_text())
+    mine = dse.load_accelerator(tmp_path / "mine.yaml")
+    assert latency(mine, variant([gemm(64, 64, 64)])) == latency(RTX3090, variant([gemm(64, 64, 64)]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("{value: 3.088e-06,", "{value: -1,", "launch: -1 is out of range; write a number from 1e-07 to 0.001"),
+        ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored: nan is out of range"),
+        ("tail: {value: 0.635,", "tale: {value: 0.635,", "not the parameters of a kernel; write launch, extra_stored"),
+        ("  family: '*:4'\n", "", "'family' is missing"),
+    ],
+)  # fmt: skip
+def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, old, new, told):
+    text = SHIPPED.read_text()
+    assert old in text
+    (tmp_path / "bad.yaml").write_text(text.replace(old, new, 1))
+    (tmp_path / "made.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: bad.yaml}"))
+    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert f"bad.yaml:{text[: text.index('- device')].count(chr(10)) + 1}" in (error := capsys.readouterr().err) or "bad.yaml:" in error
+    assert told in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
+    (tmp_path / "made.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
+    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert "fidelity 'sol' takes no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("times", "alarm"), [(0.5, alarms.EfficiencyError), (np.nan, alarms.NotPositiveError), (0.0, alarms.NotPositiveError)]
+)
+def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, times, alarm):
+    true = Fitted.parts
+    monkeypatch.setattr(Fitted, "parts", lambda self, launches, moved: true(self, launches, moved) * times)
+    with pytest.raises(alarm, match="'a100-sxm4-80gb', tensor_core"):
+        swept(tmp_path)
+
+
+def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
+    """Tiles and launches move no more bytes, they only take longer: what differs from `capacity` is leakage."""
+    found = {}
+    for fidelity in ("capacity", "calibrated"):
+        (tmp_path / "made.yaml").write_text(
+            "name: made\naccelerators: [a100-sxm4-80gb]\nworkloads: {deit-b: {methods: [dense]}}\nbatch: [8]\ndtype: fp16\n"
+            f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sweep.ModelWarning)
+            found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
+    longer = float(found["calibrated"].latency - found["capacity"].latency)
+    more = float(found["calibrated"].energy - found["capacity"].energy)
+    assert more == pytest.approx(longer * float(static(Design(A100))), rel=1e-6)
+
+
+def test_a_search_says_that_it_cannot_follow_yet(tmp_path, capsys):
+    (tmp_path / "made.yaml").write_text(
+        SPEC + "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s}}\nsearch: {maximize: [performance]}\n"
+    )
+    assert cli.main(["search", str(tmp_path / "made.yaml")]) == 2
+    assert "a search cannot follow measured kernels yet" in capsys.readouterr().err
+
+
+def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
+    """Of the speedups of every kernel that ships; what the fits themselves are off is part of the draws."""
+    inside = []
+    for path in sorted(SHIPPED.parent.glob("*.csv")):
+        if end_to_end.is_networks(path):
+            continue
+        measured = measurement.load(path)
+        seen, fitted = launches(measured), {kernel.fitted.kernel: kernel for kernel in KERNELS}
+        beside = {kernel_of(row, measured): kernel_of(dense, measured) for row in measured.rows if (dense := row.dense)}
+        for kernel, dense in beside.items():
+            if kernel in fitted and dense in fitted:
+                times = [[replace(k.fitted, theta=theta).seconds(seen[key]) * off for theta, off in zip(k.fitted.draws, k.misfit(30)[1:], strict=True)]
+                         for key, k in ((kernel, fitted[kernel]), (dense, fitted[dense]))]  # fmt: skip
+                rows = [seen[dense].shapes.index(shape) for shape in seen[kernel].shapes]
+                low, high = np.quantile(np.array(times[1])[:, rows] / np.array(times[0]), [0.05, 0.95], axis=0)
+                speedup = seen[dense].time[rows] / seen[kernel].time
+                inside += [*((low <= speedup) & (speedup <= high))]
+    assert len(inside) > 300
+    assert 0.85 < np.mean(inside) < 0.98
