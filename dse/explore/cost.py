@@ -105,11 +105,10 @@ def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray])
     """The dataset, with what is asked for of area, power and energy, and what follows from them."""
     for name, array in arrays.items():
         found[name] = (tuple(plan.dims)[: array.ndim], array)
-    performance = found.batch / found.latency
     derived = {
         "edp": lambda: found.energy * found.latency,
-        "performance_per_area": lambda: performance / found.area,
-        "performance_per_watt": lambda: performance / found.power,
+        "performance_per_area": lambda: found.batch / found.latency / found.area,
+        "performance_per_watt": lambda: found.batch / found.latency / found.power,
     }
     return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost})
 
