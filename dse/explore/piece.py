@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dse.explore.plan import Plan
 
-PIECE_BYTES = 2**26  # of the results in one piece: enough to hide what each costs beside its evaluation, few enough to lose
+PIECE_BYTES = 2**24  # of the results in one piece: enough to hide what each costs beside its evaluation, few enough to lose
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import platform
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -43,6 +44,7 @@ def attributes(plan: Plan) -> dict[str, str]:
     }
 
 
+@cache
 def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in (*DECISIVE, "xarray")}
 

@@ -4,6 +4,7 @@ A worker is told a store and the number of a piece. It reads from the store what
 same, and keeps what it prepared for the next piece. So any `concurrent.futures.Executor` will do, and a piece done twice is the same twice.
 """
 
+import hashlib
 import json
 import math
 import warnings
@@ -16,7 +17,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from dse.errors import BadInput, UnfinishedError
-from dse.explore import provenance, results, sweep, zarr_store
+from dse.explore import provenance, results, store, sweep, zarr_store
 from dse.explore.piece import Piece, chunks, most_designs, pieces
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
@@ -72,6 +73,7 @@ def _begin(prepared: Prepared, path: Path, join: bool) -> None:
 
 def _lay_out(prepared: Prepared, path: Path) -> bool:
     plan = prepared.plan
+    store.check_writable(path.with_suffix(".part"))
     most = most_designs(plan)
     lengths = chunks(plan, most)
     count = math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items())
@@ -108,7 +110,7 @@ def _written(path: Path, piece: Piece, found: xr.Dataset) -> Piece:
 
 def _elsewhere(executor: Executor, path: Path, left: list[Piece]) -> Iterator[Piece]:
     """Each piece as soon as a worker has written it."""
-    made = json.dumps(zarr_store.opened(path).attrs)
+    made = hashlib.sha256(json.dumps(zarr_store.opened(path).attrs).encode()).hexdigest()
     futures: dict[Future[None], Piece] = {}
     try:
         futures |= {executor.submit(work, str(path), made, piece.number): piece for piece in left}
@@ -126,7 +128,7 @@ def _elsewhere(executor: Executor, path: Path, left: list[Piece]) -> Iterator[Pi
 
 
 def work(path: str, made: str, number: int) -> None:
-    """Evaluate and write one piece of the store at `path`; `made`, its attributes, tells it from a later one at the same place."""
+    """Evaluate and write one piece of the store at `path`; `made`, a hash of its attributes, tells it from a later one there."""
     prepared, listed = _opened(path, made)
     zarr_store.write(Path(path), listed[number], sweep.evaluate(prepared.cut(listed[number])))
 

@@ -55,7 +55,6 @@ def _compare(folder: Path, steps: int) -> None:
     disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
     evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
     stored = _told("evaluated and stored", size, lambda: (dse.sweep(spec, out), os.sync()))
-    _told("done already, resumed", size, lambda: dse.sweep(spec, out, resume=True))
     on_disk = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     print(f"the slower of disk and evaluation: {stored / min(disk, evaluated):.0%} of it")
     print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.done(out).size} pieces; peak memory {_peak():.2f} GB")

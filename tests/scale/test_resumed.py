@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 import xarray as xr
 
 import dse
+from dse.cli import main
 from dse.errors import BadInput
 from dse.explore import store, zarr_store
 
@@ -113,29 +114,27 @@ def test_a_shard_does_its_part_and_no_more(spec):
     assert list(found.latency.isnull().all(set(found.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
 
 
-def test_any_executor_will_do_and_a_broken_one_is_told(spec, whole):
+def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, edited):
     path = spec.parent / "pooled.zarr"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+
+        class Late(Executor):
+            """Starts its work after a description was changed."""
+
+            def submit(self, *arguments):
+                if "100 TFLOP/s" in (spec.parent / "chip.yaml").read_text():
+                    edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
+                return pool.submit(*arguments)
+
+        with pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip"):
+            dse.sweep(spec, path, executor=Late())
+        edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
+        dse.sweep(spec, path, executor=pool, resume=True)
+        assert files(path) == files(whole)
         with pytest.raises(BrokenProcessPool):
             pool.submit(os._exit, 1).result()
         with pytest.raises(dse.UnfinishedError, match=r"a worker failed .BrokenProcessPool: .* go on with --resume"):
-            dse.sweep(spec, path, executor=pool)
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        dse.sweep(spec, path, executor=pool, resume=True)
-    assert files(path) == files(whole)
-
-
-def test_a_worker_tells_what_is_wrong_where_it_is(spec, edited):
-    """What a worker raises comes back as it was."""
-
-    class Late(ProcessPoolExecutor):
-        def submit(self, *arguments):
-            if (spec.parent / "chip.yaml").read_text().count("100 TFLOP/s"):
-                edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
-            return super().submit(*arguments)
-
-    with Late(1, get_context("spawn")) as pool, pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip"):
-        dse.sweep(spec, spec.parent / "pooled.zarr", executor=pool)
+            dse.sweep(spec, spec.parent / "broken.zarr", executor=pool)
 
 
 def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
@@ -159,6 +158,18 @@ def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
             process.kill()
             process.wait()
     assert files(path) == files(whole)
+
+
+def test_a_cluster_that_does_not_answer_is_told(spec):
+    quickly = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=0.1s"
+    process = begun("-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", cwd=spec.parent, before=quickly)
+    assert ended(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
+    assert not (spec.parent / "x.zarr").exists()
+
+
+def test_a_shard_that_is_none_is_told(spec, capsys):
+    assert main(["sweep", str(spec), "-o", str(spec.parent / "x.zarr"), "--shard", "a/2"]) == 2
+    assert capsys.readouterr().err == "'a/2' is no shard; write which of how many, as in '1/8'\n"
 
 
 def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
@@ -210,6 +221,7 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
         ("x.nc", {"resume": True}, "only a Zarr store is written piece by piece"),
         (None, {"shard": (1, 2)}, "only a Zarr store is written piece by piece"),
         ("x.zarr", {"shard": (0, 2)}, "there is no shard 0 of 2; write one from 1 on"),
+        ("small.yaml/x.zarr", {}, "cannot be made a folder"),
         ("net.zarr", {"resume": True}, "is there already, and is no store of a sweep; give another place"),
     ],
 )
