@@ -78,7 +78,7 @@ def network(
 ) -> Network:
     """The network of these connections between neurons numbered as in `names`, without its dead neurons.
 
-    `inputs`, `outputs`: booleans, one a neuron; by default the neurons without connections into them, out of them. A hidden
+    `inputs`, `outputs`: booleans, one a neuron; by default the neurons without connections into them, others without any out. A hidden
     neuron that no input reaches is constant and goes into the biases of those that it feeds, one that reaches no output is never
     needed: both are dead. Raises BadInput for a cycle, a connection given twice, and an output that no input reaches.
     """
@@ -87,7 +87,7 @@ def network(
     weight = np.ones(len(source), np.float32) if weight is None else np.asarray(weight, np.float32)
     bias = np.zeros(count, np.float32) if bias is None else np.asarray(bias, np.float32)
     inputs = np.bincount(target, minlength=count) == 0 if inputs is None else np.asarray(inputs, bool)
-    outputs = np.bincount(source, minlength=count) == 0 if outputs is None else np.asarray(outputs, bool)
+    outputs = ~inputs & (np.bincount(source, minlength=count) == 0) if outputs is None else np.asarray(outputs, bool)
     _check_once(source, target, names)
     rank = _topological(source, target, names)
     reached, needed = _reachable(source, target, inputs), _reachable(target, source, outputs)

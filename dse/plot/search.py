@@ -12,6 +12,8 @@ from dse.plot.style import Rows
 
 SCALES = {"area": (1e6, "area [mm^2]"), "power": (1.0, "power [W]"), "latency": (1e3, "latency [ms]"), "energy": (1e3, "energy [mJ]")}
 
+REACH = 3.0  # devices that take more than so many times what any design does would leave no room to see the designs
+
 
 def figure(outcome: Outcome, random: Outcome, devices: Rows) -> tuple[Figure, pd.DataFrame]:
     """A panel of the front for each of the next two columns, and one of the progress; the table is the front."""
@@ -57,9 +59,12 @@ def _front(ax: Axes, outcome: Outcome, random: Outcome, devices: Rows, name: str
     ax.set_ylabel(first, fontsize=9)
     if not {name, first} <= set(devices.columns):
         return []
+    near = devices[devices[name] * scale <= REACH * x.max()]
+    if near.empty:
+        return []
     marked = {"marker": "D", "markersize": 4, "color": "black", "linestyle": "none", "label": "devices that exist"}
-    ax.plot(devices[name] * scale, devices[first], **marked)
-    return [style.Label(row[name] * scale, row[first], row["device"], "black") for row in devices.to_dict("records")]
+    ax.plot(near[name] * scale, near[first], **marked)
+    return [style.Label(row[name] * scale, row[first], row["device"], "black") for row in near.to_dict("records")]
 
 
 def _progress(ax: Axes, outcome: Outcome, random: Outcome) -> None:

@@ -41,6 +41,12 @@ def test_dead_neurons_are_removed_and_counted():
     assert list(net.bias) == [0, 0, 2, 5, 6 + 4 + 1]  # and what the constants add: relu(4 + relu(1))
 
 
+def test_a_neuron_without_connections_is_dead():
+    net = network([0], [2], ["a", "alone", "b"])
+    assert list(net.names) == ["a", "b"]
+    assert net.removed == {"no input reaches": 0, "reach no output": 1}
+
+
 def test_an_output_that_no_input_reaches_is_an_error():
     matrix = np.ones((9, 2))
     matrix[[1, *range(3, 9)]] = 0
