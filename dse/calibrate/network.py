@@ -21,6 +21,7 @@ from dse.calibrate.launches import Launches, Rates, random_spread
 from dse.dtype import Dtype
 from dse.model.equation import BYTES, Case, compulsory_case, with_capacity
 from dse.model.options import ModelOptions
+from dse.model.peak import Execution
 from dse.model.reuse import Reuse
 from dse.sparsity.kinds import NM
 from dse.workload import Variant
@@ -50,13 +51,21 @@ def shipped() -> tuple[FittedKernel, ...]:
 
 
 def finished(
-    found: Case, accelerator: Accelerator, variant: Variant, dtype: Dtype, options: ModelOptions, kernels: Sequence[FittedKernel]
+    found: Case,
+    accelerator: Accelerator,
+    variant: Variant,
+    dtype: Dtype,
+    options: ModelOptions,
+    kernels: Sequence[FittedKernel],
+    described: Accelerator | None = None,
 ) -> Case:
-    """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels."""
+    """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels, which are chosen for the
+    device as `described` (default: `accelerator`), whatever a sweep makes of its rates."""
     sized = with_capacity(found, accelerator, options)
     if options.fidelity != "calibrated" or found.reuse is None:
         return sized
-    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, kernels) for number in range(len(found.executions))]
+    choices = [_chosen(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
+    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen) for number, chosen in enumerate(choices)]
     count = max(len(column.slowed) for column in columns)
     slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
     names = np.stack([column.kernels for column in columns], axis=1)
@@ -93,12 +102,13 @@ def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarr
     return [column.slowed for column in columns], [column.fixed for column in columns]
 
 
-def _column(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, kernels: Sequence[FittedKernel]
-) -> _Column:
-    execution, layers = sized.executions[number], sized.layers
+def _chosen(execution: Execution, variant: Variant, described: Accelerator, dtype: Dtype, kernels: Sequence[FittedKernel]) -> Chosen:
     pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
-    chosen = choose(execution, pattern, accelerator, dtype.compute, kernels)
+    return choose(execution, pattern, described, dtype.compute, kernels)
+
+
+def _column(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen) -> _Column:
+    execution, layers = sized.executions[number], sized.layers
     launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
     repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
     moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)

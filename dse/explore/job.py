@@ -35,7 +35,8 @@ def jobs_of(plan: Plan) -> Iterator[Job]:
             for state, numbers, baseline in _states(plan):
                 found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
                 for sizes, sized in capacities:
-                    made = finished(found, sized, state, dtype, plan.spec.model, plan.kernels[place["accelerator"]])
+                    number = place["accelerator"]
+                    made = finished(found, sized, state, dtype, plan.spec.model, plan.kernels[number], plan.accelerators[number])
                     yield Job(place | sizes, sized, made, numbers, baseline)
 
 

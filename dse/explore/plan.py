@@ -98,7 +98,10 @@ class Plan:
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
         width = sum(widths.get(name, 1) for name in self.variables)
-        return math.prod(self.dims.values()) * width * np.dtype(self.spec.store.dtype).itemsize
+        draws = max((len(kernel.draws) for kernels in self.kernels for kernel in kernels), default=0)
+        at_once = math.prod(len(axis) for axis in self.axes if axis.role not in ("structure", "capacity"))
+        drawn = 4 * draws * at_once if self.sampled else 0  # dense, pruned, their ratio, in order
+        return (math.prod(self.dims.values()) * width + drawn) * np.dtype(self.spec.store.dtype).itemsize
 
     @property
     def first(self) -> dict[str, Any]:

@@ -330,3 +330,21 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
                 inside += [*((low <= speedup) & (speedup <= high))]
     assert len(inside) > 300
     assert 0.85 < np.mean(inside) < 0.98
+
+
+def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
+    """An H100's kernels are those of the device nearest to what its data sheet says, wherever a sweep starts."""
+    (tmp_path / "made.yaml").write_text(
+        SPEC.replace("a100-sxm4-80gb", "h100-sxm5-80gb") + "axes: {memory.dram.bandwidth: [0.5 TB/s, 3350 GB/s]}\n"
+    )
+    with pytest.warns(sweep.ModelWarning):
+        found = dse.sweep(tmp_path / "made.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
+    state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
+    assert float(found.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)
+
+
+def test_draws_that_memory_cannot_hold_are_refused(tmp_path, capsys):
+    axes = "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 60000}, units.tensor_core.peak.fp16: {from: 1 TFLOP/s, to: 9 TFLOP/s, steps: 1000}}\n"
+    (tmp_path / "made.yaml").write_text(SPEC + axes + "store: {variables: [latency]}\n")
+    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert "GB, and are kept in memory" in capsys.readouterr().err

@@ -259,7 +259,7 @@ def test_netcdf_gives_the_dataset_back(swept, tmp_path):
         ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: no 'a100-sxm4' among the shipped accel_models; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
-        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'roofline', 'layers' or 'capacity'"),
+        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'roofline', 'layers', 'capacity' or 'efficiency'"),
         ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the plot 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.peak.fp8: [1 TFLOP/s]}", 7, "axes.units.tensor.peak.fp8: 'chip' has no 'units.tensor.peak.fp8'; did you mean 'units.tensor.peak.fp16'?"),
