@@ -194,9 +194,10 @@ def check(path: Path) -> str:
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":
         from dse.explore import plan
-        from dse.explore.search import run
 
         if document.data.get("search"):
+            from dse.explore.search import run
+
             run.load(path)
             return f"search '{document.data['name']}'"
         return f"sweep '{plan.load(path).spec.name}'"

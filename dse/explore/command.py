@@ -15,6 +15,8 @@ from dse.explore import plan as plans
 from dse.explore import scatter, store, sweep
 from dse.explore.destination import check_whole, to_store
 from dse.explore.plan import Plan
+from dse.keep import Front, Top
+from dse.plot import pareto
 
 
 def run(options: argparse.Namespace) -> str:
@@ -30,7 +32,7 @@ def run(options: argparse.Namespace) -> str:
     if options.dry_run:
         return listing.describe(plan)
     dataset = _filled(plan, options) if stored else _kept(plan, written)
-    figures = plot.save_all(dataset, plan.spec.plots, folder, prefix) if dataset is not None else []
+    figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     return "\n".join(map(str, [written, *figures]))
 
 
@@ -46,6 +48,17 @@ def _kept(plan: Plan, path: Path) -> xr.Dataset:
     dataset = sweep.run(plan, progress=True)
     store.write(dataset, path)
     return dataset
+
+
+def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[Path]:
+    """The figures that are asked for; of a front, what it looks like; of the best, their table."""
+    if isinstance(plan.spec.keep, Front):
+        return plot.save(pareto.figure(dataset, dataset), pareto.table(dataset), folder / f"{prefix}front")
+    if isinstance(plan.spec.keep, Top):
+        path = folder / f"{prefix}top.csv"
+        store.replacing(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
+        return [path]
+    return plot.save_all(dataset, plan.spec.plots, folder, prefix)
 
 
 def _filled(plan: Plan, options: argparse.Namespace) -> xr.Dataset | None:

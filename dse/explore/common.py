@@ -14,7 +14,7 @@ from dse.model.grid import Grid, cut
 from dse.model.structure import Part
 
 CHUNK = 2**18  # designs evaluated at once, about: enough to hide the call, few enough for their results to stay in the cache
-LARGE = 2**16  # designs from which on the structure of the grid is looked for
+LARGE = 2**22  # designs from which on the structure of the grid is looked for: each part costs at least what is evaluated at once
 
 
 @dataclass(frozen=True)

@@ -69,5 +69,6 @@ def cut(plan: Plan, piece: Piece) -> Plan:
         plan,
         spec=plan.spec.model_copy(update=chosen),
         accelerators=plan.accelerators[piece.region["accelerator"]],
+        kernels=plan.kernels[piece.region["accelerator"]],
         axes=tuple(axis[piece.region[axis.path]] for axis in plan.axes),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
 from dse.accelerator import Accelerator
-from dse.calibrate.efficiencies import FittedKernel
-from dse.calibrate.network import kernels_of
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -31,6 +29,9 @@ from dse.model.peak import executions
 from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
+if TYPE_CHECKING:
+    from dse.calibrate.efficiencies import FittedKernel
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -40,7 +41,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
+    kernels: "tuple[tuple[FittedKernel, ...], ...]"  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -206,7 +207,12 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     return found
 
 
-def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> "list[tuple[FittedKernel, ...]]":
+    """By accelerator. Most fidelities ask for none, and are spared the import."""
+    if spec.model.fidelity != "calibrated":
+        return [()] * len(accelerators)
+    from dse.calibrate.network import kernels_of
+
     found = []
     for accelerator in accelerators:
         with problems.at(*document.place(("model", "efficiencies"))):

@@ -52,10 +52,12 @@ class Prepared:
         block = tuple(piece.region[path] for path in self.plan.rate_axes)
         return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan), block=block)
 
-    def times(self, case: Case) -> np.ndarray:
-        """What a case takes on the designs of the plan: latencies, or what `Times.spent` tells where a breakdown is asked for."""
-        times = self.all_times[case]
-        return times.spent(self.block) if self.plan.breakdown else times.latency(self.block)
+    def times(self, case: Case) -> tuple[np.ndarray, np.ndarray | None]:
+        """What a case takes on the designs of the plan, and the least latency where that is known: latencies, or what `Times.spent`
+        tells where a breakdown is asked for."""
+        if self.plan.breakdown:
+            return self.all_times[case].spent(self.block)
+        return self.latency(case), None if case.least is None else self.latency(case.least)
 
     def latency(self, case: Case) -> np.ndarray:
         return self.all_times[case].latency(self.block)

@@ -82,7 +82,7 @@ class Arrays:
 
     def put(self, job: Job, spent: np.ndarray) -> None:
         """Take in the spent time of one job: [*rates], or [execution, resource, *rates]."""
-        latency = self._latency(spent)
+        latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.arrays["dense_latency" if job.baseline else "latency"][at] = self._expanded(latency)
@@ -90,9 +90,8 @@ class Arrays:
                 self._put_shares(at, job.case, spent, latency)
                 self._put_fits(at, job)
 
-    def put_bound(self, job: Job, spent: np.ndarray) -> None:
-        """Take in the time of one job that no schedule can beat, as `put` does."""
-        latency = self._latency(spent)
+    def put_bound(self, job: Job, latency: np.ndarray) -> None:
+        """Take in the time of one job that no schedule can beat, [*rates]."""
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
@@ -120,9 +119,6 @@ class Arrays:
         for variant in job.variants:
             at = tuple(self._index(dim, job, variant) for dim in self.dims)
             self.cost["energy"][at] = dynamic + cost.static(self.plan, job) * self.arrays["latency"][at]
-
-    def _latency(self, spent: np.ndarray) -> np.ndarray:
-        return spent.sum(axis=(0, 1)) if self.breakdown else spent
 
     def _index(self, dim: str, job: Job, variant: int) -> Any:
         return variant if dim == "variant" else job.place.get(dim, slice(None))

@@ -42,6 +42,8 @@ def fill(
     number, of = shard or (1, 1)
     if not 1 <= number <= of:
         raise BadInput.one(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
+    if plan.spec.keep != "all":
+        raise BadInput([plan.document.problem(("keep",), "a store holds all results", "write to a .nc file or a folder, or 'keep: all'")])
     prepared = Prepared.of(plan)
     for remark in sweep.remarks(prepared):
         warnings.warn(remark, sweep.ModelWarning, stacklevel=3)

@@ -50,9 +50,10 @@ def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
     arrays = results.Arrays(plan, prepared.resources, prepared.executions, prepared.common.decoders, prepared.kernels)
     with jax.enable_x64(True):
         for job in prepared.jobs:
-            arrays.put(job, prepared.times(job.case))
-            if job.case.least is not None:
-                arrays.put_bound(job, prepared.times(job.case.least))
+            spent, least = prepared.times(job.case)
+            arrays.put(job, spent)
+            if least is not None:
+                arrays.put_bound(job, least)
             if plan.sampled:
                 arrays.put_draws(job, np.stack([prepared.latency(case) for case in job.case.draws or (job.case,)]))
             if energies is not None and not job.baseline:

@@ -22,7 +22,7 @@ class Times:
     """Of one case at the rates of a job, over all of a sweep's grid; what is worked out of its parts serves any block of it."""
 
     def __init__(self, case: Case, job: Job, plan: Plan, common: Common):
-        self.common, self.parts = common, common.parts[case]
+        self.common, self.parts, self.least = common, common.parts[case], case.least
         self.constant, self.factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
         self.options = {
             "compute": common.compute,
@@ -30,10 +30,15 @@ class Times:
         }
         self.whole = (slice(None),) * len(self.factors)
 
-    def spent(self, block: Block) -> np.ndarray:
-        """Time [execution, resource, *rates] in each execution while bound by each resource, on each design of a block."""
-        (everything,) = self.parts
-        return self._evaluated(everything, block, breakdown=True)
+    def spent(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:
+        """Time [execution, resource, *rates] in each execution while bound by each resource, on each design of a block; and the least
+        latency [*rates], where that is known."""
+        (everything,), shape = self.parts, (self.common.executions, self.common.resources)
+        if self.least is None:
+            return self._evaluated(everything, block, shape, breakdown=True), None
+        least = self.common.work(self.common.parts[self.least][0].work)
+        both = self._evaluated(everything, block, (math.prod(shape) + 1,), breakdown=True, least=least)
+        return both[:-1].reshape((*shape, *both.shape[1:])), both[-1]
 
     def latency(self, block: Block) -> np.ndarray:
         """Latency [*rates] of each design of a block."""
@@ -55,13 +60,17 @@ class Times:
         small = [part for part in self.parts if len(part.axes) < len(self.factors) and math.prod(self._sizes(part)) <= TABLE]
         return {part: self._evaluated(part, self.whole) for part in small}
 
-    def _evaluated(self, part: Part, block: Block, breakdown: bool = False) -> np.ndarray:
+    def _evaluated(self, part: Part, block: Block, outer: tuple[int, ...] = (), breakdown: bool = False, **more: np.ndarray) -> np.ndarray:
         executions = list(part.executions)
         factors = [self.factors[axis][executions][..., block[axis]] for axis in part.axes]
         spent = partial(
-            roofline.spent_time, self.common.work(part.work), fixed=self.common.beside(part.fixed), breakdown=breakdown, **self.options
+            roofline.spent_time,
+            self.common.work(part.work),
+            fixed=self.common.beside(part.fixed),
+            breakdown=breakdown,
+            **self.options,
+            **more,
         )
-        outer = (self.common.executions, self.common.resources) if breakdown else ()
         return self.common.grid(self.constant[executions], factors, self._sizes(part)).evaluated(spent, outer)
 
     def _sizes(self, part: Part) -> list[int]:

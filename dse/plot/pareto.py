@@ -44,7 +44,7 @@ def figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
         _better_up_and_right(ax, front, points, x, y)
     share, corner = front.attrs["hypervolume_share"], json.loads(front.attrs["reference_point"])
     box = ", ".join(f"{_spoken(name)} {value:.4g}" for name, value in corner.items())
-    found = f"{len(rows):,} of {len(points):,} points; hypervolume {share:.1%} of the box up to {box}"
+    found = f"{len(rows):,} of {front.attrs['points']:,} points; hypervolume {share:.1%} of the box up to {box}"
     style.finish(drawn, axes, dataset, _constants(dataset), "better is up and to the right", found)
     for ax, (x, y) in zip(axes.flat, pairs, strict=True):
         style.place_labels(ax, _labels(rows, x, y))
@@ -54,7 +54,16 @@ def figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
 def draw(ax: Axes, points: Rows, front: Rows, x: str, y: str, steps: dict[str, str] | None) -> list[Any]:
     """One panel: the cloud, the front of a `table` (with steps where directions say that it is no projection), its knee."""
     size: Looks = {"marker": "o", "markersize": 2.5} if len(points) < FEW else {"marker": ","}
-    artists = ax.plot(points[x], points[y], linestyle="none", color="#bbbbbb", markeredgewidth=0, label="all points", zorder=1, **size)
+    artists = ax.plot(
+        points[x],
+        points[y],
+        linestyle="none",
+        color="#bbbbbb",
+        markeredgewidth=0,
+        label="all points" if len(points) > len(front) else None,
+        zorder=1,
+        **size,
+    )
     if steps is not None:
         best_last = front if steps[x] == "maximize" else front[::-1]
         artists += ax.plot(*_corners(best_last[x], best_last[y]), color=style.COLOURS[0], linewidth=1, zorder=2)

@@ -9,14 +9,14 @@ from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
-from scipy.stats import binom, hypergeom
 
 from dse.sparsity.pattern import Counts
 
 
 def log_binomial(n: Counts, k: Counts) -> Counts:
     """ln C(n, k); -inf where it is 0."""
+    from scipy.special import gammaln  # which, as those below, takes long to import
+
     possible = (k >= 0) & (k <= n)
     n, k = np.where(possible, n, 1.0), np.where(possible, k, 0.0)
     return np.where(possible, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -np.inf)
@@ -59,6 +59,8 @@ def longest(fibres: float, size: float, kept: float) -> float:
 @np.vectorize
 def aligned(fibres: float, size: float, kept: float, width: float, align: float) -> float:
     """Bits of all fibres, `width` for each kept place, each fibre rounded up to a multiple of `align`."""
+    from scipy.stats import hypergeom
+
     law: Any = hypergeom(round(fibres * size), round(kept), round(size))
     mean, spread = kept / fibres, 12 * deviation(fibres, size, kept) + 1
     lengths = np.arange(max(0, int(mean - spread)), min(int(size), int(mean + spread) + 1) + 1)
@@ -76,6 +78,8 @@ def longest_distribution(fibres: int, size: int, kept: int) -> tuple[int, np.nda
     least, density = ceil(kept / fibres), kept / (fibres * size)
     if density in (0.0, 1.0) or fibres == 1:
         return least, np.ones(1)
+    from scipy.stats import binom
+
     law: Any = binom(size, density)
     spread = 12 * sqrt(size * density * (1 - density)) + 12
     counts = np.arange(max(0, int(size * density - spread)), min(size, int(size * density + spread)) + 1)

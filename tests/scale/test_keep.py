@@ -121,6 +121,21 @@ def test_a_sieve_holds_back_only_what_is_beaten(points, data):
 
 
 @pytest.mark.parametrize(
+    ("keep", "files"),
+    [("{front: {minimize: [latency, area]}}", {"results.nc", "front.png", "front.csv"}), ("{top: 3, minimize: [latency]}", {"results.nc", "top.csv"}),
+     ("summary", {"results.nc"})],
+)  # fmt: skip
+def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
+    path, out = spec.with_name("kept.yaml"), spec.with_name("out")
+    path.write_text(spec.read_text() + f"keep: {keep}\n")
+    assert cli.main(["sweep", str(path), "-o", str(out)]) == 0
+    assert {file.name for file in out.iterdir()} == files
+    assert set(capsys.readouterr().out.split()) == {str(out / file) for file in files}
+    assert cli.main(["sweep", str(path), "-o", str(spec.with_name("out.zarr"))]) == 2
+    assert "keep: a store holds all results" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("keep", "told"),
     [
         ("most", "'most' is not known here"),

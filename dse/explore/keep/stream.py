@@ -20,6 +20,7 @@ from dse.explore.prepared import Prepared
 from dse.keep import Front, Top
 
 WORKERS = 2  # pieces in the making: while one is compared, the other is computed
+LARGER = 4  # times a piece that is written: results are in memory only until they are narrowed
 COARSE = 10**5  # designs that are looked at before all others, at most
 
 Evaluate = Callable[[Prepared], xr.Dataset]
@@ -48,7 +49,7 @@ def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
     def narrowed(piece: Piece) -> tuple[Piece, Any]:
         return piece, keeper.narrowed(evaluate(prepared.cut(piece)), piece.region)
 
-    for piece, left in _ahead(narrowed, pieces_.pieces(plan, pieces_.most_designs(plan))):
+    for piece, left in _ahead(narrowed, pieces_.pieces(plan, LARGER * pieces_.most_designs(plan))):
         keeper.take(left)
         bar.update(piece.designs)
     return keeper.result().assign_attrs(provenance.attributes(plan))

@@ -58,7 +58,7 @@ class Layers:
         return np.stack(columns, axis=1)
 
 
-@partial(jax.jit, static_argnames=("compute", "overlap"))
+@partial(jax.jit, static_argnames=("compute", "overlap"), compiler_options=roofline.COMPILED)
 def spent_energy(
     work: Float[Any, "layer execution term"],
     energy: Float[Any, "layer execution"],
