@@ -97,7 +97,7 @@ def _summed(work: Any, fixed: Any, *, inverse: Any, compute: int, overlap: Combi
     resources = terms - compute + 1 + (fixed is not None)
     zero = jnp.zeros(inverse.shape[2:], work.dtype)
     start: Any = (zero,) * (resources * executions) if breakdown else zero
-    unroll = at_once(layers, executions * (resources if breakdown else 1), overlap)
+    unroll = at_once(layers, executions * (2 * resources if breakdown else 1), overlap)  # each has a sum and a part of one
     total: Any = lax.scan(lambda spent, row: (per_layer(spent, *row), None), start, (work, fixed), unroll=unroll)[0]
     return jnp.stack(total).reshape(executions, resources, *zero.shape) if breakdown else total
 
