@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,7 @@ def pareto(
     (shape, dims), points = cloud(dataset, list(signs))
     points *= np.array(list(signs.values()))  # now every objective is minimised
     known = np.flatnonzero(np.isfinite(points).all(axis=1))
-    if not len(known):
-        raise BadInput.one(f"no point has a value in every one of {', '.join(signs)}", "choose other objectives")
+    check_known(len(known), signs)
     front = known[nondominated(points[known])]
     front = front[ordered(points[front], next(iter(signs.values())), ties)]
     places = dict(zip(dims, np.unravel_index(front, shape), strict=True))
@@ -69,6 +68,12 @@ def cloud(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[tuple[int, .
 def directions(front: xr.Dataset) -> dict[str, str]:
     """`maximize` or `minimize`, by the name of the objective."""
     return json.loads(front.attrs["objectives"])
+
+
+def check_known(points: int, names: Iterable[str]) -> None:
+    """Raises BadInput where no point has a value in every objective."""
+    if not points:
+        raise BadInput.one(f"no point has a value in every one of {', '.join(names)}", "choose other objectives")
 
 
 def ordered(front: np.ndarray, sign: float, ties: bool) -> np.ndarray:

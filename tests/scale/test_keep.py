@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 import dse
 from dse import cli
+from dse.errors import BadInput
 from dse.explore import piece as pieces
 from dse.explore.front import nondominated
 from dse.explore.keep.front import Sieve
@@ -118,6 +119,12 @@ def test_a_sieve_holds_back_only_what_is_beaten(points, data):
     passed = Sieve.of(front).passes(list(others.T))
     for number in set(range(20)) - set(passed.tolist()):
         assert any((mark <= others[number]).all() and (mark < others[number]).any() for mark in front)
+
+
+def test_a_front_of_unknown_numbers_is_told(spec, edited):
+    edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
+    with pytest.raises(BadInput, match="no point has a value in every one of accuracy, latency"):
+        kept(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class FrontKeeper:
 
     def result(self) -> xr.Dataset:
         (found,) = self.found
+        pareto.check_known(found.known, self.signs)
         order = pareto.ordered(found.points, next(iter(self.signs.values())), ties=True)
         measured = pareto.measures(found.points[order], found.worst, found.best, self.signs, {})
         return found.designs.isel(point=order).assign_attrs(measured | {"points": found.known, "left_out": found.left_out})
