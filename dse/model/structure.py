@@ -58,9 +58,9 @@ def _part(axes: np.ndarray, work: Work, fixed: Fixed | None) -> Part:
 
 
 def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]:
-    """Which axes a layer's time may depend on."""
+    """Which axes a layer's time may depend on: an axis of a single value, too, scales what it is about."""
     counts = (work > 0) & np.isfinite(work)
-    scales = [np.ptp(factor, axis=-1) > 0 for factor in factors]
+    scales = [(factor != 1).any(axis=-1) for factor in factors]
     return np.stack([(counts & scale).any(axis=(1, 2)) for scale in scales], axis=1) if factors else np.zeros((len(work), 0), bool)
 
 

@@ -9,19 +9,19 @@ import pytest
 from dse.model import structure
 from dse.model.structure import Part, decisive, parts
 
-SHAPE = (5, 6, 7)
+SHAPES = [(5, 6, 7), (1, 6, 7), (5, 1, 1)]
 PATHS = np.array([[[0, 1], [0, 0], [1, 0]], [[0, 1], [0, 0], [0, 1]], [[1, 0], [0, 0], [0, 1]]])  # [axis, execution, term]: what scales
 
 
-def question(seed: int, spread: float):
+def question(seed: int, spread: float, shape=SHAPES[0]):
     """Work of two terms under three executions, and rates that depend on one axis each, over a wide or a narrow range."""
     random = np.random.default_rng(seed)
     work = 10 ** random.uniform(6, 10, (12, 3, 3))
     work[:, :, 0] = 0  # no gain cap
     work[:, 1:, 1][random.random((12, 2)) < 0.3] = np.inf
     constant = np.concatenate([np.zeros((3, 1)), 10 ** random.uniform(-13, -11, (3, 1)), np.full((3, 1), 1e-11)], axis=1)
-    factors = [np.ones((3, 3, size)) for size in SHAPE]
-    for axis, size in enumerate(SHAPE):
+    factors = [np.ones((3, 3, size)) for size in shape]
+    for axis, size in enumerate(shape):
         for execution, term in itertools.product(range(3), range(2)):
             if PATHS[axis, execution, term]:
                 factors[axis][execution, term + 1] = 10 ** random.uniform(-spread, spread, size)
@@ -37,19 +37,21 @@ def latency(work, constant, factors, overlap, place) -> float:
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
 @pytest.mark.parametrize("spread", [0.05, 0.5, 2])
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_parts_add_up_on_every_design(monkeypatch, seed, spread, overlap):
+def test_the_parts_add_up_on_every_design(monkeypatch, seed, shape, spread, overlap):
     monkeypatch.setattr(structure, "WORTH", 1)
-    work, constant, factors = question(seed, spread)
+    work, constant, factors = question(seed, spread, shape)
     found = parts(work, None, constant, factors, overlap)
     assert sum(len(part.work) for part in found) == len(work)
-    for place in itertools.product(*map(range, SHAPE)):
+    for place in itertools.product(*map(range, shape)):
         total = 0.0
         for part in found:
             those = list(part.executions)
             total += latency(part.work, constant[those], [factor[those] for factor in factors], overlap, place)
             moved = [at if axis in part.axes else 0 for axis, at in enumerate(place)]
-            elsewhere = latency(part.work, constant[those], [factor[those] for factor in factors], overlap, moved)
+            own = [factor[those] if axis in part.axes else np.ones_like(factor[those]) for axis, factor in enumerate(factors)]
+            elsewhere = latency(part.work, constant[those], own, overlap, moved)
             assert elsewhere == pytest.approx(latency(part.work, constant[those], [f[those] for f in factors], overlap, place), rel=1e-13)
         assert total == pytest.approx(latency(work, constant, factors, overlap, place), rel=1e-13)
 
