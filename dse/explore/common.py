@@ -19,11 +19,14 @@ LARGE = 2**22  # designs from which on the structure of the grid is looked for: 
 
 @dataclass(frozen=True)
 class Common:
-    """`layers`, `executions`: the most of any part of a network."""
+    """`layers`, `executions`: the most of any part of a network whose layers are added up; `lines`: the most of any whose layers are
+    searched, in `steps` at most."""
 
     parts: Mapping[Case, list[Part]]  # of the network of each job
     layers: int
     executions: int
+    lines: int
+    steps: int
     terms: tuple[int, ...]  # those that ever set the time: some run has a gain cap, some a decoder, some device a memory inside
     columns: int  # of a grid, of which `rows` are evaluated at once
     rows: int
@@ -33,8 +36,13 @@ class Common:
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan) -> "Common":
         parts = {case: _parts(case, job, plan) for job in jobs for case in job.cases}
-        layers = max(len(part.work) for found in parts.values() for part in found)
-        executions = max(len(part.executions) for found in parts.values() for part in found)
+        precision = np.dtype(plan.spec.store.dtype)
+        every = [part for found in parts.values() for part in found]
+        searched = [part.lines for part in every if part.lines]
+        lines = max((len(found.breaks) for found in searched), default=0)
+        steps = max((found.table(precision)[1] for found in searched), default=0)
+        layers = max((len(part.work) for part in every if not part.lines), default=1)
+        executions = max((len(part.executions) for part in every if not part.lines), default=1)
         listed = [execution for job in jobs for execution in job.case.executions]
         memories = max(1 + len(e.inner) for e in listed)
         needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
@@ -43,7 +51,7 @@ class Common:
         columns = math.prod(shape[cut(shape) :])
         rows = max(1, min(CHUNK, plan.grid_size) // columns)
         fixed = any(job.case.fixed is not None for job in jobs)
-        return cls(parts, layers, executions, terms, columns, rows, np.dtype(plan.spec.store.dtype), fixed)
+        return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)
 
     @property
     def decoders(self) -> bool:
@@ -74,8 +82,11 @@ class Common:
 
     def grid(self, constant: np.ndarray, factors: list[np.ndarray], sizes: Sequence[int]) -> Grid:
         """The designs that some inverse rates [execution, term] and their factors make; `sizes`: of the axes of the whole sweep."""
-        factors = [self._rates(factor) for factor in factors]
-        return Grid(self._rates(constant), factors, cut(sizes, self.columns), self.columns, self.rows, self.precision)
+        return self.narrow(self._rates(constant), [self._rates(factor) for factor in factors], sizes)
+
+    def narrow(self, constant: np.ndarray, factors: list[np.ndarray], sizes: Sequence[int]) -> Grid:
+        """The same where inverse rates stay as they are."""
+        return Grid(constant, factors, cut(sizes, self.columns), self.columns, self.rows, self.precision)
 
     def _rates(self, rates: np.ndarray) -> np.ndarray:
         """Inverse rates [execution, term, ...]; those of absent executions and memories are 1."""

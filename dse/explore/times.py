@@ -9,8 +9,9 @@ import numpy as np
 from dse.explore.common import Common
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model import roofline
+from dse.model import lines, roofline
 from dse.model.equation import Case, inverse_rates
+from dse.model.lines import Table
 from dse.model.structure import Part
 
 TABLE = 2**24  # designs of a part that are kept, at most
@@ -48,14 +49,27 @@ class Times:
     def _spread(self, part: Part, block: Block) -> np.ndarray:
         """The latency of a part, with axes of length 1 where it depends on none."""
         kept = self.tables.get(part)
-        value = self._evaluated(part, block) if kept is None else kept[tuple(block[axis] for axis in part.axes)]
+        value = self._latency(part, block) if kept is None else kept[tuple(block[axis] for axis in part.axes)]
         return np.expand_dims(value, [axis for axis in range(len(block)) if axis not in part.axes])
 
     @cached_property
     def tables(self) -> dict[Part, np.ndarray]:
         """The latency of each part that doesn't depend on all axes, on all of the axes that it does depend on."""
         small = [part for part in self.parts if len(part.axes) < len(self.factors) and math.prod(self._sizes(part)) <= TABLE]
-        return {part: self._evaluated(part, self.whole) for part in small}
+        return {part: self._latency(part, self.whole) for part in small}
+
+    def _latency(self, part: Part, block: Block) -> np.ndarray:
+        return self._evaluated(part, block) if part.lines is None else self._searched(part, block)
+
+    def _searched(self, part: Part, block: Block) -> np.ndarray:
+        executions, terms = zip(*part.rates, strict=True)
+        factors = [self.factors[axis][executions, terms][None][..., block[axis]] for axis in part.axes]
+        search = partial(lines.looked_up, self.searches[part], steps=self.common.steps)
+        return self.common.narrow(np.ones((1, 2)), factors, self._sizes(part)).evaluated(search)
+
+    @cached_property
+    def searches(self) -> dict[Part, Table]:
+        return {part: part.lines.table(self.common.precision, self.common.lines)[0] for part in self.parts if part.lines}
 
     def _evaluated(self, part: Part, block: Block, outer: tuple[int, ...] = (), breakdown: bool = False, **more: np.ndarray) -> np.ndarray:
         executions = list(part.executions)

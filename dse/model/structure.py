@@ -1,16 +1,19 @@
 """What of a network's time depends on which axes of a grid: each part is worked out on the axes that it depends on, then broadcast.
 
 A bandwidth x peak x decode grid so costs its distinct factors, not its product, up to the last sum. Executions that are never
-the fastest on the grid are left out, and so are terms that never set a layer's time: what is left often depends on little.
+the fastest on the grid are left out, and so are terms that never set a layer's time: what is left often depends on little. Where
+it is many layers that depend on two rates, they are sorted and searched (`lines`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.model.lines import Lines
 from dse.model.options import Combined
+from dse.model.rates import pairs
 
 WORTH = 4  # times as many designs as a part has of its own
 
@@ -20,12 +23,18 @@ Fixed = Float[np.ndarray, "layer execution"]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Layers whose time depends on the same axes, and the executions that any of them may take, both by their numbers."""
+    """Layers whose time depends on the same axes, and the executions that any of them may take, both by their numbers.
+
+    `lines`: their time as a function of two inverse rates, where that is quicker than their sum; `rates`: which execution and term
+    has each of the two.
+    """
 
     axes: tuple[int, ...]
     executions: tuple[int, ...]
     work: Work
     fixed: Fixed | None  # time beside that of resources
+    lines: Lines | None = None
+    rates: tuple[tuple[int, int], ...] = ()
 
 
 def whole(work: Work, fixed: Fixed | None, axes: int) -> list[Part]:
@@ -45,9 +54,17 @@ def parts(
     depends = dependence(work, factors)
     sizes = np.array([factor.shape[-1] for factor in factors])
     depends[np.where(depends, sizes, 1).prod(axis=1) * WORTH > sizes.prod()] = True
-    keys, which = np.unique(depends, axis=0, return_inverse=True)
-    layers = [which.ravel() == number for number in range(len(keys))]
-    found = [_part(key, work[those], None if fixed is None else fixed[those]) for key, those in zip(keys, layers, strict=True)]
+    alike = pairs(work, constant, factors) if overlap == "full" and fixed is None else []
+    found = []
+    for key in np.unique(depends, axis=0):
+        left = (depends == key).all(axis=1)
+        for pair in alike:
+            some = left & pair.layers
+            if lines := pair.lines(some):
+                found.append(replace(_part(key, work[some], None), lines=lines, rates=pair.rates))
+                left &= ~some
+        if left.any():
+            found.append(_part(key, work[left], None if fixed is None else fixed[left]))
     return sorted(found, key=lambda part: (len(part.axes), part.axes))
 
 

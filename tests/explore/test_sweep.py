@@ -10,7 +10,7 @@ import dse
 from dse.errors import BadInput
 from dse.explore import common, store
 from dse.explore.layers import evaluate
-from dse.model import roofline
+from dse.model import lines, rates, roofline
 
 AXES = """
 axes:
@@ -127,14 +127,18 @@ def test_latency_alone_is_the_same_latency(swept):
 
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
-def test_using_the_structure_of_the_grid_changes_no_latency(swept, monkeypatch, overlap):
+@pytest.mark.parametrize("pays", [0, rates.PAYS])
+def test_using_the_structure_of_the_grid_changes_no_latency(swept, monkeypatch, overlap, pays):
+    """Nor does sorting layers, however few."""
     swept.write_text(swept.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
     plain = dse.sweep(swept)
     monkeypatch.setattr(common, "LARGE", 1)
+    monkeypatch.setattr(rates, "PAYS", pays)
     roofline.spent_time.clear_cache()
-    before = roofline.trace_count
+    lines.looked_up.clear_cache()
+    before = roofline.trace_count, lines.trace_count
     found = dse.sweep(swept)
-    assert roofline.trace_count == before + 1
+    assert (roofline.trace_count, lines.trace_count) == (before[0] + 1, before[1] + (overlap == "full" and pays == 0))
     for name in ("latency", "dense_latency"):
         np.testing.assert_allclose(found[name], plain[name], rtol=1e-14)
 
