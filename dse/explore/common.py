@@ -8,12 +8,11 @@ import numpy as np
 
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model import structure
+from dse.model import devices, structure
 from dse.model.equation import DECODE, Case, inverse_rates
 from dse.model.grid import Grid, cut
 from dse.model.structure import Part
 
-CHUNK = 2**18  # designs evaluated at once, about: enough to hide the call, few enough for their results to stay in the cache
 LARGE = 2**22  # designs from which on the structure of the grid is looked for: each part costs at least what is evaluated at once
 
 
@@ -49,7 +48,8 @@ class Common:
         terms = tuple(term for term, need in enumerate(needed) if need)
         shape = [len(values) for values in plan.rate_axes.values()]
         columns = math.prod(shape[cut(shape) :])
-        rows = max(1, min(CHUNK, plan.grid_size) // columns)
+        rows = max(1, min(devices.at_once(), plan.grid_size) // columns)
+        rows = devices.count() * math.ceil(rows / devices.count())
         fixed = any(job.case.fixed is not None for job in jobs)
         return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)
 

@@ -60,7 +60,9 @@ class Lines:
         lowest, span = (places[0], int(places[-1] - places[0])) if len(places) else (np.int64(0), 0)
         shift = max(0, span.bit_length() - BITS)
         first = np.searchsorted(places, lowest + (np.arange(2**BITS + 1) << shift))
-        return Table(breaks, slopes, heights, first.astype(np.int32), bits.type(lowest), bits.type(shift)), int(np.diff(first).max()).bit_length()
+        return Table(breaks, slopes, heights, first.astype(np.int32), bits.type(lowest), bits.type(shift)), int(
+            np.diff(first).max()
+        ).bit_length()
 
 
 def _turns(a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "layer turn"]:

@@ -9,8 +9,8 @@ import pytest
 import dse
 from dse.dtype import Dtype
 from dse.errors import BadInput
-from dse.explore import common, plan
-from dse.model import roofline
+from dse.explore import plan
+from dse.model import devices, roofline
 from dse.model.cost import area, energy, network, power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
@@ -104,7 +104,7 @@ def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 4, 5])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(common, "CHUNK", chunk)
+    monkeypatch.setattr(devices, "AT_ONCE", {"cpu": chunk})
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 

@@ -43,7 +43,9 @@ def test_every_ratio_of_rates(precision, executions, count):
     found = Lines.of(a, b)
     u = np.concatenate([np.geomspace(1e-10, 1e10, 999), found.breaks[:-1]])  # on the breaks, too
     exact = added(a, b, u, np.ones_like(u))
-    np.testing.assert_allclose(searched(found, u, np.ones_like(u), precision, lines=len(found.breaks) + 5), exact, rtol=30 * np.finfo(precision).eps)
+    np.testing.assert_allclose(
+        searched(found, u, np.ones_like(u), precision, lines=len(found.breaks) + 5), exact, rtol=30 * np.finfo(precision).eps
+    )
 
 
 @given(
