@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
@@ -55,6 +56,7 @@ def named(pattern: Pattern | str) -> Pattern:
     return parse(pattern) if isinstance(pattern, str) else pattern
 
 
+@lru_cache(maxsize=1024)  # tables name the same pattern thousands of times
 def _level(text: str, part: str, start: int) -> Pattern:
     wanted, reached = part.strip().lower(), 0
     for pieces, build in _forms():

@@ -125,7 +125,7 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
     """
     index = {name: position for position, name in enumerate(layers.name)}
     density, activations = np.ones(len(layers)), layers.activation_density.copy()
-    problems, seen = Collector(), set()
+    sizes, problems, seen = layers.weights * layers.experts, Collector(), set()
     for file, line, row in entries:
         with problems.at(file, line, "layer"):
             if row.layer not in index:
@@ -137,7 +137,7 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
                 activations[index[row.layer]] = row.activation_density
         with problems.at(file, line, "nnz"):
             if row.layer in index:
-                density[index[row.layer]] = _density(layers, index[row.layer], row, told)
+                density[index[row.layer]] = _density(layers, index[row.layer], row, sizes[index[row.layer]], told)
     problems.raise_all()
     return density, activations
 
@@ -148,8 +148,7 @@ def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
     return np.array([told.get(name, np.nan) for name in layers.name])
 
 
-def _density(layers: Layers, layer: int, row: VariantRow, told: bool) -> float:
-    size = layers.weights[layer] * layers.experts[layer]
+def _density(layers: Layers, layer: int, row: VariantRow, size: float, told: bool) -> float:
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
         raise BadInput.one(what, "write at most m x k nonzeros")
