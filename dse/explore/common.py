@@ -48,7 +48,8 @@ class Common:
         terms = tuple(term for term, need in enumerate(needed) if need)
         shape = [len(values) for values in plan.rate_axes.values()]
         columns = math.prod(shape[cut(shape) :])
-        rows = max(1, min(devices.at_once(), plan.grid_size) // columns)
+        held = 2 if plan.breakdown else 1  # what resources set, beside the rates
+        rows = max(1, min(devices.at_once(held * executions * len(terms) * precision.itemsize), plan.grid_size) // columns)
         rows = devices.count() * math.ceil(rows / devices.count())
         fixed = any(job.case.fixed is not None for job in jobs)
         return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)

@@ -6,17 +6,17 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-AT_ONCE = {"cpu": 2**18}  # designs, about: enough to hide the call, few enough for their results to stay in the cache
-MORE = 2**23  # elsewhere, of each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)
+CACHE = {"cpu": 2**22}  # bytes that designs which are evaluated in one call may take: they stay in the cache, and the call is hidden
+MORE = 2**27  # elsewhere, of each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)
 
 
 def count() -> int:
     return jax.local_device_count()
 
 
-def at_once() -> int:
-    """Designs that are evaluated in one call."""
-    return count() * AT_ONCE.get(jax.default_backend(), MORE)
+def at_once(size: int) -> int:
+    """Designs that are evaluated in one call, where each takes so many bytes."""
+    return count() * CACHE.get(jax.default_backend(), MORE) // size
 
 
 def over_all(rows: np.ndarray) -> Any:

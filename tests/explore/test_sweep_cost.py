@@ -104,7 +104,7 @@ def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 4, 5])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(devices, "AT_ONCE", {"cpu": chunk})
+    monkeypatch.setattr(devices, "at_once", lambda size: chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 
