@@ -23,7 +23,7 @@ from dse.units import Kind
 
 HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements
 # say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
-# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s]; `density` is the range measured.
+# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s, B]; `density` is the range measured.
 """
 DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
@@ -49,6 +49,7 @@ class Described(Part):
     issue: float | None = None
     processors: float | None = None
     launch: float | None = None
+    scratchpad: float | None = None
 
 
 class FittedKernel(Part):
@@ -65,6 +66,9 @@ class FittedKernel(Part):
     error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
     sources: tuple[str, ...]
     density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
+    staged: tuple[tuple[float, float], ...] = Field(
+        (), description="density, and bytes that a tile takes of a processor's scratchpad at it"
+    )
     rates: Described
     parameters: dict[str, Estimate]
     draws: tuple[tuple[float, ...], ...] = ()
@@ -101,7 +105,9 @@ class FittedKernel(Part):
         key = Kernel(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         draws = tuple(from_values(self._named(draw)) for draw in self.draws)
-        return Fitted(key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots, draws=draws)
+        return Fitted(
+            key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots, self.staged, draws=draws
+        )
 
 
 class Efficiencies(Part):
@@ -135,7 +141,7 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=_text(fitted.tile) if fitted.tile else None, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), sources=tuple(sources), parameters=parameters,
-        density=(_digits(launches.density.min()), _digits(launches.density.max())),
+        density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
         rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
         draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
     )  # fmt: skip

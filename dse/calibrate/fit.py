@@ -23,24 +23,28 @@ SIEVE, FINALISTS = 128, 5
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """One kernel's parameters, what is special about it, and draws of the parameters from the bootstrap."""
+    """One kernel's parameters, what is special about it, what its tiles stage, and draws of the parameters from the bootstrap.
+
+    `staged`: density, and the bytes of a scratchpad that a tile takes at it, as measured; empty if that is not known.
+    """
 
     kernel: Kernel
     theta: Theta
     tile: tuple[int, int] | None = None
     power_slots: bool = False
+    staged: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
     draws: tuple[Theta, ...] = ()
 
     def seconds(self, launches: Launches) -> np.ndarray:
         """Predicted time of each launch [s]."""
-        given, size = _features(launches, self.power_slots)
+        given, size = _features(self, launches)
         return np.asarray(_compiled()[0](self.theta, given, kernel.allowed(self.tile)))[:size]
 
     def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
         """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then for each of their draws;
         `moved`: bytes of each launch [B]."""
-        given, size = _features(launches, self.power_slots, moved)
+        given, size = _features(self, launches, moved)
         thetas = np.stack([self.theta, *self.draws])
         return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, kernel.allowed(self.tile))], axis=1)[:, :, :size]
 
@@ -51,7 +55,14 @@ def fit(launches: Launches) -> Fitted:
     promising = sorted((refit(case, few, 25) for case in _special(launches)), key=lambda case: case.cost)[:FINALISTS]
     general = refit(Fitted(launches.kernel, PRIOR), launches, 100)
     found = [refit(replace(case, theta=PRIOR), launches, 100) for case in promising]
-    return min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
+    best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
+    return replace(best, staged=_staging(launches))
+
+
+def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
+    staged = np.broadcast_to(launches.staged, len(launches))
+    densities = np.unique(launches.density[~np.isnan(staged)])
+    return tuple((float(d), float(np.nanmean(staged[launches.density == d]))) for d in densities)
 
 
 def _special(launches: Launches) -> Iterator[Fitted]:
@@ -63,7 +74,7 @@ def _special(launches: Launches) -> Iterator[Fitted]:
 
 def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
-    given, size = _features(launches, start.power_slots)
+    given, size = _features(start, launches)
     padded = np.zeros(len(given["k"]))
     padded[:size] = 1.0 if weight is None else np.sqrt(weight)
     time = np.resize(launches.time, len(padded))
@@ -94,17 +105,27 @@ def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> 
 
 def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
     """Which parameters the measurements say more of than the prior does [parameter]."""
-    given, size = _features(launches, fitted.power_slots)
+    given, size = _features(fitted, launches)
     weight = (np.arange(len(given["k"])) < size).astype(float)
     slopes = _compiled()[2](fitted.theta, given, kernel.allowed(fitted.tile), np.resize(launches.time, len(weight)), weight, PRIOR)
     return (np.asarray(slopes)[: len(weight)] ** 2).sum(axis=0) > SPREAD**-2.0
 
 
-def _features(launches: Launches, power_slots: bool, moved: np.ndarray | None = None) -> tuple[kernel.Features, int]:
+def _features(fitted: Fitted, launches: Launches, moved: np.ndarray | None = None) -> tuple[kernel.Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
-    found, size = kernel.features(launches, power_slots, moved), len(launches)
+    found, size = kernel.features(replace(launches, staged=_staged(fitted, launches)), fitted.power_slots, moved), len(launches)
     rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
+
+
+def _staged(fitted: Fitted, launches: Launches) -> np.ndarray:
+    """What a tile of each launch stages [B]: as the launches know, else as the kernel did at the nearest density."""
+    own = np.broadcast_to(launches.staged, len(launches))
+    if not fitted.staged:
+        return own
+    density, staged = np.array(fitted.staged).T
+    nearest = np.argmin(np.abs(np.log(launches.density[:, None] / density)), axis=1)
+    return np.where(np.isnan(own), staged[nearest], own)
 
 
 @cache

@@ -4,8 +4,10 @@
     issue     (F (1 + i)(1 + h / tile edges) + F_dense j) / P_issue
                                         what else has to be issued: for each stored weight, and for each dense one. A unit that
                                         issues one instruction for many multiply-adds has one rate: compute is 0, P_issue is P
+    latency   F flight / (P_issue r)    r: tiles that a processor works on at once, as many as its scratchpad holds, where the
+                                        measurements tell what one takes: fewer of them wait longer for each other (Little's law)
     memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
-    time      launch + (((compute^4 + issue^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
+    time      launch + (((compute^4 + issue^4 + latency^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
 
 The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
@@ -55,6 +57,7 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None) -
         "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
         "depth": k * density,
         "k": k,
+        "alone": 1 / in_flight(launches),
         "waiting": imbalance(launches) - 1,
         "moved": moved / rates.bandwidth,
         "gathered": gathered / rates.bandwidth,
@@ -72,6 +75,12 @@ def imbalance(launches: Launches) -> np.ndarray:
         return np.ones(len(launches))
     rows = np.maximum(1.0, launches.m * launches.products * np.maximum(launches.n / 64, 1) / processors)
     return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
+
+
+def in_flight(launches: Launches) -> np.ndarray:
+    """Tiles that a processor works on at once, as many as its scratchpad has room for [1]; without end where that is not known."""
+    room = np.broadcast_to(launches.rates.scratchpad / launches.staged, len(launches))
+    return np.where(np.isnan(room), np.inf, np.maximum(np.floor(room), 1.0))
 
 
 def _padded(launches: Launches) -> np.ndarray:
@@ -99,7 +108,8 @@ def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
     tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
     filled = (1 + fill / f["depth"])[:, None]
     needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
-    work = norm(needed, issued + (f["dense"] * dense)[:, None])[:, :, None]
+    latency = (f["stored"] * f["alone"] * jnp.exp(theta[10]))[:, None] * filled
+    work = norm(norm(needed, issued + (f["dense"] * dense)[:, None]), latency)[:, :, None]
     cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
     waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
     ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited

@@ -19,7 +19,8 @@ ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
 
 
 class Measurement(Part):
-    """C[m, n] = A[m, k] B[k, n] on a device, A of a pattern. Times in ms; `row_std`: of the nonzeros in A's rows."""
+    """C[m, n] = A[m, k] B[k, n] on a device, A of a pattern. Times in ms; `row_std`: of the nonzeros in A's rows; `staged_kib`: of the
+    scratchpad of a processor, that each tile takes for its operands."""
 
     device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
     kernel: str = Field(min_length=1, examples=["cuSPARSELt"])
@@ -38,6 +39,7 @@ class Measurement(Part):
     dense_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
     row_std: float | None = Field(None, ge=0, allow_inf_nan=False)
+    staged_kib: float | None = Field(None, gt=0, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 
     @model_validator(mode="after")
