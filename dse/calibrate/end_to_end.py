@@ -10,9 +10,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from dse import accelerator, catalog, dtype
+from dse import catalog, dtype
 from dse.accelerator import Accelerator
 from dse.calibrate.ladder import RUNGS
+from dse.calibrate.measurement import described
 from dse.calibrate.validate import Point
 from dse.document import read_text
 from dse.errors import BadInput, Collector
@@ -59,7 +60,7 @@ class Network:
     @classmethod
     def of(cls, row: NetworkRow, folder: Path) -> "Network":
         """Raises BadInput for what no file describes, and for layers that the network lacks."""
-        device = accelerator.load(catalog.find("accel_models", row.device))
+        device = described(row.device, folder)
         if dtype.storage(row.dtype) not in dtype.BITS:
             raise BadInput.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
         dense = tables.load(catalog.find("workloads", row.workload, folder)).dense
