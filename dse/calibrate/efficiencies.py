@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from dse import dtype as dtype_
 from dse.calibrate.fit import Fitted, informed
-from dse.calibrate.kernel import TILES
+from dse.calibrate.kernel import TILES, Tile
 from dse.calibrate.launches import Kernel, Launches, kernel_of
 from dse.calibrate.measurement import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, from_values, values
@@ -60,6 +60,7 @@ class FittedKernel(Part):
     family: str
     dtype: str
     tile: str | None = None
+    deeper: tuple[tuple[float, str | None], ...] = Field((), description="from which k on it takes which other tile (null: the fastest)")
     power_slots: bool = False
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
@@ -105,9 +106,8 @@ class FittedKernel(Part):
         key = Kernel(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         draws = tuple(from_values(self._named(draw)) for draw in self.draws)
-        return Fitted(
-            key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots, self.staged, draws=draws
-        )
+        deeper = tuple((least, _tile(text)) for least, text in self.deeper)
+        return Fitted(key, theta, _tile(self.tile), self.power_slots, deeper, self.staged, draws=draws)
 
 
 class Efficiencies(Part):
@@ -139,7 +139,8 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     sources = sorted({one.source for one in measured.runs if kernel_of(one, measured) == key})
     return FittedKernel(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
-        tile=_text(fitted.tile) if fitted.tile else None, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
+        tile=_text(fitted.tile), deeper=tuple((_digits(k), _text(tile)) for k, tile in fitted.deeper),
+        power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), sources=tuple(sources), parameters=parameters,
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
         rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
@@ -162,8 +163,12 @@ def _assumed(p: Parameter, value: float) -> Estimate:
     return Estimate(value=_digits(value), low=_digits(low), high=_digits(high), unit=p.unit, kind="assumed")
 
 
-def _text(tile: tuple[int, int]) -> str:
-    return f"{tile[0]}x{tile[1]}"
+def _text(tile: Tile | None) -> str | None:
+    return f"{tile[0]}x{tile[1]}" if tile else None
+
+
+def _tile(text: str | None) -> Tile | None:
+    return next((tile for tile in TILES if _text(tile) == text), None)
 
 
 def _digits(value: float) -> float:

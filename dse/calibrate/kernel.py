@@ -11,7 +11,8 @@
 
 The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
-output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice.
+output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice; and one that goes by rules of
+its own takes other tiles for deeper products, though they may be slower.
 """
 
 from typing import Any
@@ -30,6 +31,8 @@ NORM = 4.0
 SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 
 Features = dict[str, Any]
+Tile = tuple[int, int]
+Deeper = tuple[tuple[float, Tile | None], ...]
 
 
 def features(launches: Launches, power_slots: bool = False, moved: Any = None) -> Features:
@@ -89,8 +92,13 @@ def _padded(launches: Launches) -> np.ndarray:
     return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)
 
 
-def allowed(tile: tuple[int, int] | None) -> np.ndarray:
-    """Which [tile, split] the kernel may take: all, or one tile with k in one part."""
+def allowed(tile: Tile | None, deeper: Deeper = (), k: Any = 1.0) -> np.ndarray:
+    """Which [launch, tile, split] the kernel may take: all, or one tile with k in one part; `deeper`: other tiles from some k on."""
+    ways = np.array([_ways(each) for each in (tile, *(other for _, other in deeper))])
+    return ways[np.searchsorted([least for least, _ in deeper], np.atleast_1d(k), side="right")]
+
+
+def _ways(tile: Tile | None) -> np.ndarray:
     if tile is None:
         return np.ones((len(TILES), len(SPLITS)), bool)
     return np.array([[t == tile and s == 1 for s in SPLITS] for t in TILES])

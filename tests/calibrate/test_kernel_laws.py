@@ -52,6 +52,19 @@ def test_tiles_and_waves_by_hand():
     assert (more / full, twice / full) == (pytest.approx(2, rel=0.03), pytest.approx(2, rel=0.03))
 
 
+def test_a_library_by_rules_of_its_own_takes_other_tiles_for_deeper_products():
+    """The time of a range of k is that of its own tile, faster or slower; a fit finds the depths between the measured ones."""
+    shapes = [(64 * a, k, 1000 + 300 * a) for k in (1024, 2048, 4096, 8192) for a in range(3, 9)]
+    narrow = Fitted(DENSE, from_values(FREE | {"edge": 30, "launch": 3e-6}), (32, 32))
+    wide = replace(narrow, tile=(128, 128))
+    times = seconds(replace(narrow, deeper=((3000.0, (128, 128)),)), shapes)
+    shallow = np.array([k < 3000 for _, k, _ in shapes])
+    np.testing.assert_allclose(times, np.where(shallow, seconds(narrow, shapes), seconds(wide, shapes)))
+    found = fit(replace(asked(DENSE, A100, shapes, parse("dense"), 1.0), time=times))
+    assert [least for least, _ in found.deeper] == [pytest.approx(np.sqrt(2048 * 4096))]
+    np.testing.assert_allclose(seconds(found, shapes), times, rtol=0.06)
+
+
 def test_an_edge_tile_costs_as_much_as_a_full_one():
     fitted = Fitted(DENSE, from_values(FREE), tile=(128, 128))
     part, whole = seconds(fitted, [(128 * 108 - 127, 4096, 128), (128 * 108, 4096, 128)])

@@ -114,7 +114,16 @@ def test_errors_by_hand():
     found = errors(two, "sol")
     assert found == {
         "mape": pytest.approx(0.3), "median": pytest.approx(0.3), "worst": pytest.approx(0.5), "bias": pytest.approx(-0.2), "tau": pytest.approx(-1),
+        "tau_apart": pytest.approx(-1),
     }  # fmt: skip
+
+
+def test_pairs_that_lie_apart_are_ranked_by_hand():
+    """Of 1, 1.05 and 1.5 the first two are too near to each other to count; of 1.05 and 1.5 the order is told wrong."""
+    told = [Point("", "", "", "", "", "", "time", (1, 1, 1), 0.5, seen, {"sol": x}) for seen, x in ((1, 1.2), (1.05, 1.6), (1.5, 1.4))]
+    found = errors(told, "sol")
+    assert (found["tau"], found["tau_apart"]) == (pytest.approx(1 / 3), pytest.approx(0))
+    assert np.isnan(errors(told[:2], "sol")["tau_apart"])
 
 
 def test_a_calibration_that_loses_is_told_and_fails():
