@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from dse import dtype as dtype_
 from dse.calibrate.fit import Fitted, informed
 from dse.calibrate.kernel import TILES, Tile
+from dse.calibrate.ladder import constant_efficiency
 from dse.calibrate.launches import Kernel, Launches, kernel_of
 from dse.calibrate.measurement import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, from_values, values
@@ -65,6 +66,7 @@ class FittedKernel(Part):
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
     error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
+    constant: float = Field(gt=0, le=1, description="share of the speed of light, the geometric mean of what was measured: E of 'r3'")
     sources: tuple[str, ...]
     density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
     staged: tuple[tuple[float, float], ...] = Field(
@@ -93,10 +95,11 @@ class FittedKernel(Part):
         """Of a value."""
         return dtype_.BITS[dtype_.storage(self.dtype)]
 
-    def misfit(self, draws: int) -> np.ndarray:
-        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off."""
+    def misfit(self, draws: int, spread: float = 0.0) -> np.ndarray:
+        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off,
+        and by a `spread` of the logarithm for where it was not measured."""
         off = np.random.default_rng([*str(self).encode()]).standard_normal(draws)
-        return np.concatenate([[1.0], np.exp(DEVIATION * self.error * off)])
+        return np.concatenate([[1.0], np.exp(np.hypot(DEVIATION * self.error, spread) * off)])
 
     def __str__(self) -> str:
         return str(self.fitted.kernel)
@@ -141,7 +144,8 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=_text(fitted.tile), deeper=tuple((_digits(k), _text(tile)) for k, tile in fitted.deeper),
         power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
-        launches=len(launches), error=_digits(error), sources=tuple(sources), parameters=parameters,
+        launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
+        sources=tuple(sources), parameters=parameters,
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
         rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
         draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
