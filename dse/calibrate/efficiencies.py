@@ -19,6 +19,7 @@ from dse.calibrate.launches import Kernel, Launches, kernel_of
 from dse.calibrate.measurement import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, from_values, values
 from dse.document import read
+from dse.errors import suggestion
 from dse.schema import Part, refusal
 from dse.units import Kind
 
@@ -84,6 +85,13 @@ class FittedKernel(Part):
             for p in PARAMETERS:
                 if not p.low * 0.999 <= row[p.name] <= p.high * 1.001:
                     raise refusal(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tiles(self) -> Self:
+        for text in (self.tile, *(text for _, text in self.deeper)):
+            if text is not None and _tile(text) is None:
+                raise refusal(f"no kernel here has tiles of '{text}'", suggestion(text, [f"{rows}x{columns}" for rows, columns in TILES]))
         return self
 
     @staticmethod

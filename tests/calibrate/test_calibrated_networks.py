@@ -258,6 +258,7 @@ def test_a_description_references_its_own_measurements(tmp_path):
         ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored: nan is out of range"),
         ("tail: {value: 0.635,", "tale: {value: 0.635,", "not the parameters of a kernel; write launch, extra_stored"),
         ("  family: '*:4'\n", "", "'family' is missing"),
+        ("  tile: 128x256\n", "  tile: 129x256\n", "no kernel here has tiles of '129x256'; did you mean '128x256'?"),
     ],
 )  # fmt: skip
 def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, old, new, told):
