@@ -91,6 +91,7 @@ class Unit(Part):
     peak: dict[Name, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
     runs: dict[Name, Run] = Field(default_factory=dict)
     processors: Count | None = Field(None, description="cores that share out the tiles of a launch; measured kernels come in waves of them")
+    scratchpad: Capacity | None = Field(None, description="on-chip memory of each processor, in which its tiles stage their operands")
     issue: Rate | None = Field(
         None, description="fp32, if every instruction that it can issue were a multiply-add: what loads and indices share"
     )

@@ -13,17 +13,19 @@ from pydantic import Field, model_validator
 
 from dse import dtype as dtype_
 from dse.calibrate.fit import Fitted, informed
-from dse.calibrate.kernel import TILES
+from dse.calibrate.kernel import TILES, Tile
+from dse.calibrate.ladder import constant_efficiency
 from dse.calibrate.launches import Kernel, Launches, kernel_of
 from dse.calibrate.measurement import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, from_values, values
 from dse.document import read
+from dse.errors import suggestion
 from dse.schema import Part, refusal
 from dse.units import Kind
 
 HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements
 # say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
-# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s]; `density` is the range measured.
+# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s, B]; `density` is the range measured.
 """
 DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
@@ -49,6 +51,7 @@ class Described(Part):
     issue: float | None = None
     processors: float | None = None
     launch: float | None = None
+    scratchpad: float | None = None
 
 
 class FittedKernel(Part):
@@ -59,12 +62,17 @@ class FittedKernel(Part):
     family: str
     dtype: str
     tile: str | None = None
+    deeper: tuple[tuple[float, str | None], ...] = Field((), description="from which k on it takes which other tile (null: the fastest)")
     power_slots: bool = False
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
     error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
+    constant: float = Field(gt=0, le=1, description="share of the speed of light, the geometric mean of what was measured: E of 'r3'")
     sources: tuple[str, ...]
     density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
+    staged: tuple[tuple[float, float], ...] = Field(
+        (), description="density, and bytes that a tile takes of a processor's scratchpad at it"
+    )
     rates: Described
     parameters: dict[str, Estimate]
     draws: tuple[tuple[float, ...], ...] = ()
@@ -79,6 +87,13 @@ class FittedKernel(Part):
                     raise refusal(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
         return self
 
+    @model_validator(mode="after")
+    def _check_tiles(self) -> Self:
+        for text in (self.tile, *(text for _, text in self.deeper)):
+            if text is not None and _tile(text) is None:
+                raise refusal(f"no kernel here has tiles of '{text}'", suggestion(text, [f"{rows}x{columns}" for rows, columns in TILES]))
+        return self
+
     @staticmethod
     def _named(draw: tuple[float, ...]) -> dict[str, float]:
         return {p.name: value for p, value in zip(PARAMETERS, draw, strict=False)}
@@ -88,10 +103,11 @@ class FittedKernel(Part):
         """Of a value."""
         return dtype_.BITS[dtype_.storage(self.dtype)]
 
-    def misfit(self, draws: int) -> np.ndarray:
-        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off."""
+    def misfit(self, draws: int, spread: float = 0.0) -> np.ndarray:
+        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off,
+        and by a `spread` of the logarithm for where it was not measured."""
         off = np.random.default_rng([*str(self).encode()]).standard_normal(draws)
-        return np.concatenate([[1.0], np.exp(DEVIATION * self.error * off)])
+        return np.concatenate([[1.0], np.exp(np.hypot(DEVIATION * self.error, spread) * off)])
 
     def __str__(self) -> str:
         return str(self.fitted.kernel)
@@ -101,7 +117,8 @@ class FittedKernel(Part):
         key = Kernel(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         draws = tuple(from_values(self._named(draw)) for draw in self.draws)
-        return Fitted(key, theta, next((tile for tile in TILES if _text(tile) == self.tile), None), self.power_slots, draws=draws)
+        deeper = tuple((least, _tile(text)) for least, text in self.deeper)
+        return Fitted(key, theta, _tile(self.tile), self.power_slots, deeper, self.staged, draws=draws)
 
 
 class Efficiencies(Part):
@@ -133,9 +150,11 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     sources = sorted({one.source for one in measured.runs if kernel_of(one, measured) == key})
     return FittedKernel(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
-        tile=_text(fitted.tile) if fitted.tile else None, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
-        launches=len(launches), error=_digits(error), sources=tuple(sources), parameters=parameters,
-        density=(_digits(launches.density.min()), _digits(launches.density.max())),
+        tile=_text(fitted.tile), deeper=tuple((_digits(k), _text(tile)) for k, tile in fitted.deeper),
+        power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
+        launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
+        sources=tuple(sources), parameters=parameters,
+        density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
         rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
         draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
     )  # fmt: skip
@@ -156,8 +175,12 @@ def _assumed(p: Parameter, value: float) -> Estimate:
     return Estimate(value=_digits(value), low=_digits(low), high=_digits(high), unit=p.unit, kind="assumed")
 
 
-def _text(tile: tuple[int, int]) -> str:
-    return f"{tile[0]}x{tile[1]}"
+def _text(tile: Tile | None) -> str | None:
+    return f"{tile[0]}x{tile[1]}" if tile else None
+
+
+def _tile(text: str | None) -> Tile | None:
+    return next((tile for tile in TILES if _text(tile) == text), None)
 
 
 def _digits(value: float) -> float:

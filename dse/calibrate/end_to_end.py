@@ -1,23 +1,28 @@
 """Whole networks, predicted against measured: nothing of them is fitted, so they say what the sum of kernels leaves out."""
 
+import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from dse import accelerator, catalog, dtype
+from dse import catalog, dtype
 from dse.accelerator import Accelerator
 from dse.calibrate.ladder import RUNGS
+from dse.calibrate.measurement import described
+from dse.calibrate.network import kernels_for, kernels_of
 from dse.calibrate.validate import Point
 from dse.document import read_text
+from dse.dtype import Dtype
 from dse.errors import BadInput, Collector
 from dse.explore.layers import evaluate
-from dse.model.options import Fidelity
+from dse.model.options import Fidelity, ModelOptions
+from dse.model.peak import executions
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import WrittenPattern
 from dse.workload import Variant, tables
@@ -59,7 +64,7 @@ class Network:
     @classmethod
     def of(cls, row: NetworkRow, folder: Path) -> "Network":
         """Raises BadInput for what no file describes, and for layers that the network lacks."""
-        device = accelerator.load(catalog.find("accel_models", row.device))
+        device = described(row.device, folder)
         if dtype.storage(row.dtype) not in dtype.BITS:
             raise BadInput.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
         dense = tables.load(catalog.find("workloads", row.workload, folder)).dense
@@ -72,12 +77,23 @@ class Network:
 
     @cached_property
     def predicted(self) -> dict[str, tuple[float, float]]:
-        """Time dense and pruned [s] on each rung; `r3` has no efficiency that holds for a whole network."""
-        return {rung: (np.nan, np.nan) if rung == "r3" else self._times(rung) for rung in RUNGS}
+        """Time dense and pruned [s] on each rung; on `r3` each run has the one efficiency of the kernel that stands for it."""
+        return {rung: (self._time(rung, self.dense), self._time(rung, self.pruned)) for rung in RUNGS}
 
-    def _times(self, rung: Fidelity) -> tuple[float, float]:
-        found = [evaluate(self.device, state, self.row.batch, self.row.dtype, fidelity=rung) for state in (self.dense, self.pruned)]
-        return float(found[0].latency.sum()), float(found[1].latency.sum())
+    def _time(self, rung: Fidelity, state: Variant) -> float:
+        device = _with_constants(self.device, state, self.row.dtype) if rung == "r3" else self.device
+        return float(evaluate(device, state, self.row.batch, self.row.dtype, fidelity=rung).latency.sum())
+
+
+def _with_constants(device: Accelerator, state: Variant, name: str) -> Accelerator:
+    """The device with the mean efficiency of a measured kernel at each run: at the one that 'calibrated' takes first."""
+    data: Any = copy.deepcopy(device.document.data)
+    width = Dtype.model_validate(name)
+    kernels = kernels_of(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
+    for execution in executions(device, width, "r3"):
+        run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run, {"pattern": "dense"})
+        run["efficiency"] = kernels_for(execution, state, device, width, kernels).kernels[0].constant
+    return device.document.validate(Accelerator, data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from dse.calibrate import kernel
+from dse.calibrate.kernel import Deeper, Features, Tile
 from dse.calibrate.launches import Kernel, Launches
 from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta
 
@@ -19,30 +20,40 @@ NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
 FEWEST_SHAPES = 5
 SIEVE, FINALISTS = 128, 5
+ROUNDS = 5  # of choosing tiles and fitting parameters in turn
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """One kernel's parameters, what is special about it, and draws of the parameters from the bootstrap."""
+    """One kernel's parameters, what is special about it, what its tiles stage, and draws of the parameters from the bootstrap.
+
+    `deeper`: from which k on the kernel takes which other tile (None: the fastest). `staged`: density, and the bytes of a scratchpad
+    that a tile takes at it, as measured; empty if that is not known.
+    """
 
     kernel: Kernel
     theta: Theta
-    tile: tuple[int, int] | None = None
+    tile: Tile | None = None
     power_slots: bool = False
+    deeper: Deeper = ()
+    staged: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
     draws: tuple[Theta, ...] = ()
 
     def seconds(self, launches: Launches) -> np.ndarray:
         """Predicted time of each launch [s]."""
-        given, size = _features(launches, self.power_slots)
-        return np.asarray(_compiled()[0](self.theta, given, kernel.allowed(self.tile)))[:size]
+        given, size = _features(self, launches)
+        return np.asarray(_compiled()[0](self.theta, given, self._choice(given)))[:size]
+
+    def _choice(self, given: Features) -> np.ndarray:
+        return kernel.allowed(self.tile, self.deeper, given["k"])
 
     def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
         """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then for each of their draws;
         `moved`: bytes of each launch [B]."""
-        given, size = _features(launches, self.power_slots, moved)
+        given, size = _features(self, launches, moved)
         thetas = np.stack([self.theta, *self.draws])
-        return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, kernel.allowed(self.tile))], axis=1)[:, :, :size]
+        return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, self._choice(given))], axis=1)[:, :, :size]
 
 
 def fit(launches: Launches) -> Fitted:
@@ -51,7 +62,53 @@ def fit(launches: Launches) -> Fitted:
     promising = sorted((refit(case, few, 25) for case in _special(launches)), key=lambda case: case.cost)[:FINALISTS]
     general = refit(Fitted(launches.kernel, PRIOR), launches, 100)
     found = [refit(replace(case, theta=PRIOR), launches, 100) for case in promising]
-    return min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
+    best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
+    return replace(by_depth(best, launches), staged=_staging(launches))
+
+
+def by_depth(start: Fitted, launches: Launches, weight: np.ndarray | None = None) -> Fitted:
+    """With other tiles for deeper products, from up to two depths on, if that is worth it."""
+    found = [_divided(start, launches, cuts, weight) for cuts in (1, 2)]
+    return min([start, *found], key=lambda case: case.cost / WORTH ** len(case.deeper))
+
+
+def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Fitted:
+    """The tiles and depths that suit the parameters, then the parameters that suit these, in turn."""
+    found, before = start, np.inf
+    for _ in range(ROUNDS):
+        if not (ranges := _ranges(found, launches, cuts, weight)):
+            return start
+        found = refit(replace(found, tile=ranges[0][1], deeper=ranges[1:]), launches, 30, weight)
+        if found.cost > 0.99 * before:
+            break
+        before = found.cost
+    return found
+
+
+def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Deeper:
+    """Least k and best tile of each range of k, each with enough shapes; none if there are too few."""
+    tiles = (None, *kernel.TILES)
+    alone = [replace(fitted, tile=tile, deeper=()).seconds(launches) for tile in tiles]
+    off = np.log(np.array(alone) / launches.time) ** 2 * (1.0 if weight is None else weight)
+    depths, which = np.unique(launches.k, return_inverse=True)
+    shapes = np.array([len({shape for shape, n in zip(launches.shapes, which, strict=True) if n == each}) for each in range(len(depths))])
+    costs = np.array([off[:, which == each].sum(axis=1) for each in range(len(depths))])
+    best: tuple[float, Deeper] = (np.inf, ())
+    for between in combinations(range(1, len(depths)), cuts):
+        parts = np.split(np.arange(len(depths)), between)
+        if min(shapes[part].sum() for part in parts) < FEWEST_SHAPES:
+            continue
+        summed = np.array([costs[part].sum(axis=0) for part in parts])
+        if summed.min(axis=1).sum() < best[0]:
+            least = [0.0, *(float(np.sqrt(depths[n - 1] * depths[n])) for n in between)]
+            best = summed.min(axis=1).sum(), tuple(zip(least, (tiles[n] for n in summed.argmin(axis=1)), strict=True))
+    return best[1]
+
+
+def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
+    staged = np.broadcast_to(launches.staged, len(launches))
+    densities = np.unique(launches.density[~np.isnan(staged)])
+    return tuple((float(d), float(np.nanmean(staged[launches.density == d]))) for d in densities)
 
 
 def _special(launches: Launches) -> Iterator[Fitted]:
@@ -63,11 +120,11 @@ def _special(launches: Launches) -> Iterator[Fitted]:
 
 def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
-    given, size = _features(launches, start.power_slots)
+    given, size = _features(start, launches)
     padded = np.zeros(len(given["k"]))
     padded[:size] = 1.0 if weight is None else np.sqrt(weight)
     time = np.resize(launches.time, len(padded))
-    choice = kernel.allowed(start.tile)
+    choice = start._choice(given)
     _, residuals, jacobian, _ = _compiled()
     done = least_squares(
         lambda theta: np.asarray(residuals(theta, given, choice, time, padded, prior)),
@@ -94,17 +151,27 @@ def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> 
 
 def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
     """Which parameters the measurements say more of than the prior does [parameter]."""
-    given, size = _features(launches, fitted.power_slots)
+    given, size = _features(fitted, launches)
     weight = (np.arange(len(given["k"])) < size).astype(float)
-    slopes = _compiled()[2](fitted.theta, given, kernel.allowed(fitted.tile), np.resize(launches.time, len(weight)), weight, PRIOR)
+    slopes = _compiled()[2](fitted.theta, given, fitted._choice(given), np.resize(launches.time, len(weight)), weight, PRIOR)
     return (np.asarray(slopes)[: len(weight)] ** 2).sum(axis=0) > SPREAD**-2.0
 
 
-def _features(launches: Launches, power_slots: bool, moved: np.ndarray | None = None) -> tuple[kernel.Features, int]:
+def _features(fitted: Fitted, launches: Launches, moved: np.ndarray | None = None) -> tuple[Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
-    found, size = kernel.features(launches, power_slots, moved), len(launches)
+    found, size = kernel.features(replace(launches, staged=_staged(fitted, launches)), fitted.power_slots, moved), len(launches)
     rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
+
+
+def _staged(fitted: Fitted, launches: Launches) -> np.ndarray:
+    """What a tile of each launch stages [B]: as the launches know, else as the kernel did at the nearest density."""
+    own = np.broadcast_to(launches.staged, len(launches))
+    if not fitted.staged:
+        return own
+    density, staged = np.array(fitted.staged).T
+    nearest = np.argmin(np.abs(np.log(launches.density[:, None] / density)), axis=1)
+    return np.where(np.isnan(own), staged[nearest], own)
 
 
 @cache

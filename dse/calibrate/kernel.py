@@ -4,12 +4,15 @@
     issue     (F (1 + i)(1 + h / tile edges) + F_dense j) / P_issue
                                         what else has to be issued: for each stored weight, and for each dense one. A unit that
                                         issues one instruction for many multiply-adds has one rate: compute is 0, P_issue is P
+    latency   F flight / (P_issue r)    r: tiles that a processor works on at once, as many as its scratchpad holds, where the
+                                        measurements tell what one takes: fewer of them wait longer for each other (Little's law)
     memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
-    time      launch + (((compute^4 + issue^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
+    time      launch + (((compute^4 + issue^4 + latency^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
 
 The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
-output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice.
+output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice; and one that goes by rules of
+its own takes other tiles for deeper products, though they may be slower.
 """
 
 from typing import Any
@@ -28,6 +31,8 @@ NORM = 4.0
 SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 
 Features = dict[str, Any]
+Tile = tuple[int, int]
+Deeper = tuple[tuple[float, Tile | None], ...]
 
 
 def features(launches: Launches, power_slots: bool = False, moved: Any = None) -> Features:
@@ -55,6 +60,7 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None) -
         "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
         "depth": k * density,
         "k": k,
+        "alone": 1 / in_flight(launches),
         "waiting": imbalance(launches) - 1,
         "moved": moved / rates.bandwidth,
         "gathered": gathered / rates.bandwidth,
@@ -74,14 +80,25 @@ def imbalance(launches: Launches) -> np.ndarray:
     return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
 
 
+def in_flight(launches: Launches) -> np.ndarray:
+    """Tiles that a processor works on at once, as many as its scratchpad has room for [1]; without end where that is not known."""
+    room = np.broadcast_to(launches.rates.scratchpad / launches.staged, len(launches))
+    return np.where(np.isnan(room), np.inf, np.maximum(np.floor(room), 1.0))
+
+
 def _padded(launches: Launches) -> np.ndarray:
     slots = np.maximum(launches.slots, 1)
     kept = np.maximum(launches.density * slots, 1)
     return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)
 
 
-def allowed(tile: tuple[int, int] | None) -> np.ndarray:
-    """Which [tile, split] the kernel may take: all, or one tile with k in one part."""
+def allowed(tile: Tile | None, deeper: Deeper = (), k: Any = 1.0) -> np.ndarray:
+    """Which [launch, tile, split] the kernel may take: all, or one tile with k in one part; `deeper`: other tiles from some k on."""
+    ways = np.array([_ways(each) for each in (tile, *(other for _, other in deeper))])
+    return ways[np.searchsorted([least for least, _ in deeper], np.atleast_1d(k), side="right")]
+
+
+def _ways(tile: Tile | None) -> np.ndarray:
     if tile is None:
         return np.ones((len(TILES), len(SPLITS)), bool)
     return np.array([[t == tile and s == 1 for s in SPLITS] for t in TILES])
@@ -99,7 +116,8 @@ def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
     tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
     filled = (1 + fill / f["depth"])[:, None]
     needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
-    work = norm(needed, issued + (f["dense"] * dense)[:, None])[:, :, None]
+    latency = (f["stored"] * f["alone"] * jnp.exp(theta[10]))[:, None] * filled
+    work = norm(norm(needed, issued + (f["dense"] * dense)[:, None]), latency)[:, :, None]
     cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
     waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
     ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited

@@ -47,7 +47,7 @@ def family(pattern: Pattern) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1, s]; what it is silent about is NaN, no cache 0."""
+    """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1, s, B]; what it is silent about is NaN, no cache 0."""
 
     peak: float
     issue: float
@@ -55,6 +55,7 @@ class Rates:
     cache: float
     processors: float = np.nan
     launch: float = np.nan
+    scratchpad: float = np.nan
 
     @classmethod
     def of(cls, device: Accelerator, unit: str, name: str) -> "Rates":
@@ -65,12 +66,14 @@ class Rates:
             device.value(inside) if inside else 0.0,
             described.processors.value if described.processors else np.nan,
             device.overhead.launch.value if device.overhead.launch else np.nan,
+            described.scratchpad.value if described.scratchpad else np.nan,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Launches:
-    """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean.
+    """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean,
+    `staged` what a tile takes of a scratchpad [B], NaN where that is not known.
 
     A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
     """
@@ -87,6 +90,7 @@ class Launches:
     value_bytes: float
     time: PerLaunch
     products: PerLaunch | float = 1.0
+    staged: PerLaunch | float = np.nan
 
     def __len__(self) -> int:
         return len(self.time)
@@ -149,7 +153,8 @@ def _launches(kernel: Kernel, device: Accelerator, groups: list[list[Measurement
     rates = Rates.of(device, kernel.unit, kernel.dtype)
     spread = np.array([_spread(row) for row in rows])
     value = dtype.BITS[dtype.storage(kernel.dtype)] / 8
-    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, time)
+    staged = np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows])
+    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, time, staged=staged)
 
 
 def _weight_bits(row: Measurement) -> float:

@@ -1,5 +1,6 @@
 """Measured kernels: one row a kernel, a shape and a pattern, with its time and that of the dense kernel beside it."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -8,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dse import accelerator, catalog, dtype
 from dse.accelerator import Accelerator
-from dse.errors import Collector, Problem, suggestion
+from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
@@ -19,7 +20,8 @@ ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
 
 
 class Measurement(Part):
-    """C[m, n] = A[m, k] B[k, n] on a device, A of a pattern. Times in ms; `row_std`: of the nonzeros in A's rows."""
+    """C[m, n] = A[m, k] B[k, n] on a device, A of a pattern. Times in ms; `row_std`: of the nonzeros in A's rows; `staged_kib`: of the
+    scratchpad of a processor, that each tile takes for its operands."""
 
     device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
     kernel: str = Field(min_length=1, examples=["cuSPARSELt"])
@@ -38,6 +40,7 @@ class Measurement(Part):
     dense_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
     row_std: float | None = Field(None, ge=0, allow_inf_nan=False)
+    staged_kib: float | None = Field(None, gt=0, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 
     @model_validator(mode="after")
@@ -91,7 +94,7 @@ class MeasuredSet:
 
 
 def load(path: Path) -> MeasuredSet:
-    """Read measurements; a device is one of the catalogue, or described in DEVICE.yaml beside the file.
+    """Read measurements; a device is one of the catalogue, a path, or described in DEVICE.yaml beside the file.
 
     Raises BadInput with every problem and its row: what is missing, negative or contradictory, a device without a
     description, a rate above its peak.
@@ -104,7 +107,7 @@ def load(path: Path) -> MeasuredSet:
     for line, row in rows:
         with problems.at(path, line, "device"):
             if row.device not in devices:
-                devices[row.device] = _described(row.device, path.parent)
+                devices[row.device] = described(row.device, path.parent)
     for line, row in rows:
         if row.device in devices:
             _check(path, line, row, devices[row.device], problems)
@@ -112,9 +115,15 @@ def load(path: Path) -> MeasuredSet:
     return MeasuredSet(path.stem, tuple(row for _, row in rows), devices, tuple(left_out))
 
 
-def _described(name: str, folder: Path) -> Accelerator:
+def described(name: str, folder: Path) -> Accelerator:
+    """The device that a row in `folder` speaks of: NAME.yaml beside it, one of the catalogue, or a path; raises BadInput with the
+    problems of a description, and with one more for the row that wants it."""
     beside = folder / f"{name}.yaml"
-    return accelerator.load(beside if beside.exists() else catalog.find("accel_models", name))
+    path = beside if os.path.exists(beside) else catalog.find("accel_models", name, folder)
+    try:
+        return accelerator.load(path)
+    except BadInput as error:
+        raise BadInput([*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]) from error
 
 
 def unit_of(device: Accelerator, row: Measurement) -> str | None:

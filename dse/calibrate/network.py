@@ -64,7 +64,7 @@ def finished(
     sized = with_capacity(found, accelerator, options)
     if options.fidelity != "calibrated" or found.reuse is None:
         return sized
-    choices = [_chosen(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
+    choices = [kernels_for(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
     columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen) for number, chosen in enumerate(choices)]
     count = max(len(column.slowed) for column in columns)
     slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
@@ -102,7 +102,8 @@ def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarr
     return [column.slowed for column in columns], [column.fixed for column in columns]
 
 
-def _chosen(execution: Execution, variant: Variant, described: Accelerator, dtype: Dtype, kernels: Sequence[FittedKernel]) -> Chosen:
+def kernels_for(execution: Execution, variant: Variant, described: Accelerator, dtype: Dtype, kernels: Sequence[FittedKernel]) -> Chosen:
+    """The kernels that stand for the weights of `variant` under `execution`; raises BadInput where none has values as wide."""
     pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
     return choose(execution, pattern, described, dtype.compute, kernels)
 
@@ -114,7 +115,7 @@ def _column(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, va
     moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
     made = [chosen.kernels[n].fitted.parts(launches, moved) for n in range(which.max() + 1)]
     most = max(map(len, made))
-    off = np.stack([kernel.misfit(most - 1) for kernel in chosen.kernels[: len(made)]])[which].T
+    off = np.stack([kernel.misfit(most - 1, chosen.spread) for kernel in chosen.kernels[: len(made)]])[which].T
     launch, unit, memory = np.choose(which, [np.resize(parts, (most, *parts.shape[1:])) for parts in made]).swapaxes(0, 1)
     slowed = np.ones((len(launch), len(layers), sized.work.shape[2]))
     slowed[:, :, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[..., None]

@@ -39,6 +39,7 @@ PARAMETERS = (
     Parameter("columns", "1", 512.0, 1.0, 8, 1e5, "columns of B that launches in flight gather from: k x columns against the cache"),
     Parameter("reuse", "1", 4.0, 0.7, 1, 1e3, "multiply-adds for each element gathered from beyond the processor"),
     Parameter("split", "1", 0.2, 1.0, 1e-3, 100, "cost of each further part that k is split into, in 50 multiply-adds an output"),
+    Parameter("flight", "1", 8.0, 1.0, 0.1, 1e3, "tiles that a processor has to work on at once to be kept busy"),
 )  # fmt: skip
 PRIOR = np.array([p.inward(p.prior) for p in PARAMETERS])
 SPREAD = np.array([p.spread for p in PARAMETERS])

@@ -43,7 +43,17 @@ def _nm_fp32(row: Cells) -> Cells:
         "pattern": "unstructured" if row["kernel"] == "sputnik" else f"{kept}:32", "density": str(kept / 32),
         "m": row["N"], "k": row["K"], "n": row["M"], "time_ms": row["kernel_ms"],
         "dense_kernel": "cuBLAS", "dense_ms": row["dense_ms"], "speedup": row["speedup_vs_cublas"],
+        "staged_kib": str(_staged(kept)) if row["kernel"] == "nmsparse" else "",
     }  # fmt: skip
+
+
+def _staged(kept: int) -> float:
+    """KiB of shared memory that a block of 'nmsparse' asks for, by its source (M-H482/NM-SpMM, nmsparse.cu), and 1 KiB of the system's.
+
+    32 rows and 32 columns of 4 B, as deep as what is kept of 128 dense ones at 16:32, of 256 else.
+    """
+    depth = (128 if kept == 16 else 256) * kept / 32
+    return 1 + (32 + 32) * depth * 4 / 1024
 
 
 def _vnm_fp16(row: Cells) -> Cells:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dse.calibrate.ladder import RUNGS
-from dse.calibrate.validate import Point, errors
+from dse.calibrate.validate import APART, Point, errors
 
 Row = dict[str, Any]
 
@@ -62,7 +62,7 @@ def table(found: Sequence[Row], markdown: bool = False) -> str:
 
 
 TITLES = {"shapes": "each shape by fits without it", "networks": "whole networks, of which nothing was fitted"}
-HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", "calibrated, by sparsity")
+HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", f"tau > {APART:.0%}", "calibrated, by sparsity")
 
 
 def _cells(row: Row) -> list[str]:
@@ -73,7 +73,7 @@ def _cells(row: Row) -> list[str]:
         _percent(best["median"]),
         _percent(best["worst"]),
         f"{best['bias']:+.0%}",
-        "" if np.isnan(best["tau"]) else f"{best['tau']:.2f}",
+        *("" if np.isnan(best[name]) else f"{best[name]:.2f}" for name in ("tau", "tau_apart")),
     ]
     by = ", ".join(f"{100 * s:.3g}%: {100 * e:.0f}" for s, e in row["by_sparsity"].items()) if len(row["by_sparsity"]) > 1 else ""
     return [row["set"], name.replace(" dense dense", " dense"), row["quantity"], str(row["launches"]), *means, *more, by]

@@ -1,16 +1,17 @@
 """Predicted against measured: each shape by kernels that were fitted without it, each device by kernels fitted on another."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from dse.calibrate import ladder
-from dse.calibrate.fit import FEWEST_SHAPES, Fitted, fit, refit
+from dse.calibrate.fit import FEWEST_SHAPES, Fitted, by_depth, fit, refit
 from dse.calibrate.launches import Kernel, Launches, kernel_of, launches
 from dse.calibrate.measurement import MeasuredSet
 
+APART = 0.1  # of two measured values: what a mean error within 10% may be asked to rank
 MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
 Times = dict[str, np.ndarray]
 
@@ -95,6 +96,8 @@ def _left_out(seen: Launches, fitted: Fitted) -> Times:
     for number in range(group.max() + 1):
         out, weight = group == number, (group != number).astype(float)
         without = refit(fitted, seen, weight=weight)
+        if fitted.deeper:
+            without = by_depth(refit(replace(fitted, tile=None, deeper=()), seen, weight=weight), seen, weight)
         predicted = ladder.predictions(seen, ladder.constant_efficiency(seen, weight), without)
         for rung in ladder.RUNGS:
             times[rung][out] = predicted[rung][out]
@@ -125,7 +128,8 @@ def _told(evidence: Evidence, kernel: Kernel, split: str, quantity: str, measure
 
 
 def errors(points: Sequence[Point], rung: str) -> dict[str, float]:
-    """Of the predictions: mean, median and worst size of the relative error, their mean (bias), Kendall's tau of the ranking."""
+    """Of the predictions: mean, median and worst size of the relative error, their mean (bias), Kendall's tau of the ranking, and
+    what it is among the pairs that were measured more than `APART` from each other."""
     measured, predicted = np.array([p.measured for p in points]), np.array([p.predicted[rung] for p in points])
     off = predicted / measured - 1
     tau = float(np.asarray(kendalltau(measured, predicted))[0]) if len(set(measured)) > 1 and len(set(predicted)) > 1 else np.nan
@@ -136,4 +140,13 @@ def errors(points: Sequence[Point], rung: str) -> dict[str, float]:
         "worst": float(sizes.max()),
         "bias": float(off.mean()),
         "tau": tau,
+        "tau_apart": _tau_apart(np.log(measured), np.log(predicted)),
     }
+
+
+def _tau_apart(measured: np.ndarray, predicted: np.ndarray) -> float:
+    """Share of the pairs far enough apart that are told in their order, less that of the others; of logarithms."""
+    one, other = np.triu_indices(len(measured), 1)
+    far = np.abs(measured[one] - measured[other]) > np.log1p(APART)
+    agree = np.sign(measured[one] - measured[other]) * np.sign(predicted[one] - predicted[other])
+    return float(agree[far].mean()) if far.any() else np.nan

@@ -285,7 +285,7 @@ def _in_turn(accelerator: Accelerator, spec: Spec) -> list[str]:
     tiles, instructions and launches depend on."""
     calibrated, units = spec.model.fidelity == "calibrated", accelerator.units.items()
     shared = [name for name, unit in units if unit.issue is not None] if any(dtype.compute == "fp32" for dtype in spec.dtype) else []
-    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "issue")] + ["overhead.launch"]
+    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "scratchpad", "issue")] + ["overhead.launch"]
     kernels += [f"units.{name}.peak.fp32" for name in shared]  # its share of what is issued changes with it
     return capacities(accelerator, spec.model.fidelity) + (kernels if calibrated else [])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse import cli
-from dse.calibrate import alarms, end_to_end, measurement, network, predict
+from dse.calibrate import alarms, choice, end_to_end, measurement, network, predict
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import kernel_of, launches
@@ -258,6 +258,7 @@ def test_a_description_references_its_own_measurements(tmp_path):
         ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored: nan is out of range"),
         ("tail: {value: 0.635,", "tale: {value: 0.635,", "not the parameters of a kernel; write launch, extra_stored"),
         ("  family: '*:4'\n", "", "'family' is missing"),
+        ("  tile: 128x256\n", "  tile: 129x256\n", "no kernel here has tiles of '129x256'; did you mean '128x256'?"),
     ],
 )  # fmt: skip
 def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, old, new, told):
@@ -330,6 +331,45 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
                 inside += [*((low <= speedup) & (speedup <= high))]
     assert len(inside) > 300
     assert 0.85 < np.mean(inside) < 0.98
+
+
+def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
+    """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
+    inside: dict[bool, list[float]] = {True: [], False: []}
+    sets = [measurement.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not end_to_end.is_networks(path)]
+    for measured in sets:
+        for key, seen in launches(measured).items():
+            there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]
+            for kernel in there if len(seen) > 4 else ():
+                for known, spread in ((False, 0.0), (True, choice.BETWEEN_DEVICES if kernel.unit == key.unit else choice.BETWEEN_VENDORS)):
+                    off = kernel.misfit(len(kernel.draws), spread)[1:]
+                    drawn = [replace(kernel.fitted, theta=theta).seconds(seen) for theta in kernel.fitted.draws] * off[:, None]
+                    low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+                    inside[known].append(float(np.mean((low <= seen.time) & (seen.time <= high))))
+    assert len(inside[True]) == 6
+    assert np.mean(inside[False]) < 0.3
+    assert 0.8 < np.mean(inside[True]) < 0.98
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "spread"),
+    [
+        (A100, ("dense", 1.0, "fp16"), 0.0),
+        (A100, ("dense", 1.0, "bf16"), 0.0),  # another dtype as wide, but on the device
+        (H100, ("2:4", 0.5, "fp16"), choice.BETWEEN_DEVICES),
+        (A100, ("block:16x16", 0.1, "fp16"), choice.UNMEASURED),
+        (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), choice.BETWEEN_VENDORS),
+    ],
+    ids=["here", "other dtype", "other device", "never", "other vendor"],
+)
+def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread):
+    pattern, density, name = asked
+    state, width = variant([gemm(2048, 2048, 2048)], pattern, density), Dtype.model_validate(name)
+    found = network.case(device, state, 1, width, CALIBRATED, KERNELS)
+    (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
+        :1
+    ]
+    assert network.kernels_for(run, state, device, width, KERNELS).spread == pytest.approx(spread)
 
 
 def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):

@@ -52,6 +52,19 @@ def test_tiles_and_waves_by_hand():
     assert (more / full, twice / full) == (pytest.approx(2, rel=0.03), pytest.approx(2, rel=0.03))
 
 
+def test_a_library_by_rules_of_its_own_takes_other_tiles_for_deeper_products():
+    """The time of a range of k is that of its own tile, faster or slower; a fit finds the depths between the measured ones."""
+    shapes = [(64 * a, k, 1000 + 300 * a) for k in (1024, 2048, 4096, 8192) for a in range(3, 9)]
+    narrow = Fitted(DENSE, from_values(FREE | {"edge": 30, "launch": 3e-6}), (32, 32))
+    wide = replace(narrow, tile=(128, 128))
+    times = seconds(replace(narrow, deeper=((3000.0, (128, 128)),)), shapes)
+    shallow = np.array([k < 3000 for _, k, _ in shapes])
+    np.testing.assert_allclose(times, np.where(shallow, seconds(narrow, shapes), seconds(wide, shapes)))
+    found = fit(replace(asked(DENSE, A100, shapes, parse("dense"), 1.0), time=times))
+    assert [least for least, _ in found.deeper] == [pytest.approx(np.sqrt(2048 * 4096))]
+    np.testing.assert_allclose(seconds(found, shapes), times, rtol=0.06)
+
+
 def test_an_edge_tile_costs_as_much_as_a_full_one():
     fitted = Fitted(DENSE, from_values(FREE), tile=(128, 128))
     part, whole = seconds(fitted, [(128 * 108 - 127, 4096, 128), (128 * 108, 4096, 128)])
@@ -65,17 +78,41 @@ def test_imbalance_follows_the_rows():
     assert uneven == pytest.approx(1 + 0.5 * np.sqrt(2 * np.log(108) / 10))  # ten rows a processor
 
 
+def test_tiles_in_flight_by_hand():
+    """17 and 25 KiB a tile: nine and six fit into the 164 KiB of an A100's processor; where latency binds, time goes as their inverse."""
+    launches = replace(asked(CSR, A100, [(4096, 4096, 4096)] * 3, parse("unstructured"), 0.5), staged=1024 * np.array([17, 25, np.nan]))
+    assert kernel.in_flight(launches).tolist() == [9, 6, np.inf]
+    waiting = Fitted(CSR, from_values(FREE | {"flight": 900})).seconds(launches)
+    assert waiting[1] / waiting[0] == pytest.approx(9 / 6, rel=1e-3)
+    assert waiting[0] == pytest.approx(4096**3 / 38.98e12 * 900 / 9, rel=0.02)
+    busy = Fitted(CSR, from_values(FREE | {"flight": 0.1})).seconds(launches)
+    np.testing.assert_allclose(busy, busy[2], rtol=1e-6)
+
+
+def test_what_tiles_stage_is_known_of_the_kernel():
+    """Launches that nobody measured take as much as those at the nearest density did."""
+    fitted = Fitted(CSR, from_values(FREE | {"flight": 900}), staged=((0.125, 9 * 1024.0), (0.5, 17 * 1024.0)))
+    sparse, dense, silent = (
+        one.seconds(asked(CSR, A100, [(4096, 4096, 4096)], parse("unstructured"), density))
+        for one, density in ((fitted, 0.1), (fitted, 0.4), (replace(fitted, staged=()), 0.4))
+    )
+    assert dense / sparse == pytest.approx(4 * 18 / 9, rel=1e-3)
+    assert silent < 0.1 * dense
+
+
 def test_row_statistics_make_an_uneven_matrix_slower():
     fitted = Fitted(CSR, from_values(FREE))
     even, uneven = (predict.seconds(A100, fitted, [(4096, 4096, 512)], "unstructured", 0.1, spread) for spread in (0.0, 1.0))
     assert uneven > 1.02 * even
 
 
-@given(thetas, sizes, sizes, sizes, kernels, tiles, st.sampled_from("mkn"), st.integers(1, 3000))
-def test_more_work_is_never_faster(theta, m, k, n, chosen, tile, which, more):
+@given(thetas, sizes, sizes, sizes, kernels, tiles, st.sampled_from("mkn"), st.integers(1, 3000), st.sampled_from([(), ((1.0, 25600.0),)]))
+def test_more_work_is_never_faster(theta, m, k, n, chosen, tile, which, more, staged):
     key, pattern, density = chosen
     larger = (m + more * (which == "m"), k + 4 * more * (which == "k"), n + more * (which == "n"))
-    before, after = seconds(Fitted(key, theta, tile), [(m, 4 * k, n), (larger[0], larger[1] + 3 * k, larger[2])], pattern, density)
+    before, after = seconds(
+        Fitted(key, theta, tile, staged=staged), [(m, 4 * k, n), (larger[0], larger[1] + 3 * k, larger[2])], pattern, density
+    )
     assert after >= before * (1 - 1e-9)
 
 

@@ -86,6 +86,19 @@ def test_a_device_may_be_described_beside_the_file(tmp_path):
     assert measurement.load(path).devices["mine"].name == "mine"
 
 
+@pytest.mark.parametrize("device", ["broken.yaml", "./broken.yaml", "broken", "absent.yaml", "absent/device.yaml", "."])
+def test_a_device_that_cannot_be_read_is_told_with_its_row(tmp_path, capsys, device):
+    (tmp_path / "broken.yaml").write_text("name: broken\nsorce: a test\n")
+    path = write(tmp_path, GOOD, GOOD.replace("a100-sxm4-80gb", device))
+    assert cli.main(["calibrate", str(path), "-o", str(tmp_path / "out.yaml")]) == 2
+    told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
+    assert "table.csv:3: device: " in told
+    if "broken" in device:
+        assert "broken.yaml:2: sorce: unknown key" in told
+        assert f"the description of '{device}' cannot be used; mend 'broken.yaml'" in told
+    assert not (tmp_path / "out.yaml").exists()
+
+
 def test_too_few_shapes_are_refused(tmp_path, capsys):
     assert cli.main(["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml")]) == 2
     assert "no kernel has 5 shapes" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 import dse
 from dse import cli
-from dse.calibrate import end_to_end, report
+from dse.calibrate import efficiencies, end_to_end, report
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.ladder import RUNGS
 from dse.errors import BadInput
@@ -47,6 +47,19 @@ def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):
         time = dse.evaluate(a100, dense, batch=8, dtype="bf16", fidelity=rung).latency.sum()
         assert network.predicted[rung][0] == pytest.approx(float(time))
         assert network.predicted[rung][1] < network.predicted[rung][0]
+
+
+def test_one_efficiency_of_each_run_is_the_mean_of_its_measured_kernel(tmp_path):
+    """The constant of the kernel that `calibrated` names first, as if the description said so; times fall between the ends of the ladder."""
+    (network,) = end_to_end.load(written(tmp_path, ROW)).networks
+    kernels = {str(kernel): kernel for kernel in efficiencies.load(SHIPPED).kernels}
+    dense = kernels["a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16"]
+    assert dense.constant == pytest.approx(0.71, abs=0.02)
+    large = dse.evaluate(network.device, network.dense, batch=8, dtype="bf16", fidelity="sol")
+    bound = large.bound.values == "tensor_core"
+    least = float(large.latency[bound].sum()) / dense.constant
+    assert network.predicted["r3"][0] >= least
+    assert network.predicted["r3"][0] == pytest.approx(least + float(large.latency[~bound].sum()), rel=0.1)
 
 
 def test_each_dense_time_counts_once(tmp_path):
