@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> str:
         plans.check_memory(plan)
     if options.dry_run:
         return listing.describe(plan)
-    dataset = _filled(plan, written, options) if parted else _kept(plan, written)
+    dataset = _filled(plan, written, options) if parted else _whole(plan, written)
     figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     return "\n".join(map(str, [written, *figures]))
 
@@ -46,7 +46,7 @@ def _destination(out: Path | None, name: str) -> tuple[Path, str]:
     return out or Path(name), ""
 
 
-def _kept(plan: Plan, path: Path) -> xr.Dataset:
+def _whole(plan: Plan, path: Path) -> xr.Dataset:
     store.check_writable(path)
     dataset = sweep.run(plan, progress=True)
     store.write(dataset, path)

@@ -274,6 +274,11 @@ def test_processes_that_make_no_sense_are_refused(folder, capsys, arguments, tol
     assert told in capsys.readouterr().err
 
 
+def test_only_what_goes_to_a_file_is_shared(specs):
+    with pytest.raises(BadInput, match=r"only resumed or shared by many in a file; give one to write to, as in 'results\.nc'"):
+        dse.sweep(specs["top"], shard=(1, 2))
+
+
 def test_no_processes_are_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
