@@ -47,7 +47,12 @@ def specs(tmp_path_factory) -> dict[str, Path]:
     folder = described(tmp_path_factory.mktemp("kept"))
     chip = folder / "chip.yaml"
     chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
-    text = (folder / "small.yaml").read_text().replace("batch: [1, 16]", f"batch: [{', '.join(map(str, range(2, 2 + PIECES // 2)))}]")
+    text = (
+        (folder / "small.yaml")
+        .read_text()
+        .replace("methods: all", "methods: [pruned]")
+        .replace("batch: [1, 16]", f"batch: [{', '.join(map(str, range(2, 2 + PIECES // 2)))}]")
+    )
     for name, keep in KEPT.items():
         (folder / f"{name}.yaml").write_text(text + AXES + f"keep: {keep}\n")
     return {name: folder / f"{name}.yaml" for name in KEPT}
