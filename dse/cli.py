@@ -40,8 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Alarm as alarm:
         print(f"{type(alarm).__name__}: {alarm}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print("; ".join(["interrupted", *map(str, error.args)]), file=sys.stderr)
         return 130
     except BrokenPipeError:  # `dse list | head`
         sys.stderr.close()
@@ -80,11 +80,19 @@ def _add_sweep(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     parser.add_argument(
         "-o", "--out", type=Path, help="a folder, a file ending in .nc, or a Zarr store (.zarr), which is written piece by piece"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with a store that was not finished")
-    parser.add_argument("--shard", metavar="I/N", help="do part I of N of a store, beside other processes")
-    parser.add_argument("--dask", metavar="ADDRESS", help="of a Dask scheduler, whose workers fill the store")
+    parted = "of a Zarr store, or of a sweep that keeps a part ('keep: front', 'top', 'summary')"
+    parser.add_argument("--resume", action="store_true", help=f"go on with what was not finished {parted}")
+    parser.add_argument("--shard", metavar="I/N", help=f"do part I of N {parted}, beside other processes")
+    parser.add_argument("--workers", metavar="N", type=_count, help=f"do the pieces {parted} in N processes of this machine")
+    parser.add_argument("--dask", metavar="ADDRESS", help="the same, on the workers of a Dask scheduler")
     parser.add_argument("--dry-run", action="store_true", help="check everything and say what would run")
     parser.set_defaults(verb=_printed("dse.explore.command"))
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of processes; write one from 1 on")
+    return int(text)
 
 
 def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -44,6 +44,10 @@ class InfeasibleError(Exception):
 class UnfinishedError(Exception):
     """Work stopped through no fault of its inputs, as by a full disk or a lost worker; what was written is kept."""
 
+    @classmethod
+    def unwritten(cls, path: Path, error: OSError) -> "UnfinishedError":
+        return cls(f"'{path}' cannot be written ({error.strerror or error}); make room, and go on with --resume")
+
 
 class Alarm(ValueError):  # noqa: N818 - the base of errors that say what is wrong
     """A prediction that can't be true: the model or its parameters are at fault, not the input."""

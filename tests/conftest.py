@@ -82,14 +82,18 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def described(folder: Path) -> Path:
+    """A folder with chip.yaml, net/ and small.yaml in it."""
+    write(folder / "chip.yaml", CHIP)
+    for name, text in NETWORK.items():
+        write(folder / "net" / name, text)
+    write(folder / "small.yaml", SWEEP)
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with chip.yaml, net/ and small.yaml in it."""
-    write(tmp_path / "chip.yaml", CHIP)
-    for name, text in NETWORK.items():
-        write(tmp_path / "net" / name, text)
-    write(tmp_path / "small.yaml", SWEEP)
-    return tmp_path
+    return described(tmp_path)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import xarray as xr
@@ -12,9 +12,12 @@ import xarray as xr
 from dse import catalog, listing, plot, spec
 from dse.errors import BadInput
 from dse.explore import plan as plans
-from dse.explore import scatter, store, sweep
-from dse.explore.destination import check_whole, to_store
+from dse.explore import store, sweep
+from dse.explore.destination import check_whole, in_parts
 from dse.explore.plan import Plan
+from dse.explore.scatter.fill import fill
+from dse.explore.scatter.processes import processes
+from dse.explore.scatter.sink import to_store
 from dse.keep import Front, Top
 from dse.plot import pareto
 
@@ -24,14 +27,14 @@ def run(options: argparse.Namespace) -> str:
     plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
-    stored = to_store(written)
-    if not stored:
-        check_whole(bool(options.resume or options.shard or options.dask))
-    if not stored or plan.spec.plots:
+    parted = in_parts(plan, written)
+    if not parted:
+        check_whole(plan, bool(options.resume or options.shard or options.dask or options.workers))
+    if not to_store(written) or plan.spec.plots:
         plans.check_memory(plan)
     if options.dry_run:
         return listing.describe(plan)
-    dataset = _filled(plan, options) if stored else _kept(plan, written)
+    dataset = _filled(plan, written, options) if parted else _whole(plan, written)
     figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     return "\n".join(map(str, [written, *figures]))
 
@@ -43,7 +46,7 @@ def _destination(out: Path | None, name: str) -> tuple[Path, str]:
     return out or Path(name), ""
 
 
-def _kept(plan: Plan, path: Path) -> xr.Dataset:
+def _whole(plan: Plan, path: Path) -> xr.Dataset:
     store.check_writable(path)
     dataset = sweep.run(plan, progress=True)
     store.write(dataset, path)
@@ -61,14 +64,17 @@ def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[P
     return plot.save_all(dataset, plan.spec.plots, folder, prefix)
 
 
-def _filled(plan: Plan, options: argparse.Namespace) -> xr.Dataset | None:
+def _filled(plan: Plan, path: Path, options: argparse.Namespace) -> xr.Dataset | None:
     """The results to draw figures of, if any are asked for and all of them are there."""
     shard = _shard(options.shard) if options.shard else None
-    with _executor(options.dask) as executor:
-        complete = scatter.fill(plan, options.out, executor=executor, resume=options.resume, shard=shard, progress=True)
-    if not complete:
+    with _executor(options) as executor:
+        sink = fill(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
+    if not sink.done().all():
         print("this shard is done, others are not yet", file=sys.stderr)
-    return store.read(options.out) if complete and plan.spec.plots else None
+        return None
+    if plan.spec.keep != "all":
+        return sink.dataset()
+    return store.read(path) if plan.spec.plots else None
 
 
 def _shard(written: str) -> tuple[int, int]:
@@ -78,12 +84,17 @@ def _shard(written: str) -> tuple[int, int]:
     return int(number), int(of)
 
 
+def _executor(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
+    if options.dask and options.workers:
+        raise BadInput.one("the workers are Dask's, or processes of this machine", "leave out --workers or --dask")
+    if options.workers:
+        return processes(options.workers)
+    return _cluster(options.dask) if options.dask else nullcontext()
+
+
 @contextmanager
-def _executor(address: str | None) -> Iterator[Executor | None]:
-    """The workers of a Dask cluster, if one is named."""
-    if address is None:
-        yield None
-        return
+def _cluster(address: str) -> Iterator[Executor]:
+    """The workers of a Dask cluster."""
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Where the results of a sweep go: into memory, a netCDF file, or a Zarr store that many machines may fill."""
+"""Where the results of a sweep go: into memory, or in parts that many machines may do, to a Zarr store or what is kept of them."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -7,8 +7,11 @@ import xarray as xr
 
 from dse.errors import BadInput
 from dse.explore import plan as plans
-from dse.explore import scatter, store, zarr_store
+from dse.explore import store
 from dse.explore import sweep as sweeps
+from dse.explore.plan import Plan
+from dse.explore.scatter.fill import fill
+from dse.explore.scatter.sink import to_store
 
 
 def sweep(
@@ -24,18 +27,18 @@ def sweep(
     Returns a dataset with dims accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI
     units; of a store, variables are read as they are used.
 
-    A store is filled piece by piece, so results may be larger than memory. `resume`: go on with one that is there. `executor`:
-    evaluates the pieces and writes them, in processes that see the same files (as `Client(...).get_executor()` of Dask, or a
-    ProcessPoolExecutor that spawns). `shard=(i, n)`: do the i-th of n parts, i from 1 on, beside others that fill the same store; what
-    they have not written yet reads as NaN.
+    A store is filled piece by piece, so results may be larger than memory; so is what a specification keeps of them (`keep`), whose
+    parts stand in a folder beside `out` until it is complete. `resume`: go on with what is there. `executor`: evaluates the pieces
+    and writes them, in processes that see the same files (as `Client(...).get_executor()` of Dask, or a ProcessPoolExecutor that
+    spawns). `shard=(i, n)`: do the i-th of n parts, i from 1 on, beside others that do the same sweep; what they have not done yet
+    reads as NaN, or is not among what is kept.
 
     Raises BadInput with every problem of every file, and UnfinishedError if a disk is full or a worker fails.
     """
     plan = plans.load(spec)
-    if out is not None and to_store(out):
-        scatter.fill(plan, Path(out), executor=executor, resume=resume, shard=shard)
-        return zarr_store.opened(Path(out))
-    check_whole(executor is not None or resume or shard is not None)
+    if out is not None and in_parts(plan, out):
+        return fill(plan, Path(out), executor=executor, resume=resume, shard=shard).dataset()
+    check_whole(plan, executor is not None or resume or shard is not None)
     plans.check_memory(plan)
     if out is not None:
         store.check_writable(Path(out))
@@ -45,11 +48,16 @@ def sweep(
     return dataset
 
 
-def to_store(out: str | Path) -> bool:
-    return Path(out).suffix == ".zarr"
+def in_parts(plan: Plan, out: str | Path) -> bool:
+    return to_store(out) or plan.spec.keep != "all"
 
 
-def check_whole(parted: bool) -> None:
-    """Only a store can be filled part by part."""
+def check_whole(plan: Plan, parted: bool) -> None:
+    """Refuse what is asked of a sweep in parts where it is none."""
+    if parted and plan.spec.keep == "all":
+        fix = "give a store to write to, as in 'results.zarr', or keep a part, as in 'keep: summary'"
+        raise BadInput.one("only a Zarr store and what is kept of a sweep are written piece by piece, by many or resumed", fix)
     if parted:
-        raise BadInput.one("only a Zarr store is written piece by piece, by many or resumed", "give one to write to, as in 'results.zarr'")
+        raise BadInput.one(
+            "what is kept of a sweep is only resumed or shared by many in a file", "give one to write to, as in 'results.nc'"
+        )

@@ -5,10 +5,12 @@ and a block of the grid of all other axes. Blocks lie on a regular grid, as the 
 cut, and those before it stand at one value.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from dse.explore.plan import Plan
 
@@ -45,21 +47,41 @@ def chunks(plan: Plan, most: int) -> dict[str, int]:
     return lengths
 
 
-def pieces(plan: Plan, most: int) -> Iterator[Piece]:
-    """Pieces of at most `most` designs that cover the results once; those of one setting follow each other."""
-    lengths = chunks(plan, most)
-    grid = [axis.path for axis in plan.axes if not axis.taken_in_turn]
-    taken = [dim for dim in plan.dims if dim not in (*grid, "variant")]
-    number = itertools.count()
-    for places in itertools.product(*(range(plan.dims[dim]) for dim in taken)):
-        setting = dict(zip(taken, places, strict=True))
-        for blocks in itertools.product(*(_blocks(plan.dims[dim], lengths[dim]) for dim in grid)):
-            region = {dim: slice(place, place + 1) for dim, place in setting.items()} | dict(zip(grid, blocks, strict=True))
-            yield Piece(next(number), setting, {dim: region[dim] for dim in plan.dims if dim != "variant"})
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Pieces of at most `most` designs that cover the results of a sweep once; those of one setting follow each other."""
 
+    plan: Plan
+    most: int
 
-def _blocks(size: int, length: int) -> list[slice]:
-    return [slice(start, min(start + length, size)) for start in range(0, size, length)]
+    @cached_property
+    def grid(self) -> list[str]:
+        return [axis.path for axis in self.plan.axes if not axis.taken_in_turn]
+
+    @cached_property
+    def lengths(self) -> dict[str, int]:
+        """Of a piece, along each dim; those of the grid come last."""
+        found = chunks(self.plan, self.most)
+        setting = [dim for dim in self.plan.dims if dim not in (*self.grid, "variant")]
+        return {dim: found[dim] for dim in [*setting, *self.grid]}
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(math.ceil(self.plan.dims[dim] / length) for dim, length in self.lengths.items())
+
+    def __len__(self) -> int:
+        return math.prod(self.counts)
+
+    def __iter__(self) -> Iterator[Piece]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, number: int) -> Piece:
+        region = {}
+        for (dim, length), place in zip(self.lengths.items(), np.unravel_index(number, self.counts), strict=True):
+            start = int(place) * length
+            region[dim] = slice(start, min(start + length, self.plan.dims[dim]))
+        setting = {dim: covered.start for dim, covered in region.items() if dim not in self.grid}
+        return Piece(number, setting, {dim: region[dim] for dim in self.plan.dims if dim != "variant"})
 
 
 def cut(plan: Plan, piece: Piece) -> Plan:
@@ -72,3 +94,8 @@ def cut(plan: Plan, piece: Piece) -> Plan:
         kernels=plan.kernels[piece.region["accelerator"]],
         axes=tuple(axis[piece.region[axis.path]] for axis in plan.axes),
     )
+
+
+def part(count: int, number: int, of: int) -> range:
+    """Part `number` (from 0 on) of `of` even ones of some `count` things in a row."""
+    return range(count * number // of, count * (number + 1) // of)

@@ -1,6 +1,7 @@
 """Datasets on disk: netCDF, written whole or not at all, and Zarr stores (`zarr_store`)."""
 
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def write(dataset: xr.Dataset, path: Path) -> None:
 def replacing(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a file beside `path`, then put it in its place: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         write(partial)
         os.replace(partial, path)

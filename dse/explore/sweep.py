@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from dse.explore.prepared import Prepared
 from dse.model.levels import notes
 from dse.model.options import BY_CAPACITY
 
-SILENT = tqdm(disable=True)
+SILENT = SimpleNamespace(update=lambda count: None)  # a bar of tqdm holds a lock, which a killed worker leaves behind
 
 
 class ModelWarning(UserWarning):

@@ -54,7 +54,7 @@ def create(path: Path, labels: xr.Dataset, sample: xr.Dataset, chunks: Mapping[s
     except OSError as error:
         if path.exists():
             return False
-        raise _told(path, error) from error
+        raise UnfinishedError.unwritten(path, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return True
@@ -98,11 +98,7 @@ def write(path: Path, piece: Piece, results: xr.Dataset) -> None:
             zarr.open_array(path, path=str(name), mode="r+")[region] = variable.values
         zarr.open_array(path, path=DONE, mode="r+")[piece.number] = 1
     except OSError as error:
-        raise _told(path, error) from error
-
-
-def _told(path: Path, error: OSError) -> UnfinishedError:
-    return UnfinishedError(f"'{path}' cannot be written ({error.strerror or error}); make room, and go on with --resume")
+        raise UnfinishedError.unwritten(path, error) from error
 
 
 def tidy(path: Path) -> None:

@@ -98,6 +98,8 @@ def test_a_summary_of_pieces_is_the_summary_of_all(spec, monkeypatch, most):
         for statistic in ("min", "max", "mean"):
             np.testing.assert_allclose(found[f"{name}_{statistic}{suffix}"], getattr(whole[name], statistic)(over), rtol=1e-12)
         assert (found[f"{name}_count{suffix}"] == np.prod([whole.sizes[axis] for axis in over])).all()
+    for dim in ("accelerator", "batch", "variant", *axes):
+        xr.testing.assert_equal(found[dim].variable, whole[dim].variable)
     counts = found.latency_histogram.sum("bin")
     assert (counts == np.prod([whole.sizes[axis] for axis in axes])).all()
     edges = np.append(found.bin, np.inf)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dse.explore import piece as pieces_
 from dse.explore import plan as plans
 from dse.explore import sweep
-from dse.explore.piece import chunks, most_designs, pieces
+from dse.explore.piece import Pieces, chunks, most_designs
 from dse.explore.prepared import Prepared
 
 SPEC = """
@@ -51,7 +51,7 @@ def joined(plan, most) -> xr.Dataset:
     """The whole, put together from pieces as they come."""
     whole = Prepared.of(plan)
     found = xr.full_like(sweep.evaluate(whole), 0)
-    for piece in pieces(plan, most):
+    for piece in Pieces(plan, most):
         part = sweep.evaluate(whole.cut(piece))
         for name, variable in found.data_vars.items():
             variable[{dim: covered for dim, covered in piece.region.items() if dim in variable.dims}] = part[name].values
@@ -71,7 +71,7 @@ def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
 def test_labels_of_a_piece_are_those_of_its_region(plan):
     prepared = Prepared.of(plan)
     whole = sweep.evaluate(prepared)
-    for piece in list(pieces(plan, 7))[::17]:
+    for piece in list(Pieces(plan, 7))[::17]:
         part, region = sweep.evaluate(prepared.cut(piece)), whole.isel(dict(piece.region))
         xr.testing.assert_equal(part, region)
 
@@ -83,7 +83,7 @@ def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
     plan = replace(plan, axes=tuple(axes))
     lengths, covered = chunks(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
     seen = []
-    for piece in pieces(plan, most):
+    for piece in Pieces(plan, most):
         covered[tuple(piece.region.values())] += 1
         assert piece.designs <= most
         for dim, part in piece.region.items():
@@ -99,5 +99,5 @@ def test_a_piece_takes_as_much_room_as_meant(plan, monkeypatch):
     monkeypatch.setattr(pieces_, "PIECE_BYTES", 10_000)
     with warnings.catch_warnings(action="ignore"):
         whole = sweep.run(plan)
-    largest = max(whole.isel(dict(piece.region)).nbytes for piece in pieces(plan, most_designs(plan)))
+    largest = max(whole.isel(dict(piece.region)).nbytes for piece in Pieces(plan, most_designs(plan)))
     assert 1_000 < largest < 12_000

@@ -218,8 +218,8 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
 @pytest.mark.parametrize(
     ("out", "options", "expected"),
     [
-        ("x.nc", {"resume": True}, "only a Zarr store is written piece by piece"),
-        (None, {"shard": (1, 2)}, "only a Zarr store is written piece by piece"),
+        ("x.nc", {"resume": True}, "only a Zarr store and what is kept of a sweep are written piece by piece"),
+        (None, {"shard": (1, 2)}, "only a Zarr store and what is kept of a sweep are written piece by piece"),
         ("x.zarr", {"shard": (0, 2)}, "there is no shard 0 of 2; write one from 1 on"),
         ("small.yaml/x.zarr", {}, "cannot be made a folder"),
         ("net.zarr", {"resume": True}, "is there already, and is no store of a sweep; give another place"),
@@ -237,7 +237,7 @@ def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, 
     with pytest.raises(BadInput, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
     assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000
-    monkeypatch.setattr("dse.explore.scatter.MOST_PIECES", 10)
+    monkeypatch.setattr("dse.explore.scatter.store.MOST_PIECES", 10)
     with pytest.raises(BadInput, match=r"would take .* GB, in 24 pieces; stay below 10 pieces"):
         dse.sweep(spec, spec.parent / "absurd.zarr")
     assert not (spec.parent / "absurd.zarr").exists()

@@ -1,9 +1,38 @@
-"""The cells of a dataset as arrays that broadcast, so that nothing is multiplied out before it has to be."""
+"""The cells of a sweep's results: as arrays that broadcast, so that nothing is multiplied out before it has to be, and by their number
+in the whole of the results, which is the same whatever piece they came in."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
+
+Kept = dict[str, np.ndarray]  # what is kept of some pieces: numbers alone, so that they can go to a file and to other processes
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """`dims`: of the results and their sizes; `labels`: a dataset of them without its variables; `sample`: one of a few designs."""
+
+    dims: Mapping[str, int]
+    labels: xr.Dataset
+    sample: xr.Dataset
+
+    def taken(self, piece: xr.Dataset, places: Mapping[str, np.ndarray], region: Mapping[str, slice]) -> Kept:
+        """Some cells of the piece that covers a region: every result there, and as `at` their numbers."""
+        starts = [region[dim].start if dim in region else 0 for dim in self.dims]
+        at = np.ravel_multi_index(
+            tuple(start + places[dim] for dim, start in zip(self.dims, starts, strict=True)), tuple(self.dims.values())
+        )
+        found = {str(name): value.values[tuple(places.get(str(dim), slice(None)) for dim in value.dims)] for name, value in piece.items()}
+        return {"at": at, **found}
+
+    def dataset(self, kept: Kept) -> xr.Dataset:
+        """Cells with all that is known of them, along `point`."""
+        places = np.unravel_index(kept["at"], tuple(self.dims.values()))
+        designs = self.labels.isel({dim: ("point", place) for dim, place in zip(self.dims, places, strict=True)})
+        extra = {name: [dim for dim in value.dims if dim not in self.dims] for name, value in self.sample.items()}
+        return designs.assign({name: (["point", *dims], kept[str(name)], self.sample[name].attrs) for name, dims in extra.items()})
 
 
 def aligned(dataset: xr.Dataset, signs: Mapping[str, float]) -> tuple[list[str], list[np.ndarray]]:

@@ -1,7 +1,7 @@
 """The front of a sweep, of which a piece at a time is there: what is beaten in its own piece is beaten."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,11 @@ from jaxtyping import Array, Bool, Float
 from dse.explore import pareto
 from dse.explore.front import nondominated
 from dse.explore.keep import cells
+from dse.explore.keep.cells import Frame, Kept
 from dse.keep import Front
 
 CELLS = 2**16  # of a `Sieve`: it stays in the cache
+WHOLE = {"worst": np.max, "best": np.min, "counts": np.sum}  # of all cells, not of those that are kept
 
 
 @dataclass(frozen=True)
@@ -58,33 +60,24 @@ def _passing(columns: tuple[Float[Array, "..."], ...], low: Array, scale: Array,
     return ~(lowest[cell] < columns[-1])
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """What may be on the front of a piece, and of all its points [objective, minimised] the worst and the best."""
-
-    designs: xr.Dataset
-    points: Float[np.ndarray, "point objective"]
-    worst: Float[np.ndarray, "objective"]
-    best: Float[np.ndarray, "objective"]
-    known: int  # points that have a value in every objective
-    left_out: int
-
-
 class FrontKeeper:
-    """`dse.pareto` of all of a sweep."""
+    """`dse.pareto` of all of a sweep.
 
-    def __init__(self, wanted: Front, coarse: xr.Dataset):
+    Kept of some pieces: cells that may be on the front (`at` and every result), as `points` [point, objective, minimised], and of all
+    cells there the `worst` and the `best` [objective] and how many are known and left out (`counts`).
+    """
+
+    def __init__(self, wanted: Front, frame: Frame, coarse: xr.Dataset):
         """`coarse`: some of the sweep's designs, which it meets again; raises BadInput."""
         self.signs = pareto.signs_of(coarse, wanted.front.maximize, wanted.front.minimize, {})
-        self.found = list[Candidates]()
-        self.sieve = Sieve.of(np.empty((0, len(self.signs))))
-        self.ahead = self.narrowed(coarse, {}).points
-        self.sieve = Sieve.of(self.ahead)
+        self.frame = replace(frame, labels=pareto.prepared(frame.labels, list(self.signs)))
+        self.front = np.empty((0, len(self.signs)))  # of what was met so far
+        self.sieve = Sieve.of(self.front)
+        self.learn(self.narrowed(coarse, {}))
 
-    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Candidates:
+    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Kept:
         """The front of a piece, as far as the sieve lets it through."""
-        piece = pareto.prepared(piece, list(self.signs))
-        dims, columns = cells.aligned(piece, self.signs)
+        dims, columns = cells.aligned(pareto.prepared(piece, list(self.signs)), self.signs)
         worst, best, known = cells.extremes(columns)
         shape = np.broadcast_shapes(*(column.shape for column in columns))
         left = self.sieve.passes(columns)
@@ -92,27 +85,29 @@ class FrontKeeper:
         places = np.unravel_index(left, shape)
         points = np.stack([np.broadcast_to(column, shape)[places] for column in columns], axis=-1).astype(float)
         front = nondominated(points)
-        designs = piece.isel({dim: ("point", place[front]) for dim, place in zip(dims, places, strict=True)})
         count = int(np.broadcast_to(known, shape).sum()) if known.ndim else int(np.prod(shape))
-        return Candidates(designs, points[front], worst, best, count, int(np.prod(shape)) - count)
+        counts = np.array([count, int(np.prod(shape)) - count])
+        designs = self.frame.taken(piece, {dim: place[front] for dim, place in zip(dims, places, strict=True)}, region)
+        return {"points": points[front], "worst": worst, "best": best, "counts": counts, **designs}
 
-    def take(self, candidates: Candidates) -> None:
-        self.found = [_together([*self.found, candidates])]
-        self.sieve = Sieve.of(np.concatenate([self.found[0].points, self.ahead]))
+    def together(self, parts: Sequence[Kept]) -> Kept:
+        points = np.concatenate([part["points"] for part in parts])
+        front = nondominated(points)
+        found = {name: np.concatenate([part[name] for part in parts])[front] for name in parts[0] if name not in WHOLE}
+        return found | {name: reduce([part[name] for part in parts], axis=0) for name, reduce in WHOLE.items()}
 
-    def result(self) -> xr.Dataset:
-        (found,) = self.found
-        pareto.check_known(found.known, self.signs)
-        order = pareto.ordered(found.points, next(iter(self.signs.values())), ties=True)
-        measured = pareto.measures(found.points[order], found.worst, found.best, self.signs, {})
-        return found.designs.isel(point=order).assign_attrs(measured | {"points": found.known, "left_out": found.left_out})
+    def learn(self, part: Kept) -> None:
+        """What a point that was met beats need not be kept."""
+        if len(part["points"]):
+            points = np.concatenate([self.front, part["points"]])
+            self.front = points[nondominated(points)]
+            self.sieve = Sieve.of(self.front)
 
-
-def _together(found: list[Candidates]) -> Candidates:
-    points = np.concatenate([one.points for one in found])
-    front = nondominated(points)
-    parts = np.split(front, np.cumsum([len(one.points) for one in found])[:-1])
-    designs = [one.designs.isel(point=part) for one, part in zip(found, parts, strict=True) if part.any()]
-    worst, best = np.max([one.worst for one in found], axis=0), np.min([one.best for one in found], axis=0)
-    counts = (sum(one.known for one in found), sum(one.left_out for one in found))
-    return Candidates(xr.concat(designs, "point") if designs else found[0].designs, points[front], worst, best, *counts)
+    def result(self, kept: Kept) -> xr.Dataset:
+        known, left_out = kept["counts"].tolist()
+        pareto.check_known(known, self.signs)
+        first = np.argsort(kept["at"])
+        order = first[pareto.ordered(kept["points"][first], next(iter(self.signs.values())), ties=True)]
+        measured = pareto.measures(kept["points"][order], kept["worst"], kept["best"], self.signs, {})
+        designs = self.frame.dataset({name: values[order] for name, values in kept.items() if name not in WHOLE})
+        return designs.assign_attrs(measured | {"points": known, "left_out": left_out})

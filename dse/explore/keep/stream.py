@@ -1,20 +1,25 @@
-"""A sweep evaluated piece by piece, each of which is reduced to what is kept of it at once."""
+"""A sweep evaluated piece by piece, each of which is reduced to what is kept of it at once.
+
+Pieces follow each other in groups, the same ones however many work on them: what is kept of a group may come from any process, at any time.
+"""
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Protocol, Self, TypeVar
 
 import xarray as xr
 
 from dse.explore import piece as pieces_
-from dse.explore import provenance
+from dse.explore import results
+from dse.explore.keep.cells import Frame, Kept
 from dse.explore.keep.front import FrontKeeper
 from dse.explore.keep.summary import Summary
 from dse.explore.keep.top import TopKeeper
-from dse.explore.piece import Piece
+from dse.explore.piece import Piece, Pieces
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
 from dse.keep import Front, Top
@@ -22,6 +27,8 @@ from dse.keep import Front, Top
 WORKERS = 2  # pieces in the making: while one is compared, the other is computed
 LARGER = 4  # times a piece that is written: results are in memory only until they are narrowed
 COARSE = 10**5  # designs that are looked at before all others, at most
+MOST_GROUPS = 1024  # more than most clusters have workers, few enough for what is kept of each to be a file
+AT_ONCE = 64  # groups that are put together at once
 
 Evaluate = Callable[[Prepared], xr.Dataset]
 In = TypeVar("In")
@@ -31,41 +38,89 @@ Out = TypeVar("Out")
 class Keeper(Protocol):
     """What is kept; exact, whatever the pieces are."""
 
-    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice], /) -> Any:
+    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice], /) -> Kept:
         """What may have to be kept of a piece; in any thread."""
         ...
 
-    def take(self, found: Any, /) -> None:
-        """Take in what `narrowed` gave, in the order of the pieces."""
+    def together(self, parts: Sequence[Kept], /) -> Kept:
+        """What is kept of several parts, in the order of their pieces."""
         ...
 
-    def result(self) -> xr.Dataset: ...
+    def learn(self, part: Kept, /) -> None:
+        """Narrow later pieces by what was found in one."""
+        ...
+
+    def result(self, kept: Kept, /) -> xr.Dataset: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    prepared: Prepared
+    evaluate: Evaluate
+    keeper: Keeper
+    pieces: Pieces
+
+    @classmethod
+    def of(cls, prepared: Prepared, evaluate: Evaluate) -> Self:
+        """Raises BadInput."""
+        plan = prepared.plan
+        return cls(prepared, evaluate, _keeper(prepared, evaluate), Pieces(plan, LARGER * pieces_.most_designs(plan)))
+
+    @property
+    def groups(self) -> int:
+        return min(len(self.pieces), MOST_GROUPS)
+
+    def group(self, number: int) -> range:
+        """The pieces of a group."""
+        return pieces_.part(len(self.pieces), number, self.groups)
+
+    def walk(self, groups: Iterable[int]) -> Iterator[tuple[int, Piece, Kept | None]]:
+        """Each group and each of its pieces as soon as it is looked at; with the last one comes what is kept of the group."""
+        found: list[Kept] = []
+        for group, piece, part in _ahead(self._narrowed, ((one, self.pieces[n]) for one in groups for n in self.group(one))):
+            self.keeper.learn(part)
+            found = [self.keeper.together([*found, part])]
+            last = piece.number == self.group(group)[-1]
+            yield group, piece, found.pop() if last else None
+
+    def _narrowed(self, item: tuple[int, Piece]) -> tuple[int, Piece, Kept]:
+        group, piece = item
+        return group, piece, self.keeper.narrowed(self.evaluate(self.prepared.cut(piece)), piece.region)
+
+    def result(self, parts: Iterable[Kept]) -> xr.Dataset:
+        """What is kept of all groups, given in their order; raises BadInput."""
+        left, found = iter(parts), list[Kept]()
+        while some := list(islice(left, AT_ONCE)):
+            found = [self.keeper.together([*found, *some])]
+        return self.keeper.result(found[0])
 
 
 def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
     """What is kept of a sweep; raises BadInput."""
-    keeper, plan = _keeper(prepared, evaluate), prepared.plan
+    stream = Stream.of(prepared, evaluate)
 
-    def narrowed(piece: Piece) -> tuple[Piece, Any]:
-        return piece, keeper.narrowed(evaluate(prepared.cut(piece)), piece.region)
+    def parts() -> Iterator[Kept]:
+        for _, piece, kept in stream.walk(range(stream.groups)):
+            bar.update(piece.designs)
+            if kept is not None:
+                yield kept
 
-    for piece, left in _ahead(narrowed, pieces_.pieces(plan, LARGER * pieces_.most_designs(plan))):
-        keeper.take(left)
-        bar.update(piece.designs)
-    return keeper.result().assign_attrs(provenance.attributes(plan))
+    return stream.result(parts())
 
 
 def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
-    wanted = prepared.plan.spec.keep
-    if isinstance(wanted, Front | Top):
-        coarse = evaluate(prepared.cut(_coarse(prepared.plan)))
-        return FrontKeeper(wanted, coarse) if isinstance(wanted, Front) else TopKeeper(wanted, coarse)
-    return Summary(prepared.plan)
+    plan, wanted = prepared.plan, prepared.plan.spec.keep
+    sample = results.described(evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
+    labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
+    frame = Frame(plan.dims, labels[[*sample.coords]], sample)
+    if isinstance(wanted, Front):
+        return FrontKeeper(wanted, frame, evaluate(prepared.cut(_coarse(plan))))
+    return TopKeeper(wanted, frame) if isinstance(wanted, Top) else Summary(frame)
 
 
 def _coarse(plan: Plan) -> Piece:
     """A few values of each axis that is not taken in turn, of the first setting."""
-    first = next(iter(pieces_.pieces(plan, 1)))
+    first = Pieces(plan, 1)[0]
     axes = [axis for axis in plan.axes if not axis.taken_in_turn]
     values = max(2, int(COARSE ** (1 / max(1, len(axes)))))
     return replace(first, region={**first.region, **{axis.path: slice(None, None, math.ceil(len(axis) / values)) for axis in axes}})

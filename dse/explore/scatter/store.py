@@ -1,0 +1,86 @@
+"""Pieces of a sweep into a Zarr store."""
+
+import math
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from dse.errors import BadInput
+from dse.explore import provenance, results, store, sweep, zarr_store
+from dse.explore.piece import Piece, Pieces, chunks, most_designs
+from dse.explore.prepared import Prepared
+
+MOST_PIECES = 10**6
+
+
+class Store:
+    """A part is a piece, which is written while the next one is evaluated."""
+
+    def __init__(self, prepared: Prepared, path: Path):
+        self.prepared, self.path = prepared, path
+
+    @staticmethod
+    def origin(path: Path) -> xr.Dataset:
+        return zarr_store.opened(path)
+
+    def begin(self, join: bool) -> None:
+        plan, path = self.prepared.plan, self.path
+        if plan.spec.keep != "all":
+            fix = "write to a .nc file or a folder, or 'keep: all'"
+            raise BadInput([plan.document.problem(("keep",), "a store holds all results", fix)])
+        if not path.exists() and self._lay_out():
+            return
+        if not zarr_store.is_store(path):
+            raise BadInput.one(f"'{path}' is there already, and is no store of a sweep", "give another place")
+        if not join:
+            raise BadInput.one(f"'{path}' is there already", "go on with it by --resume (in Python resume=True), or give another place")
+        provenance.check_same(self.origin(path), plan)
+
+    def _lay_out(self) -> bool:
+        prepared, plan = self.prepared, self.prepared.plan
+        store.check_writable(self.path.with_suffix(".part"))
+        most = most_designs(plan)
+        lengths = chunks(plan, most)
+        count = math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items())
+        if count > MOST_PIECES:
+            what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {count} pieces"
+            raise BadInput([plan.document.problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")])
+        sample = results.described(sweep.evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
+        labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
+        return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, most)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        return Pieces(self.prepared.plan, zarr_store.most_designs(self.path))
+
+    def done(self) -> np.ndarray:
+        return zarr_store.done(self.path)
+
+    def designs(self, part: int) -> int:
+        return self.pieces[part].designs
+
+    def each(self, parts: Iterable[int]) -> Iterator[int]:
+        with ThreadPoolExecutor(1) as writer:
+            before: Future[int] | None = None
+            for part in parts:
+                piece = self.pieces[part]
+                found = sweep.evaluate(self.prepared.cut(piece))
+                if before is not None:
+                    yield before.result()
+                before = writer.submit(self._write, piece, found)
+            if before is not None:
+                yield before.result()
+
+    def _write(self, piece: Piece, found: xr.Dataset) -> int:
+        zarr_store.write(self.path, piece, found)
+        return piece.designs
+
+    def finish(self) -> None:
+        zarr_store.tidy(self.path)
+
+    def dataset(self) -> xr.Dataset:
+        return self.origin(self.path)

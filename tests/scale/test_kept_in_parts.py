@@ -1,0 +1,314 @@
+"""What is kept of a sweep is the same to the last bit, whoever evaluates it, in whatever order, and however often it was stopped."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dse
+from dse.cli import main
+from dse.errors import BadInput
+from dse.explore.keep.summary import _folded
+from dse.explore.scatter.processes import processes
+from tests.conftest import described
+
+PIECES = 24  # each a group
+AXES = """
+axes:
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
+  units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 50, scale: log}
+  memory.l2.capacity: [10 MB, 40 MB]
+store: {variables: [latency, dense_latency, bound_share, fits, area]}
+"""
+KEPT = {
+    "front": "{front: {minimize: [latency, area, accuracy_drop]}}",
+    "top": "{top: 777, minimize: [latency]}",  # the cache is idle: latencies come in pairs
+    "summary": "summary",
+}
+PATIENCE = 120  # seconds, on a slow machine
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory) -> dict[str, Path]:
+    folder = described(tmp_path_factory.mktemp("kept"))
+    chip = folder / "chip.yaml"
+    chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
+    text = (
+        (folder / "small.yaml")
+        .read_text()
+        .replace("methods: all", "methods: [pruned]")
+        .replace("batch: [1, 16]", f"batch: [{', '.join(map(str, range(2, 2 + PIECES // 2)))}]")
+    )
+    for name, keep in KEPT.items():
+        (folder / f"{name}.yaml").write_text(text + AXES + f"keep: {keep}\n")
+    return {name: folder / f"{name}.yaml" for name in KEPT}
+
+
+@pytest.fixture(scope="module")
+def wholes(specs) -> dict[str, xr.Dataset]:
+    """As one process keeps them, in memory."""
+    return {name: dse.sweep(spec) for name, spec in specs.items()}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        yield executor
+
+
+def same(found: xr.Dataset | Path, whole: xr.Dataset) -> None:
+    """All but when and by which command it was begun, to the last bit; and no part is left."""
+    if isinstance(found, Path):
+        assert not parts(found).exists()
+        assert not [*found.parent.glob(".*")]
+        found = xr.load_dataset(found, engine="h5netcdf")
+    strip = {"created": "", "command": ""}
+    xr.testing.assert_identical(found.assign_attrs(strip), whole.assign_attrs(strip))
+
+
+def parts(path: Path) -> Path:
+    return path.with_name(f"{path.name}.parts")
+
+
+def begun(*arguments: object, cwd: Path, before: str = "") -> subprocess.Popen[str]:
+    text = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, *map(str, arguments)]
+    return subprocess.Popen(text, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def wait_for(count: int, path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        if len([*parts(path).glob("[0-9]*.npz")]) >= count:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"{process.poll()}: {ended(process)}")
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_path, kind):
+    spec, folder, whole = specs[kind], tmp_path, wholes[kind]
+    same(dse.sweep(spec, folder / "one.nc"), whole)
+    same(folder / "one.nc", whole)
+    dse.sweep(spec, folder / "pool.nc", executor=pool)
+    same(folder / "pool.nc", whole)
+    for number in (3, 1, 2):
+        dse.sweep(spec, folder / "shards.nc", shard=(number, 3))
+        assert (folder / "shards.nc").exists() == (number == 2)
+    same(folder / "shards.nc", whole)
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_killed_and_resumed_keeps_the_same(specs, wholes, tmp_path, kind):
+    spec, path = specs[kind], tmp_path / "killed.nc"
+    for least in (2, 12) if kind == "front" else (6,):
+        process = begun(spec, "-o", path, "--resume", cwd=spec.parent)
+        wait_for(least, path, process)
+        process.send_signal(signal.SIGKILL)
+        ended(process)
+        assert not path.exists()
+    (parts(path) / ".7.npz.1234.part").write_bytes(b"half")
+    dse.sweep(spec, path, resume=True)
+    same(path, wholes[kind])
+
+
+def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_path):
+    from distributed import Client
+
+    folder = tmp_path
+    where, quiet = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
+    try:
+        worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        started += [subprocess.Popen(worker, **quiet) for _ in range(3)]
+        deadline = time.monotonic() + PATIENCE
+        while not where.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        address = json.loads(where.read_text())["address"]
+        process = begun(specs["front"], "-o", "front.nc", "--dask", address, cwd=folder)
+        wait_for(5, folder / "front.nc", process)
+        started[1].send_signal(signal.SIGKILL)
+        code, out, err = ended(process)
+        assert code == 0, err
+        assert set(out.split()) == {"front.nc", "front.front.png", "front.front.csv"}
+        with Client(address) as client:
+            for kind in ("top", "summary"):
+                dse.sweep(specs[kind], folder / f"{kind}.nc", executor=client.get_executor(pure=False))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    for kind, whole in wholes.items():
+        same(folder / f"{kind}.nc", whole)
+
+
+def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_path):
+    spec, path = specs["front"], tmp_path / "local.nc"
+    for count, stop, told in (
+        (3, signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")),
+        (10, signal.SIGINT, (130, "interrupted; ")),
+    ):
+        process = begun(spec, "-o", path, "--workers", "2", "--resume", cwd=spec.parent)
+        wait_for(count, path, process)
+        workers = children(process.pid)
+        os.kill(workers[0] if stop == signal.SIGKILL else process.pid, stop)
+        code, out, err = ended(process)
+        assert (code, out) == (told[0], "")
+        *_, line = err.splitlines()  # those before are of the bar, on a slow machine
+        assert line.startswith(told[1])
+        assert line.endswith("what is written is kept: go on with --resume")
+        assert "Traceback" not in err
+        assert gone(workers)
+    dse.sweep(spec, path, resume=True)
+    same(path, wholes["front"])
+
+
+def children(pid: int) -> list[int]:
+    """Processes that it spawned, but for what tracks their resources."""
+    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        if time.monotonic() > deadline:
+            raise AssertionError(left)
+        time.sleep(0.02)
+    return True
+
+
+def test_processes_end_with_the_one_that_spawned_them(specs, tmp_path):
+    spec, path = specs["top"], tmp_path / "left.nc"
+    process = begun(spec, "-o", path, "--workers", "2", cwd=spec.parent)
+    wait_for(1, path, process)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    assert len(workers) == 2
+    assert gone(workers)
+
+
+def test_processes_share_the_cores():
+    with processes(len(os.sched_getaffinity(0))) as executor:
+        assert executor.submit(os.getenv, "NPROC").result() == "1"
+
+
+def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path):
+    spec, path = specs["front"], tmp_path / "front.nc"
+
+    def refused(**options) -> str:
+        with pytest.raises(BadInput) as caught:
+            dse.sweep(spec, path, **options)
+        return str(caught.value)
+
+    dse.sweep(spec, path, shard=(1, 2))
+    before = {file.name: file.read_bytes() for file in parts(path).iterdir()}
+    assert "front.nc.parts' is there already; go on with it by --resume" in refused()
+    text = spec.read_text()
+    spec.write_text(text.replace("accuracy_drop]", "fits]"))
+    assert "made from another specification; give another place" in refused(resume=True)
+    assert main(["sweep", str(spec), "-o", str(path), "--resume"]) == 2
+    spec.write_text(text)
+    chip = spec.with_name("chip.yaml").read_text()
+    spec.with_name("chip.yaml").write_text(chip.replace("100 TFLOP/s", "101 TFLOP/s"))
+    assert "changed since the dataset was made: accelerator chip; give another place" in refused(shard=(2, 2))
+    spec.with_name("chip.yaml").write_text(chip)
+    assert {file.name: file.read_bytes() for file in parts(path).iterdir()} == before
+    dse.sweep(spec, path, resume=True)
+    dse.sweep(spec, path, shard=(2, 2))  # run again: nothing is left to do
+    same(path, wholes["front"])
+    spec.write_text(text + "# a remark\n")
+    assert "made from another specification; give another place, or remove it" in refused(resume=True)
+    spec.write_text(text)
+    parts(path).mkdir()
+    assert "front.nc.parts' is there already, and holds no parts of a sweep; give another place" in refused(resume=True)
+
+
+def test_a_shard_gives_what_is_kept_so_far(specs, wholes, tmp_path):
+    found = dse.sweep(specs["summary"], tmp_path / "s.nc", shard=(2, 4))
+    done = found.latency_count > 0
+    assert done.sum("batch").max() == PIECES // 8 * 2  # with one of two structures each, or both
+
+
+@pytest.mark.parametrize("room", [10, 60])  # KiB of a file: not even for a part, not for the result
+def test_a_full_disk_is_told_in_a_line_and_gone_on_with(specs, wholes, tmp_path, capsys, room):
+    spec, path, before = specs["front"], tmp_path / "full.nc", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room * 1024, before[1]))
+    try:
+        code = main(["sweep", str(spec), "-o", str(path)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    told = capsys.readouterr()
+    assert (code, told.out) == (1, "")
+    assert told.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
+    assert not path.exists()
+    assert {file.suffix for file in parts(path).iterdir()} == ({".json", ".npz"} if room > 10 else {".json"})
+    dse.sweep(spec, path, resume=True)
+    same(path, wholes["front"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-o", "x.nc", "--workers", "2"], "only a Zarr store and what is kept of a sweep are written piece by piece"),
+        (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave out --workers or --dask"),
+    ],
+)
+def test_processes_that_make_no_sense_are_refused(folder, capsys, arguments, told):
+    assert main(["sweep", str(folder / "small.yaml"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_only_what_goes_to_a_file_is_shared(specs):
+    with pytest.raises(BadInput, match=r"only resumed or shared by many in a file; give one to write to, as in 'results\.nc'"):
+        dse.sweep(specs["top"], shard=(1, 2))
+
+
+def test_no_processes_are_refused(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
+    assert "'0' is no number of processes; write one from 1 on" in capsys.readouterr().err
+
+
+def test_processes_fill_a_store(folder):
+    spec = folder / "small.yaml"
+    assert main(["sweep", str(spec), "-o", str(folder / "x.zarr"), "--workers", "1"]) == 0
+    stored, kept = dse.sweep(spec, folder / "x.zarr", resume=True), dse.sweep(spec)
+    assert stored.latency.equals(kept.latency)
+
+
+blocks = st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(-9, 9), min_size=1, max_size=4)), min_size=1, max_size=6)
+
+
+@given(blocks, st.sampled_from(["min", "max", "sum"]))
+def test_blocks_fold_as_the_whole_does(blocks, statistic):
+    start = {"min": np.inf, "max": -np.inf, "sum": 0.0}[statistic]
+    whole = np.full((len(blocks), 10), start)
+    for row, (at, values) in zip(whole, blocks, strict=True):
+        row[at : at + len(values)] = values
+    found = (np.array(blocks[0][1], float), np.array([blocks[0][0]]))
+    for at, values in blocks[1:]:
+        found = _folded(found, (np.array(values, float), np.array([at])), statistic)
+    spread = np.full(10, start)
+    spread[found[1][0] : found[1][0] + len(found[0])] = found[0]
+    np.testing.assert_array_equal(spread, getattr(whole, statistic)(axis=0))
