@@ -45,8 +45,9 @@ class UnfinishedError(Exception):
     """Work stopped through no fault of its inputs, as by a full disk or a lost worker; what was written is kept."""
 
     @classmethod
-    def unwritten(cls, path: Path, error: OSError) -> "UnfinishedError":
-        return cls(f"'{path}' cannot be written ({error.strerror or error}); make room, and go on with --resume")
+    def unwritten(cls, path: Path, error: BaseException, fix: str = "go on with --resume") -> "UnfinishedError":
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        return cls(f"'{path}' cannot be written ({reason}); make room, and {fix}")
 
 
 class Alarm(ValueError):  # noqa: N818 - the base of errors that say what is wrong

@@ -1,31 +1,50 @@
 """Datasets on disk: netCDF, written whole or not at all, and Zarr stores (`zarr_store`)."""
 
 import os
+import sys
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import xarray as xr
 
-from dse.errors import BadInput
+from dse.errors import BadInput, UnfinishedError
 from dse.explore import zarr_store
 from dse.explore.results import with_speedup
 
+IN_MEMORY = 2**30  # bytes of a dataset that is made a file in memory first: HDF5 itself may not notice a full disk
+
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write netCDF, whole or not at all."""
-    replacing(path, lambda partial: dataset.to_netcdf(partial, engine="h5netcdf"))
+    """Write netCDF, whole or not at all; raises UnfinishedError if it can't be written."""
+    try:
+        replacing(path, partial(_save, dataset))
+    except (OSError, RuntimeError) as error:  # HDF5 raises either
+        raise UnfinishedError.unwritten(path, error, "run it again") from error
+
+
+def _save(dataset: xr.Dataset, path: Path) -> None:
+    if dataset.nbytes > IN_MEMORY:
+        dataset.to_netcdf(path, engine="h5netcdf")
+        return
+    dask = sys.modules.get("dask")
+    with (
+        dask.config.set(scheduler="synchronous") if dask else nullcontext()
+    ):  # whose cluster is asked for a lock that it has for files alone
+        path.write_bytes(dataset.to_netcdf(engine="h5netcdf"))
 
 
 def replacing(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a file beside `path`, then put it in its place: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        write(partial)
-        os.replace(partial, path)
+        write(beside)
+        os.replace(beside, path)
     finally:
-        partial.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:

@@ -1,7 +1,11 @@
+import resource
+
+import numpy as np
 import pytest
+import xarray as xr
 
 import dse
-from dse.errors import BadInput
+from dse.errors import BadInput, UnfinishedError
 from dse.explore import store
 
 
@@ -25,3 +29,17 @@ def test_an_output_that_is_a_folder_is_told_before_the_work(folder):
     (folder / "taken.nc").mkdir()
     with pytest.raises(BadInput, match=r"'.*taken.nc' is a folder; give a file, or another place"):
         dse.sweep(folder / "small.yaml", folder / "taken.nc")
+
+
+@pytest.mark.parametrize("points", [600, 2000, 5000, 100_000])
+def test_a_full_disk_is_never_taken_for_a_written_file(tmp_path, points):
+    """HDF5 may say nothing of it."""
+    dataset = xr.Dataset({"latency": ("point", np.arange(points, dtype=float)), "execution": ("point", np.array(["dense"] * points))})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
+    try:
+        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); make room, and run it again"):
+            store.write(dataset, tmp_path / "x.nc")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

@@ -7,10 +7,8 @@ Each is put in its place whole, so a process may be killed at any moment.
 import json
 import os
 import shutil
-import sys
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -103,14 +101,13 @@ class Reduction:
 
     def finish(self) -> None:
         try:
-            content = _netcdf(self._together())
-            store.replacing(self.path, lambda partial: partial.write_bytes(content))
+            store.write(self._together(), self.path)
             gone = self.parts.with_name(f".{self.parts.name}.{uuid.uuid4().hex}.part")
             os.rename(self.parts, gone)
             shutil.rmtree(gone)
-        except OSError as error:
+        except (OSError, UnfinishedError) as error:
             if not self._complete:  # by another process, which was faster
-                raise UnfinishedError.unwritten(self.path, error) from error
+                raise UnfinishedError.unwritten(self.path, error.__cause__ or error) from error
 
     def _together(self) -> xr.Dataset:
         """What is kept of the groups that are done, in their order; nothing if none is."""
@@ -123,14 +120,6 @@ class Reduction:
 
     def dataset(self) -> xr.Dataset:
         return xr.load_dataset(self.path, engine="h5netcdf") if self._complete else self._together()
-
-
-def _netcdf(dataset: xr.Dataset) -> bytes | memoryview:
-    """As the file will be: HDF5 itself may not notice a full disk. While a Dask cluster is there, xarray asks it for a lock, which it
-    has for files alone."""
-    dask = sys.modules.get("dask")
-    with dask.config.set(scheduler="synchronous") if dask else nullcontext():
-        return dataset.to_netcdf(engine="h5netcdf")
 
 
 def parts_of(path: Path) -> Path:
