@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from dse import catalog
 
 DSE = (sys.executable, "-m", "dse.cli")
 
@@ -29,6 +32,22 @@ def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
     script = "import sys, dse\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"jax", "matplotlib", "numba", "optuna"} & set(done.stdout.split())
+
+
+EVALUATING = {"jax", "scipy.interpolate", "scipy.optimize", "xarray", "pandas", "matplotlib", "optuna", "numba", "tqdm"}
+
+
+def test_checking_whatever_ships_imports_nothing_that_evaluates(tmp_path):
+    """A specification is checked by what reads it: that takes half a second, what evaluates and draws up to three more."""
+    calibrated = tmp_path / "calibrated.yaml"
+    calibrated.write_text(catalog.find("sweeps", "cache_aware").read_text().replace("fidelity: capacity", "fidelity: calibrated"))
+    files = [str(calibrated)] + [str(catalog.find(shelf, name)) for shelf in get_args(catalog.Shelf) for name in catalog.names(shelf)]
+    script = f"import sys, dse.cli\nprint(dse.cli.main(['check', *{files!r}]))\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    *told, code, modules = done.stdout.splitlines()
+    assert (code, len(told)) == ("0", len(files)), done.stderr
+    assert sum(": ok, search " in line for line in told) >= 4
+    assert EVALUATING & set(modules.split()) == set()
 
 
 def test_the_main_job_writes_a_dataset_and_its_figures(tmp_path):

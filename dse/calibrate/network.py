@@ -8,15 +8,13 @@ swept as ever. It depends on the processors, the cache, the issue rate and the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from dse.accelerator import Accelerator
 from dse.calibrate import alarms
 from dse.calibrate.choice import Chosen, choose
-from dse.calibrate.efficiencies import SHIPPED, FittedKernel, load
+from dse.calibrate.efficiencies import FittedKernel
 from dse.calibrate.launches import Launches, Rates, random_spread
 from dse.dtype import Dtype
 from dse.model.equation import BYTES, Case, compulsory_case, with_capacity
@@ -32,22 +30,6 @@ def case(
 ) -> Case:
     """The work of `variant`, by measured kernels where the options ask for them; raises BadInput, and an Alarm for what can't be true."""
     return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels)
-
-
-def kernels_of(accelerator: Accelerator, options: ModelOptions, beside: Path | None = None) -> tuple[FittedKernel, ...]:
-    """The kernels that `options` name (relative to `beside`), else those that the description names, else those that ship."""
-    if options.fidelity != "calibrated":
-        return ()
-    if options.efficiencies is not None:
-        return load((beside or Path()) / options.efficiencies).kernels
-    if accelerator.efficiencies is not None:
-        return load(accelerator.document.path.parent / accelerator.efficiencies).kernels
-    return shipped()
-
-
-@cache
-def shipped() -> tuple[FittedKernel, ...]:
-    return load(SHIPPED).kernels
 
 
 def finished(

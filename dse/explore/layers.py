@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from dse.accelerator import Accelerator
-from dse.calibrate.network import case, kernels_of
+from dse.calibrate.choice import kernels_of
+from dse.calibrate.network import case
 from dse.dtype import Dtype
 from dse.explore.results import QUANTILES
 from dse.model import roofline

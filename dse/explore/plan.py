@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
 from dse.accelerator import Accelerator
+from dse.calibrate.choice import kernels_of
+from dse.calibrate.efficiencies import FittedKernel
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -29,9 +31,6 @@ from dse.model.peak import executions
 from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
-if TYPE_CHECKING:
-    from dse.calibrate.efficiencies import FittedKernel
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,7 +40,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    kernels: "tuple[tuple[FittedKernel, ...], ...]"  # that stand for each accelerator, where the fidelity asks for them
+    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -207,12 +206,8 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     return found
 
 
-def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> "list[tuple[FittedKernel, ...]]":
-    """By accelerator. Most fidelities ask for none, and are spared the import."""
-    if spec.model.fidelity != "calibrated":
-        return [()] * len(accelerators)
-    from dse.calibrate.network import kernels_of
-
+def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+    """By accelerator; most fidelities ask for none."""
     found = []
     for accelerator in accelerators:
         with problems.at(*document.place(("model", "efficiencies"))):

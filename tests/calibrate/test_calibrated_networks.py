@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse import cli
-from dse.calibrate import alarms, end_to_end, measurement, network, predict
+from dse.calibrate import alarms, choice, end_to_end, measurement, network, predict
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import kernel_of, launches
@@ -27,7 +27,7 @@ from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
-KERNELS = network.shipped()
+KERNELS = choice.shipped()
 CALIBRATED = ModelOptions(fidelity="calibrated")
 ONCE = 1 + 1e-9
 

@@ -1,7 +1,5 @@
 """What designs are worth: every design of a batch under every tolerated state of every network."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,38 +8,22 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float
 
-from dse.dtype import Dtype
 from dse.explore.search import structure as structures
+from dse.explore.search.question import Question
 from dse.explore.search.space import Points, Space
 from dse.explore.search.spent import spent_at
 from dse.explore.search.structure import Structure
-from dse.goal import Robust, Search
+from dse.goal import Robust
 from dse.model import roofline
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
 from dse.model.efficiency import PATHS
 from dse.model.equation import DECODE, case, inverse_rates
-from dse.model.options import ModelOptions
 from dse.workload import Variant
 
 CHUNK = 65536  # designs evaluated at once
 HIGHER = ("performance", "speedup")  # better
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Networks with the states that each may run (the dense one first), and how designs are judged.
-
-    `origin`: tells questions apart whose designs are not worth the same, or not written the same.
-    """
-
-    states: Mapping[str, list[Variant]]
-    batch: int
-    dtype: Dtype
-    options: ModelOptions
-    search: Search
-    origin: str = ""
 
 
 class Designs:
