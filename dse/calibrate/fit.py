@@ -37,11 +37,11 @@ class Fitted:
         given, size = _features(launches, self.power_slots)
         return np.asarray(_compiled()[0](self.theta, given, kernel.allowed(self.tile)))[:size]
 
-    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
-        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then for each of their draws;
-        `moved`: bytes of each launch [B]."""
+    def parts(self, launches: Launches, moved: np.ndarray, drawn: bool = True) -> np.ndarray:
+        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then, if `drawn`, for each of their
+        draws; `moved`: bytes of each launch [B]."""
         given, size = _features(launches, self.power_slots, moved)
-        thetas = np.stack([self.theta, *self.draws])
+        thetas = np.stack([self.theta, *(self.draws if drawn else ())])
         return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, kernel.allowed(self.tile))], axis=1)[:, :, :size]
 
 

@@ -16,6 +16,7 @@ from dse import spec as specs
 from dse.accelerator import Accelerator
 from dse.calibrate.choice import kernels_of
 from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.network import LAUNCH, drivers
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -278,11 +279,8 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
 def _in_turn(accelerator: Accelerator, spec: Spec) -> list[str]:
     """Paths of numbers that no rate is a product of, but that the latency depends on: capacities on chip, and under `calibrated` what
     tiles, instructions and launches depend on."""
-    calibrated, units = spec.model.fidelity == "calibrated", accelerator.units.items()
-    shared = [name for name, unit in units if unit.issue is not None] if any(dtype.compute == "fp32" for dtype in spec.dtype) else []
-    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "issue")] + ["overhead.launch"]
-    kernels += [f"units.{name}.peak.fp32" for name in shared]  # its share of what is issued changes with it
-    return capacities(accelerator, spec.model.fidelity) + (kernels if calibrated else [])
+    kernels = [*drivers(accelerator, spec.dtype, spec.axes), LAUNCH] if spec.model.fidelity == "calibrated" else []
+    return capacities(accelerator, spec.model.fidelity) + kernels
 
 
 def _rate_paths(plan: Plan) -> set[str]:

@@ -9,9 +9,12 @@ from pathlib import Path
 from dse import accelerator as accelerators
 from dse import catalog
 from dse import spec as specs
+from dse.accelerator import Accelerator
+from dse.calibrate.choice import choose, kernels_of
+from dse.calibrate.efficiencies import FittedKernel
 from dse.document import Document
 from dse.dtype import Dtype
-from dse.errors import BadInput, Collector, suggestion
+from dse.errors import Collector, suggestion
 from dse.explore.search import space
 from dse.explore.search.space import Space
 from dse.explore.search.states import tolerated
@@ -24,7 +27,7 @@ from dse.workload import Variant, Workload, tables
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Networks, which of their methods may be run, and how designs are judged.
+    """Networks, which of their methods may be run, and how designs are judged; `kernels`: measured ones, where the options ask for them.
 
     `origin`: tells questions apart whose designs are not worth the same, or not written the same.
     """
@@ -34,6 +37,7 @@ class Question:
     dtype: Dtype
     options: ModelOptions
     search: Search
+    kernels: tuple[FittedKernel, ...] = ()
     origin: str = ""
 
     @cached_property
@@ -54,13 +58,16 @@ def load(reference: str | Path) -> tuple[Space, Question]:
     problems.raise_all()
     found = space.load(written, document, base)
     assert written.search is not None
-    try:
+    with problems.at(*document.place(("accelerators", 0))):
         executions(base, written.dtype[0], written.model.fidelity)
-    except BadInput as error:
-        raise BadInput(document.problem(("accelerators", 0), problem.what, problem.fix) for problem in error.problems) from error
+    problems.raise_all()
+    with problems.at(*document.place(("model", "fidelity"))):
+        kernels = _kernels(written, document, base)
+    problems.raise_all()
     asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
-    origin = hashlib.sha256((asked + base.document.sha256).encode()).hexdigest()
-    return found, Question(networks, written.batch[0], written.dtype[0], written.model, written.search, origin)
+    told = "".join((asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels)))
+    origin = hashlib.sha256(told.encode()).hexdigest()
+    return found, Question(networks, written.batch[0], written.dtype[0], written.model, written.search, kernels, origin)
 
 
 def _check(written: Spec, document: Document, problems: Collector) -> None:
@@ -77,13 +84,18 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
     if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
         what = "energy follows a process that is given, not one that varies"
         problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
-    if written.model.fidelity == "calibrated":
-        what = "a search cannot follow measured kernels yet, whose tiles and launches differ from layer to layer"
-        problems.add(document.problem(("model", "fidelity"), what, "search at another fidelity, then sweep what it finds at 'calibrated'"))
     for name in written.search.weights:
         if name not in written.workloads:
             fix = suggestion(name, written.workloads)
             problems.add(document.problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
+
+
+def _kernels(written: Spec, document: Document, base: Accelerator) -> tuple[FittedKernel, ...]:
+    """Those that stand for the executions of the accelerator; raises BadInput where there are none for one."""
+    kernels, dtype = kernels_of(base, written.model, document.path.parent), written.dtype[0]
+    for execution in executions(base, dtype, written.model.fidelity) if kernels else ():
+        choose(execution, execution.pattern, base, dtype.compute, kernels)
+    return kernels
 
 
 def _networks(written: Spec, document: Document, problems: Collector) -> dict[str, tuple[Workload, Selection]]:

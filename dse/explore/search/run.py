@@ -1,6 +1,7 @@
 """Running a search: look, polish, report."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dse import catalog
 from dse.explore.search import exhaustive, polish, question, report, sampled
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
+from dse.explore.sweep import ModelWarning
 
 
 def search(spec: str | Path, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
@@ -47,6 +49,8 @@ def look(designs: Designs, name: str, storage: Any, resume: bool, join: bool, pr
             sampled.recall(outcome, study)
     if search.polish and search.sampler != "exhaustive":
         polish.run(outcome)
+    for remark in designs.remarks():
+        warnings.warn(remark, ModelWarning, stacklevel=3)
     return outcome
 
 
