@@ -196,9 +196,9 @@ def check(path: Path) -> str:
         from dse.explore import plan
 
         if document.data.get("search"):
-            from dse.explore.search import run
+            from dse.explore.search import question
 
-            run.load(path)
+            question.load(path)
             return f"search '{document.data['name']}'"
         return f"sweep '{plan.load(path).spec.name}'"
     return f"{kind} '{document.validate(models[kind]).name}'"

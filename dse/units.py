@@ -54,6 +54,7 @@ def parse(text: str, kind: "type[Quantity]") -> float:
     return magnitude
 
 
+@cache
 def _scale(written: str, kind: "type[Quantity]") -> float:
     """How many of the unit of `kind` one `written` unit is."""
     from pint.errors import UndefinedUnitError

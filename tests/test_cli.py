@@ -1,11 +1,15 @@
 """The command as a user meets it: a process of its own, exit codes, what goes to stdout and what to stderr."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from dse import catalog
 
 DSE = (sys.executable, "-m", "dse.cli")
 
@@ -29,6 +33,24 @@ def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
     script = "import sys, dse\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"jax", "matplotlib", "numba", "optuna"} & set(done.stdout.split())
+
+
+EVALUATING = {"jax", "scipy.interpolate", "scipy.optimize", "xarray", "pandas", "matplotlib", "optuna", "numba", "tqdm"}
+
+
+def test_checking_whatever_ships_imports_nothing_that_evaluates(tmp_path):
+    """A specification is checked by what reads it: that takes half a second, what evaluates and draws up to three more."""
+    calibrated = [tmp_path / name for name in ("cache_aware.yaml", "next_tensor_core.yaml")]
+    for path in calibrated:
+        text = catalog.find("sweeps", path.stem).read_text()
+        path.write_text(re.sub("fidelity: (sol|capacity)", "fidelity: calibrated", text))
+    files = [*map(str, calibrated)] + [str(catalog.find(shelf, name)) for shelf in get_args(catalog.Shelf) for name in catalog.names(shelf)]
+    script = f"import sys, dse.cli\nprint(dse.cli.main(['check', *{files!r}]))\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    *told, code, modules = done.stdout.splitlines()
+    assert (code, len(told)) == ("0", len(files)), done.stderr
+    assert sum(": ok, search " in line for line in told) >= 5
+    assert EVALUATING & set(modules.split()) == set()
 
 
 def test_the_main_job_writes_a_dataset_and_its_figures(tmp_path):

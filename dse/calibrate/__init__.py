@@ -3,7 +3,8 @@
 measurement, published    measured times as rows of one form
 launches                  rows grouped by kernel, as arrays
 kernel, parameters        seconds of a launch: W / (P * E), with E a function of the work, tiles, waves and imbalance
-fit, efficiencies         parameters of each kernel from its measurements; the file that holds them
+fit                       parameters of each kernel from its measurements
+efficiencies, written     the file that holds them, as it is read and as it is made
 predict, alarms           what a fitted kernel would take; what no prediction may be
 choice, network           which kernel stands for an execution; the fidelity `calibrated` of whole networks
 ladder, validate          each fidelity against what was measured; end_to_end: whole networks

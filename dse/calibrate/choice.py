@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from dse import dtype as dtypes
 from dse.accelerator import Accelerator
-from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.efficiencies import SHIPPED, FittedKernel, load
 from dse.calibrate.launches import Rates, family
 from dse.errors import BadInput
+from dse.model.options import ModelOptions
 from dse.model.peak import Execution
 from dse.sparsity.pattern import Pattern
 
@@ -41,6 +44,22 @@ class Chosen:
         wanted = np.zeros(len(density)) if self.kind == "assumed" else np.log(density)
         apart = np.maximum(0.0, np.maximum(ends[:, :1] - wanted, wanted - ends[:, 1:]))
         return np.argmin(np.round(apart, 6), axis=0)
+
+
+def kernels_of(accelerator: Accelerator, options: ModelOptions, beside: Path | None = None) -> tuple[FittedKernel, ...]:
+    """The kernels that `options` name (relative to `beside`), else those that the description names, else those that ship."""
+    if options.fidelity != "calibrated":
+        return ()
+    if options.efficiencies is not None:
+        return load((beside or Path()) / options.efficiencies).kernels
+    if accelerator.efficiencies is not None:
+        return load(accelerator.document.path.parent / accelerator.efficiencies).kernels
+    return shipped()
+
+
+@cache
+def shipped() -> tuple[FittedKernel, ...]:
+    return load(SHIPPED).kernels
 
 
 def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, kernels: Sequence[FittedKernel]) -> Chosen:

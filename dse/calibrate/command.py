@@ -10,12 +10,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dse.calibrate import end_to_end, report, validate
-from dse.calibrate.efficiencies import SHIPPED, as_yaml, describe
+from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.end_to_end import NetworkSet
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
 from dse.calibrate.launches import launches
 from dse.calibrate.measurement import MeasuredSet, load
 from dse.calibrate.predict import probe
+from dse.calibrate.written import as_yaml, describe
 from dse.errors import BadInput, Collector, suggestion
 from dse.explore import store
 
@@ -42,7 +43,7 @@ def calibrate(options: Namespace) -> str:
     command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
     text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
     store.replacing(options.out, lambda path: path.write_text(text))
-    lines = [f"{kernel.fitted.kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
+    lines = [f"{kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
     return "\n".join([*lines, *few, str(options.out)])
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from dse.calibrate import kernel
-from dse.calibrate.kernel import Deeper, Features, Tile
+from dse.calibrate.kernel import Features
 from dse.calibrate.launches import Kernel, Launches
 from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta
+from dse.calibrate.tiles import TILES, Deeper, Tile
 
 NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
@@ -48,11 +49,11 @@ class Fitted:
     def _choice(self, given: Features) -> np.ndarray:
         return kernel.allowed(self.tile, self.deeper, given["k"])
 
-    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
-        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then for each of their draws;
-        `moved`: bytes of each launch [B]."""
+    def parts(self, launches: Launches, moved: np.ndarray, drawn: bool = True) -> np.ndarray:
+        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then, if `drawn`, for each of their
+        draws; `moved`: bytes of each launch [B]."""
         given, size = _features(self, launches, moved)
-        thetas = np.stack([self.theta, *self.draws])
+        thetas = np.stack([self.theta, *(self.draws if drawn else ())])
         return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, self._choice(given))], axis=1)[:, :, :size]
 
 
@@ -87,7 +88,7 @@ def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
 
 def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Deeper:
     """Least k and best tile of each range of k, each with enough shapes; none if there are too few."""
-    tiles = (None, *kernel.TILES)
+    tiles = (None, *TILES)
     alone = [replace(fitted, tile=tile, deeper=()).seconds(launches) for tile in tiles]
     off = np.log(np.array(alone) / launches.time) ** 2 * (1.0 if weight is None else weight)
     depths, which = np.unique(launches.k, return_inverse=True)
@@ -113,7 +114,7 @@ def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
 
 def _special(launches: Launches) -> Iterator[Fitted]:
     padded = (False, True) if len(set(launches.density[launches.slots > 0])) > 2 else (False,)
-    for tile, power in product((None, *kernel.TILES), padded):
+    for tile, power in product((None, *TILES), padded):
         if tile or power:
             yield Fitted(launches.kernel, PRIOR, tile, power)
 

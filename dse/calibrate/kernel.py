@@ -22,17 +22,14 @@ import numpy as np
 from jax.nn import sigmoid
 
 from dse.calibrate.launches import Launches
+from dse.calibrate.tiles import TILES, Deeper, Tile
 from dse.model.capacity import attainable
 
-EDGES = (32, 64, 128, 256)
-TILES = tuple((rows, columns) for rows in EDGES for columns in EDGES if rows * columns <= 128 * 256)
 SPLITS = (1, 2, 4, 8)
 NORM = 4.0
 SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 
 Features = dict[str, Any]
-Tile = tuple[int, int]
-Deeper = tuple[tuple[float, Tile | None], ...]
 
 
 def features(launches: Launches, power_slots: bool = False, moved: Any = None) -> Features:

@@ -3,20 +3,19 @@
     time = launch + (unit^4 + max(memories, decoder)^4)^(1/4)    unit: FLOPs at the peak, `slowed` by what the kernel makes of them
 
 What slows a layer (padding, waves, prologues, gathers) does not depend on the peak or the bandwidth of a design, so that these are
-swept as ever. It depends on the processors, the cache, the issue rate and the stated launch, whose axes are taken in turn.
+swept as ever. What slows the unit depends on its processors and its issue rate, what slows the memory on the cache, and a stated launch
+comes beside: axes of a sweep that are taken in turn, and that a search tabulates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from dse.accelerator import Accelerator
 from dse.calibrate import alarms
 from dse.calibrate.choice import Chosen, choose
-from dse.calibrate.efficiencies import SHIPPED, FittedKernel, load
+from dse.calibrate.efficiencies import FittedKernel
 from dse.calibrate.launches import Launches, Rates, random_spread
 from dse.dtype import Dtype
 from dse.model.equation import BYTES, Case, compulsory_case, with_capacity
@@ -26,28 +25,30 @@ from dse.model.reuse import Reuse
 from dse.sparsity.kinds import NM
 from dse.workload import Variant
 
+LAUNCH = "overhead.launch"
+
 
 def case(
-    accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions, kernels: Sequence[FittedKernel] = ()
+    accelerator: Accelerator,
+    variant: Variant,
+    batch: int,
+    dtype: Dtype,
+    options: ModelOptions,
+    kernels: Sequence[FittedKernel] = (),
+    described: Accelerator | None = None,
 ) -> Case:
-    """The work of `variant`, by measured kernels where the options ask for them; raises BadInput, and an Alarm for what can't be true."""
-    return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels)
+    """The work of `variant`, by measured kernels where the options ask for them (see `finished`); raises BadInput, and an Alarm for what
+    can't be true."""
+    return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels, described)
 
 
-def kernels_of(accelerator: Accelerator, options: ModelOptions, beside: Path | None = None) -> tuple[FittedKernel, ...]:
-    """The kernels that `options` name (relative to `beside`), else those that the description names, else those that ship."""
-    if options.fidelity != "calibrated":
-        return ()
-    if options.efficiencies is not None:
-        return load((beside or Path()) / options.efficiencies).kernels
-    if accelerator.efficiencies is not None:
-        return load(accelerator.document.path.parent / accelerator.efficiencies).kernels
-    return shipped()
-
-
-@cache
-def shipped() -> tuple[FittedKernel, ...]:
-    return load(SHIPPED).kernels
+def drivers(accelerator: Accelerator, dtypes: Iterable[Dtype], varied: Container[str]) -> list[str]:
+    """Paths of the numbers that what slows a unit depends on, where those at `varied` may change."""
+    shared = [name for name, unit in accelerator.units.items() if unit.issue is not None or f"units.{name}.issue" in varied]
+    peaks = shared if any(dtype.compute == "fp32" for dtype in dtypes) else []  # whose share of what is issued changes with them
+    return [f"units.{name}.{number}" for name in accelerator.units for number in ("processors", "scratchpad", "issue")] + [
+        f"units.{name}.peak.fp32" for name in peaks
+    ]
 
 
 def finished(
@@ -58,14 +59,15 @@ def finished(
     options: ModelOptions,
     kernels: Sequence[FittedKernel],
     described: Accelerator | None = None,
+    drawn: bool = True,
 ) -> Case:
     """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels, which are chosen for the
-    device as `described` (default: `accelerator`), whatever a sweep makes of its rates."""
+    device as `described` (default: `accelerator`), whatever a sweep makes of its rates; with other parameters too if `drawn`."""
     sized = with_capacity(found, accelerator, options)
     if options.fidelity != "calibrated" or found.reuse is None:
         return sized
     choices = [kernels_for(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
-    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen) for number, chosen in enumerate(choices)]
+    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen, drawn) for number, chosen in enumerate(choices)]
     count = max(len(column.slowed) for column in columns)
     slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
     names = np.stack([column.kernels for column in columns], axis=1)
@@ -108,12 +110,14 @@ def kernels_for(execution: Execution, variant: Variant, described: Accelerator, 
     return choose(execution, pattern, described, dtype.compute, kernels)
 
 
-def _column(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen) -> _Column:
+def _column(
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen, drawn: bool
+) -> _Column:
     execution, layers = sized.executions[number], sized.layers
     launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
     repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
     moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
-    made = [chosen.kernels[n].fitted.parts(launches, moved) for n in range(which.max() + 1)]
+    made = [chosen.kernels[n].fitted.parts(launches, moved, drawn) for n in range(which.max() + 1)]
     most = max(map(len, made))
     off = np.stack([kernel.misfit(most - 1, chosen.spread) for kernel in chosen.kernels[: len(made)]])[which].T
     launch, unit, memory = np.choose(which, [np.resize(parts, (most, *parts.shape[1:])) for parts in made]).swapaxes(0, 1)

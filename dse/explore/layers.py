@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from dse.accelerator import Accelerator
-from dse.calibrate.network import case, kernels_of
+from dse.calibrate.choice import kernels_of
+from dse.calibrate.network import case
 from dse.dtype import Dtype
 from dse.explore.results import QUANTILES
 from dse.model import roofline
@@ -60,25 +61,30 @@ def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: 
     """
     asked = checked(_Question, {"batch": batch, "dtype": dtype, "options": options})
     found = case(accelerator, variant, asked.batch, asked.dtype, asked.options, kernels_of(accelerator, asked.options))
+    return described(found, accelerator, variant, asked.dtype, asked.options, asked.batch)
+
+
+def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dtype, options: ModelOptions, batch: int) -> xr.Dataset:
+    """The same, of a case of `variant` that is made."""
     inverse, _ = inverse_rates(found.executions, accelerator, {})
-    parts, time = _times(found, inverse, asked.options)
+    parts, time = times(found, inverse, options)
     choice = time.argmin(axis=1)
-    columns = _columns(found, variant, choice, inverse, parts) | _sampled(found, choice, inverse, asked.options)
+    columns = _columns(found, variant, choice, inverse, parts) | _sampled(found, choice, inverse, options)
     if found.least is not None:
-        columns |= _bounds(found, found.least, choice, _times(found.least, inverse, asked.options)[1])
+        columns |= _bounds(found, found.least, choice, times(found.least, inverse, options)[1])
     columns["latency"] = _pick(time, choice) * found.count
     columns["rivals"] = np.array([_rivals(found, variant, number, row) for number, row in enumerate(time)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(found.layers.name, object)}
-    names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": asked.dtype.label}
-    chosen = {name: str(value) for name, value in asked.options}
+    names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
+    chosen = {name: str(value) for name, value in options}
     if found.least is not None:
-        coords["memory"] = np.array([level.name for level in levels(accelerator, asked.options.fidelity)], object)
+        coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
         chosen["notes"] = "; ".join(notes(accelerator))
-    return xr.Dataset(data, coords, names | {"batch": asked.batch} | chosen)
+    return xr.Dataset(data, coords, names | {"batch": batch} | chosen)
 
 
-def _times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.ndarray, np.ndarray]:
+def times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.ndarray, np.ndarray]:
     """Time [s] of each resource [resource, layer, execution], and of them together [layer, execution]."""
     with jax.enable_x64(True):
         parts = roofline.seconds(np.moveaxis(found.timed, -1, 0), inverse.T, DECODE)
@@ -89,7 +95,7 @@ def _sampled(found: Case, choice: np.ndarray, inverse: np.ndarray, options: Mode
     """What measured kernels add: which they are, and the limits of nine tenths of their draws."""
     if found.kernels is None:
         return {}
-    drawn = [_times(case, inverse, options)[1].min(axis=1) * found.count for case in found.draws or (found,)]
+    drawn = [times(case, inverse, options)[1].min(axis=1) * found.count for case in found.draws or (found,)]
     low, high = np.quantile(drawn, list(QUANTILES.values()), axis=0)
     return {"latency_low": low, "latency_high": high, "kernel": _pick(found.kernels, choice)}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from dse import accelerator as accelerators_
 from dse import catalog
 from dse import spec as specs
 from dse.accelerator import Accelerator
+from dse.calibrate.choice import kernels_of
+from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.network import LAUNCH, drivers
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -29,9 +32,6 @@ from dse.model.peak import executions
 from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
-if TYPE_CHECKING:
-    from dse.calibrate.efficiencies import FittedKernel
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,7 +41,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    kernels: "tuple[tuple[FittedKernel, ...], ...]"  # that stand for each accelerator, where the fidelity asks for them
+    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -207,12 +207,8 @@ def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list
     return found
 
 
-def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> "list[tuple[FittedKernel, ...]]":
-    """By accelerator. Most fidelities ask for none, and are spared the import."""
-    if spec.model.fidelity != "calibrated":
-        return [()] * len(accelerators)
-    from dse.calibrate.network import kernels_of
-
+def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+    """By accelerator; most fidelities ask for none."""
     found = []
     for accelerator in accelerators:
         with problems.at(*document.place(("model", "efficiencies"))):
@@ -283,11 +279,8 @@ def _axes(spec: Spec, document: Document, accelerators: list[Accelerator], probl
 def _in_turn(accelerator: Accelerator, spec: Spec) -> list[str]:
     """Paths of numbers that no rate is a product of, but that the latency depends on: capacities on chip, and under `calibrated` what
     tiles, instructions and launches depend on."""
-    calibrated, units = spec.model.fidelity == "calibrated", accelerator.units.items()
-    shared = [name for name, unit in units if unit.issue is not None] if any(dtype.compute == "fp32" for dtype in spec.dtype) else []
-    kernels = [f"units.{name}.{number}" for name, _ in units for number in ("processors", "scratchpad", "issue")] + ["overhead.launch"]
-    kernels += [f"units.{name}.peak.fp32" for name in shared]  # its share of what is issued changes with it
-    return capacities(accelerator, spec.model.fidelity) + (kernels if calibrated else [])
+    kernels = [*drivers(accelerator, spec.dtype, spec.axes), LAUNCH] if spec.model.fidelity == "calibrated" else []
+    return capacities(accelerator, spec.model.fidelity) + kernels
 
 
 def _rate_paths(plan: Plan) -> set[str]:

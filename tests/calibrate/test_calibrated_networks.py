@@ -27,7 +27,7 @@ from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
-KERNELS = network.shipped()
+KERNELS = choice.shipped()
 CALIBRATED = ModelOptions(fidelity="calibrated")
 ONCE = 1 + 1e-9
 
@@ -283,7 +283,7 @@ def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
 )
 def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, times, alarm):
     true = Fitted.parts
-    monkeypatch.setattr(Fitted, "parts", lambda self, launches, moved: true(self, launches, moved) * times)
+    monkeypatch.setattr(Fitted, "parts", lambda self, *given: true(self, *given) * times)
     with pytest.raises(alarm, match="'a100-sxm4-80gb', tensor_core"):
         swept(tmp_path)
 
@@ -302,14 +302,6 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
     longer = float(found["calibrated"].latency - found["capacity"].latency)
     more = float(found["calibrated"].energy - found["capacity"].energy)
     assert more == pytest.approx(longer * float(static(Design(A100))), rel=1e-6)
-
-
-def test_a_search_says_that_it_cannot_follow_yet(tmp_path, capsys):
-    (tmp_path / "made.yaml").write_text(
-        SPEC + "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s}}\nsearch: {maximize: [performance]}\n"
-    )
-    assert cli.main(["search", str(tmp_path / "made.yaml")]) == 2
-    assert "a search cannot follow measured kernels yet" in capsys.readouterr().err
 
 
 def test_nine_tenths_of_what_was_measured_lie_within_the_limits():

@@ -120,13 +120,13 @@ def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(fol
 
 def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypatch):
     seen: list[tuple] = []
-    original = structures.with_capacity
+    original = structures.finished
 
-    def counted(case, accelerator, options):
+    def counted(case, accelerator, *rest, **options):
         seen.append((case, accelerator.value("memory.l2.capacity"), accelerator.value("memory.l1.capacity")))
-        return original(case, accelerator, options)
+        return original(case, accelerator, *rest, **options)
 
-    monkeypatch.setattr(structures, "with_capacity", counted)
+    monkeypatch.setattr(structures, "finished", counted)
     found = capacity_designs(folder, LISTED)
     points = found.space.grid(0, found.space.size)
     found.results(points[:4])

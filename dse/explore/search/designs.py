@@ -1,7 +1,5 @@
 """What designs are worth: every design of a batch under every tolerated state of every network."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,38 +8,24 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float
 
-from dse.dtype import Dtype
+from dse.calibrate.network import LAUNCH, case, remarks
+from dse.explore.layers import times
 from dse.explore.search import structure as structures
+from dse.explore.search.question import Question
 from dse.explore.search.space import Points, Space
-from dse.explore.search.spent import spent_at
+from dse.explore.search.spent import spent_at, spent_within
 from dse.explore.search.structure import Structure
-from dse.goal import Robust, Search
-from dse.model import roofline
+from dse.goal import Robust
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
 from dse.model.efficiency import PATHS
-from dse.model.equation import DECODE, case, inverse_rates
-from dse.model.options import ModelOptions
+from dse.model.equation import inverse_rates
+from dse.model.options import Combined
 from dse.workload import Variant
 
 CHUNK = 65536  # designs evaluated at once
 HIGHER = ("performance", "speedup")  # better
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Networks with the states that each may run (the dense one first), and how designs are judged.
-
-    `origin`: tells questions apart whose designs are not worth the same, or not written the same.
-    """
-
-    states: Mapping[str, list[Variant]]
-    batch: int
-    dtype: Dtype
-    options: ModelOptions
-    search: Search
-    origin: str = ""
 
 
 class Designs:
@@ -76,11 +60,14 @@ class Designs:
     def structure(self, point: np.ndarray) -> Structure:
         key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.structural]])
         if key not in self._structures:
-            asked, accelerator = self.question, self.space.accelerator.replace(self.space.structure(point))
-            self._structures[key] = structures.made(
-                accelerator, self.space, self.states, asked.batch, asked.dtype, asked.options, self._with_energy
-            )
+            accelerator = self.space.accelerator.replace(self.space.structure(point))
+            self._structures[key] = structures.made(accelerator, self.space, self.question, self.states, self._with_energy)
         return self._structures[key]
+
+    def remarks(self) -> list[str]:
+        """What of the designs judged so far rests on no measurement of their own device, in words."""
+        cases = [found for structure in self._structures.values() for found in structure.cases]
+        return list(dict.fromkeys(remark for found in cases for remark in remarks(found, self.space.accelerator.name)))
 
     def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
         """What is to be minimised, and by how much of its bound each limit is broken (at most 0 where it holds)."""
@@ -106,18 +93,24 @@ class Designs:
         ]
 
     @property
+    def _overlap(self) -> Combined:
+        return self.question.options.combined
+
+    @property
     def _with_energy(self) -> bool:
         return bool({"energy", "edp"} & self.question.search.costs)
 
     def _times(self, structure: Structure, points: Points, slow: np.ndarray | None = None) -> tuple[Any, Any]:
-        """Latency [s] and energy of the work [J], [state, design]. The batch is padded to a power of two: few sizes are compiled."""
+        """Latency [s] and energy of the work [J] if it is asked for, [state, design]. The batch is padded to a power of two: few
+        sizes are compiled."""
         padded = 1 << (len(points) - 1).bit_length()
         values = {path: np.resize(column, padded) for path, column in self.space.values(points).items()}
         columns, places = np.stack([*values.values(), np.ones(padded)])[:-1], structure.places(values, padded)
-        alike = _alike(structure) if slow is None else slow
+        alike, launch = _alike(structure) if slow is None else slow, values.get(LAUNCH, np.ones(padded))
         with jax.enable_x64(True):
-            latency, energy = spent_at(columns, places, alike, structure.arrays, overlap=self.question.options.overlap)
-            return np.asarray(latency)[:, : len(points)], np.asarray(energy)[:, : len(points)]
+            found = spent_at(columns, places, launch, alike, structure.arrays, compute=structure.compute, overlap=self._overlap)
+            latency, energy = (None if part is None else np.asarray(part)[:, : len(points)] for part in found)
+        return latency, energy
 
     def _judged(self, structure: Structure, points: Points) -> dict[str, Any]:
         design = Design(structure.accelerator, self.space.values(points), self.space.accelerator)
@@ -130,12 +123,15 @@ class Designs:
 
     def smooth(self, point: np.ndarray) -> Any:
         """The results as a function of the logarithms of the numeric dimensions at one design, for JAX to differentiate."""
-        structure, places = self.structure(point), np.zeros((len(self.structure(point).inside), 1), int)
+        structure = self.structure(point)
+        places = np.zeros((1 + len(structure.inside), 1), int)
 
         def results(logarithms: Array) -> dict[str, Any]:
             values, arrays = jnp.exp(logarithms)[:, None], structure.between(dict(zip(self.numeric, logarithms, strict=True)))
-            design = Design(structure.accelerator, dict(zip(self.numeric, values, strict=True)), self.space.accelerator)
-            latency, energy = spent_at(values, places, _alike(structure), arrays, overlap=self.question.options.overlap)
+            given = dict(zip(self.numeric, values, strict=True))
+            design, launch = Design(structure.accelerator, given, self.space.accelerator), given.get(LAUNCH, jnp.ones(1))
+            options = {"compute": structure.compute, "overlap": self._overlap}
+            latency, energy = spent_within(values, places, launch, _alike(structure), arrays, **options)
             return {name: jnp.ravel(found)[0] for name, found in self._worth(latency, energy, design, jnp).items()}
 
         return results
@@ -157,42 +153,40 @@ class Designs:
                 worth |= {"energy": joules, "edp": joules * fastest}
             for name, values in worth.items():
                 found.setdefault(name, []).append(values)
-        return {name: self._together(name, arrays.stack(values), arrays) for name, values in found.items()}
+        return {name: self.together(name, arrays.stack(values), arrays) for name, values in found.items()}
 
-    def _together(self, name: str, values: Any, arrays: Any) -> Any:
+    def together(self, name: str, values: Any, arrays: Any = np) -> Any:
+        """One number of those of the networks, along the first axis."""
         if self.question.search.over_workloads == "worst":
             return values.min(axis=0) if name in HIGHER else values.max(axis=0)
         weights = np.array([self.question.search.weights.get(name, 1.0) for name in self.question.states])
         return arrays.exp(weights @ arrays.log(values) / weights.sum())
 
     def _drawn(self, structure: Structure, robust: Robust, sample: int) -> np.ndarray:
-        """How many times as slow each execution is [state, execution]: efficiencies stay at most 1."""
+        """How many times as slow each execution is [execution]: efficiencies stay at most 1."""
         slow = _alike(structure)
-        for number, found in enumerate(structure.cases):
-            for column, execution in enumerate(found.executions):
-                if execution.sparse:
-                    if execution.name not in self._samples:
-                        draw = np.random.default_rng([self.question.search.seed, *execution.name.encode()])
-                        self._samples[execution.name] = draw.standard_normal(robust.samples)
-                    own = execution.how.efficiency.value if PATHS[self.question.options.fidelity] else 1.0
-                    slow[number, column] = own / min(own * np.exp(robust.spread * self._samples[execution.name][sample]), 1.0)
+        for number, execution in enumerate(structure.executions):
+            if execution.sparse:
+                if execution.name not in self._samples:
+                    draw = np.random.default_rng([self.question.search.seed, *execution.name.encode()])
+                    self._samples[execution.name] = draw.standard_normal(robust.samples)
+                own = execution.how.efficiency.value if PATHS[self.question.options.fidelity] else 1.0
+                slow[number] = own / min(own * np.exp(robust.spread * self._samples[execution.name][sample]), 1.0)
         return slow
 
     def _base(self) -> np.ndarray:
         """Latency [s] of each dense network on the accelerator as described."""
         asked, found = self.question, []
         for states in asked.states.values():
-            whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options)
-            constant, _ = inverse_rates(whole.executions, self.space.accelerator, {})
-            with jax.enable_x64(True):
-                times = roofline.layer_time(roofline.seconds(np.moveaxis(whole.work, -1, 0), constant.T, DECODE), asked.options.overlap)
-            found.append(float(np.asarray(times).min(axis=1) @ whole.count))
+            whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options, asked.kernels)
+            inverse, _ = inverse_rates(whole.executions, self.space.accelerator, {})
+            found.append(float(times(whole, inverse, asked.options)[1].min(axis=1) @ whole.count))
         return np.array(found)
 
 
 def _alike(structure: Structure) -> np.ndarray:
-    """No execution slower than modelled [state, execution]."""
-    return np.ones(structure.arrays.constant.shape[:2])
+    """No execution slower than modelled [execution]."""
+    return np.ones(len(structure.executions))
 
 
 def _low(name: str, quantile: float) -> float:

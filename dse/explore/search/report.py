@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,10 +13,12 @@ import pandas as pd
 import xarray as xr
 
 from dse import accelerator, catalog
+from dse.calibrate.choice import kernels_of
+from dse.calibrate.network import case
 from dse.errors import BadInput
 from dse.explore.front import hypervolume
-from dse.explore.layers import evaluate
-from dse.explore.search import exhaustive
+from dse.explore.layers import described
+from dse.explore.search import exhaustive, interval
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
 from dse.explore.search.sampled import distribution
@@ -32,7 +35,7 @@ def best(outcome: Outcome) -> pd.DataFrame:
     """The best designs, one a row: rank, values, results, active limits, what bounds each network, and which state of it runs."""
     order = np.lexsort(outcome.values.T[::-1])[:SHOWN]
     points, designs = outcome.points[order], outcome.designs
-    table = pd.DataFrame(designs.space.described(points) | designs.results(points))
+    table = pd.DataFrame(designs.space.described(points) | designs.results(points) | interval.limits(designs, points))
     table.insert(0, "rank", np.arange(1, len(points) + 1))
     excess = designs.objectives(points)[1]
     table["active"] = [
@@ -48,7 +51,8 @@ def _limits(designs: Designs, point: np.ndarray) -> tuple[str, str]:
     """'resnet50: tensor_core 61%, dram 39%' and 'resnet50: magnitude_pruning unstructured 0.8' for each network."""
     asked, chip, bounds, states = designs.question, designs.space.accelerator_at(point), [], []
     for name, state in designs.chosen(point).items():
-        layers = evaluate(chip, state, asked.batch, asked.dtype.model_dump(), **asked.options.model_dump())
+        found = case(chip, state, asked.batch, asked.dtype, asked.options, asked.kernels, designs.space.accelerator)
+        layers = described(found, chip, state, asked.dtype, asked.options, asked.batch)
         share = layers.latency.groupby(layers.bound).sum() / layers.latency.sum()
         parts = sorted(zip(share.bound.values, share.values, strict=True), key=lambda part: -part[1])
         bounds.append(f"{name}: " + ", ".join(f"{resource} {100 * part:.0f}%" for resource, part in parts))
@@ -111,12 +115,13 @@ def volumes(*outcomes: Outcome) -> list[np.ndarray]:
 
 def devices(designs: Designs) -> pd.DataFrame:
     """Shipped devices that exist and compute in the search's precision, judged as designs are: name and results."""
-    found = []
+    found, asked = [], designs.question
     for name in catalog.names("accel_models"):
         device = accelerator.load(catalog.find("accel_models", name))
         with suppress(BadInput):  # another precision, or no process to say what it costs
             if not device.hypothetical:
-                own = Designs(Space(device, ()), designs.question, designs.base)
+                kernels = asked.kernels if asked.options.efficiencies else kernels_of(device, asked.options)
+                own = Designs(Space(device, ()), replace(asked, kernels=kernels), designs.base)
                 found.append({"device": name} | {key: float(values[0]) for key, values in own.results(np.empty((1, 0))).items()})
     return pd.DataFrame(found)
 
@@ -144,8 +149,15 @@ def front(outcome: Outcome) -> xr.Dataset:
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in outcome.designs.space.described(points).items()
     }
-    results = {name: ("point", values, {"units": UNITS[name]}) for name, values in outcome.designs.results(points).items()}
+    found = outcome.designs.results(points) | interval.limits(outcome.designs, points)
+    results = {name: ("point", values, _attrs(name)) for name, values in found.items()}
     return xr.Dataset({**results, "best": ("point", order == outcome.best())}, coords)
+
+
+def _attrs(name: str) -> dict[str, str]:
+    result, _, end = name.rpartition("_")
+    told = {"low": {"long_name": "5% of what the measured kernels allow"}, "high": {"long_name": "95% of it"}}
+    return {"units": UNITS[result], **told[end]} if result else {"units": UNITS[name]}
 
 
 UNITS = {"performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W"}

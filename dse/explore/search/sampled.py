@@ -15,8 +15,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dse.errors import BadInput
-from dse.explore.search.designs import Question
 from dse.explore.search.outcome import Outcome
+from dse.explore.search.question import Question
 from dse.explore.search.space import Dimension, Space
 from dse.goal import Search
 

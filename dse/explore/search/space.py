@@ -5,7 +5,8 @@ A row holds, for a continuous dimension, its value in SI units; for any other, t
 so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,18 +15,19 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.accelerator import Accelerator
+from dse.calibrate.network import LAUNCH, drivers
 from dse.document import Document
 from dse.errors import BadInput, Collector, suggestion
 from dse.explore import axis as axes
 from dse.explore.axis import Axis
 from dse.model.levels import capacities
-from dse.model.options import Fidelity
 from dse.spec import Range, Spec
 
 Points = Float[np.ndarray, "design dimension"]
 
-OCTAVE = 16  # capacities to a factor of two on the grid of a continuous one
+OCTAVE = 16  # values to a factor of two on the grid of a continuous dimension that is tabulated
 MOST_CAPACITIES = 1000
+COUNTS = ".processors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,22 @@ class Dimension:
     def structural(self) -> bool:
         return self.axis.role == "structure"
 
+    @property
+    def scales(self) -> bool:
+        """Whether it changes rates alone, and no work."""
+        return self.axis.role == "idle" and self.path != LAUNCH
+
     @cached_property
     def grid(self) -> np.ndarray | None:
-        """The capacities that are tabulated [B], ascending; None where bytes don't depend on the dimension."""
+        """The values that are tabulated, ascending; None where neither bytes nor what measured kernels make of them depend on the
+        dimension."""
         if self.axis.role != "capacity":
             return None
         low, high = np.min(self.axis.values), np.max(self.axis.values)
-        return np.geomspace(low, high, 2 + int(OCTAVE * np.log2(high / low))) if self.continuous else np.sort(self.axis.values)
+        if not self.continuous:
+            return np.sort(self.axis.values)
+        spaced = np.geomspace(low, high, 2 + int(OCTAVE * np.log2(high / low)))
+        return np.unique(np.round(spaced)) if self.path.endswith(COUNTS) else spaced
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,23 +140,24 @@ def load(spec: Spec, document: Document, accelerator: Accelerator) -> Space:
     problems, found = Collector(), {}
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
-            found[path] = _dimension(path, written, accelerator, spec.model.fidelity)
+            found[path] = _dimension(path, written, accelerator, spec)
     problems.raise_all()
     conditions: dict[str, tuple[tuple[int, int], ...]] = {}
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             conditions[path] = _conditions(path, getattr(written, "when", {}), found)
     problems.raise_all()
+    _check_combinations(list(found.values()), document)
     return Space(accelerator, tuple(replace(dimension, when=conditions[path]) for path, dimension in found.items()))
 
 
-def _dimension(path: str, written: Any, accelerator: Accelerator, fidelity: Fidelity) -> Dimension:
+def _dimension(path: str, written: Any, accelerator: Accelerator, spec: Spec) -> Dimension:
     continuous = isinstance(written, Range) and written.steps is None
     axis = axes.parse(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
-    if path in capacities(accelerator, fidelity):
+    slows = drivers(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
+    if path in (*capacities(accelerator, spec.model.fidelity), *slows):
         axis = replace(axis, role="capacity")
-        if len(axis) > MOST_CAPACITIES:
-            raise BadInput.one(f"bytes are tabulated for each of '{path}'", f"write at most {MOST_CAPACITIES} steps, or none")
+        _check_tabulated(axis, "kernels" if path in slows else "bytes")
     log = isinstance(written, Range) and written.scale == "log"
     if not continuous:
         return Dimension(axis, False, log, 0.0)
@@ -156,6 +168,23 @@ def _dimension(path: str, written: Any, accelerator: Accelerator, fidelity: Fide
         raise BadInput.one(f"'{path}' goes from more to less", "write the smaller end first")
     own = accelerator.value(path)
     return Dimension(axis, True, log, float(np.clip(low if own is None else own, low, high)))
+
+
+def _check_tabulated(axis: Axis, what: str) -> None:
+    if len(axis) > MOST_CAPACITIES:
+        raise BadInput.one(f"{what} are tabulated for each of '{axis.path}'", f"write at most {MOST_CAPACITIES} steps, or none")
+    if axis.path.endswith(COUNTS) and (axis.values % 1).any():
+        what = f"'{axis.path}' takes {axis.values[axis.values % 1 > 0][0]:.6g}, which is no count"
+        raise BadInput.one(what, "list whole numbers, or leave 'steps' out")
+
+
+def _check_combinations(dimensions: Sequence[Dimension], document: Document) -> None:
+    """What slows units is tabulated for all combinations of it."""
+    grids = {d.path: d.grid for d in dimensions if d.grid is not None and d.path.startswith("units.")}
+    if (number := math.prod(map(len, grids.values()))) > MOST_CAPACITIES:
+        what = f"kernels are tabulated for each of {number} combinations of {', '.join(grids)}"
+        fix = f"write lists or fewer steps: at most {MOST_CAPACITIES} combinations"
+        raise BadInput([document.problem(("axes", path), what, fix) for path in list(grids)[:1]])
 
 
 def _conditions(path: str, when: Mapping[str, Any], found: Mapping[str, Dimension]) -> tuple[tuple[int, int], ...]:

@@ -1,10 +1,12 @@
 """Time and energy of every network state on every design of a batch, in one compiled call.
 
 Designs are points here, not a grid: each rate is a product of numbers of the description, so the inverse rates of a batch are
-products of the columns that they depend on; bytes that depend on a capacity are looked up in a table of them.
+products of the columns that they depend on; bytes that depend on a capacity are looked up in a table of them, and so is the work of
+measured kernels, in a table over what slows them.
 """
 
-from functools import partial
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import jax
@@ -13,60 +15,86 @@ from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
 from dse.model import roofline
-from dse.model.equation import DECODE
+from dse.model.options import Combined
 
 
 class Arrays(NamedTuple):
-    """Work of network states [FLOP or B], how often a layer runs, energy of all its repeats [J], and inverse rates: the constant
-    part and on which columns of values the rest depends. One capacity, where nothing depends on any."""
+    """Layers of all network states, those of a `step` of the scan beside each other: work [FLOP or B], how often each runs; which
+    `states` each step counts for; inverse rates: the constant part and on which columns of values the rest depends. Where they count,
+    what a repeat takes beside [s], and the energy of all repeats [J]. One place, where nothing depends on any."""
 
-    flops: Float[Any, "state layer execution term"]
-    moved: Float[Any, "state layer execution memory capacity"]
-    count: Float[Any, "state layer"]
-    joules: Float[Any, "state layer execution capacity"]
-    constant: Float[Any, "state execution term"]
-    depends: Bool[Any, "state axis execution term"]
+    flops: Float[Any, "step layer execution term place"]
+    moved: Float[Any, "step layer execution memory place"]
+    count: Float[Any, "step layer"]
+    states: Float[Any, "state step"]
+    constant: Float[Any, "execution term"]
+    depends: Bool[Any, "axis execution term"]
+    fixed: Float[Any, "step layer execution"] | None = None
+    joules: Float[Any, "step layer execution place"] | None = None
+
+    def singly(self) -> "Arrays":
+        """The same, one layer a step: sooner compiled, and slower."""
+        layers = ("flops", "moved", "count", "fixed", "joules")
+        parts = {name: part.reshape(-1, 1, *part.shape[2:]) for name in layers if (part := getattr(self, name)) is not None}
+        return self._replace(**parts, states=self.states.repeat(self.count.shape[1], axis=1))
 
 
-@partial(jax.jit, static_argnames="overlap")
-def spent_at(
+def spent(
     values: Float[Any, "axis design"],
-    places: Int[Any, "memory design"],
-    slow: Float[Any, "state execution"],
+    places: Int[Any, "table design"],
+    launch: Float[Any, "design"],
+    slow: Float[Any, "execution"],
     arrays: Arrays,
     *,
-    overlap: Any,
-) -> tuple[Float[Array, "state design"], Float[Array, "state design"]]:
-    """Latency [s], and energy of the work [J], of each network state on each design: min over executions, sum over layers.
+    compute: int,
+    overlap: Combined,
+) -> tuple[Float[Array, "state design"], Float[Array, "state design"] | None]:
+    """Latency [s], and energy of the work [J] if it is known, of each network state on each design: min over executions, sum over layers.
 
-    `places`: number of the capacity that decides what crosses each memory, the outermost first.
+    `places`: numbers of what slows the units, then of the capacity that decides what crosses each memory, the outermost first.
+    `launch`: how many times as long as said a layer takes beside; `slow`: the units in each execution. The first `compute` terms are the
+    units'.
     """
+    inverse = jnp.broadcast_to(arrays.constant[:, :, None], (*arrays.constant.shape, values.shape[1]))
+    for axis in range(values.shape[0]):
+        inverse = inverse * jnp.where(arrays.depends[axis][:, :, None], 1 / values[axis], 1.0)
+    inverse = inverse.at[:, :compute].multiply(slow[:, None, None])
 
-    def state(one: tuple[Array, Arrays]) -> tuple[Array, Array]:
-        slowness, own = one
-        inverse = jnp.broadcast_to(own.constant[:, :, None], (*own.constant.shape, values.shape[1]))
-        for axis in range(values.shape[0]):
-            inverse = inverse * jnp.where(own.depends[axis][:, :, None], 1 / values[axis], 1.0)
-        units = jnp.repeat(slowness[:, None], DECODE, 1)
-        factor = jnp.concatenate([units, jnp.ones((len(units), inverse.shape[1] - DECODE))], axis=1)
-        zero, layers = jnp.zeros(values.shape[1]), (own.flops, own.moved, own.count, own.joules)
-        return lax.scan(partial(_layer, inverse * factor[:, :, None], places, overlap), (zero, zero), layers)[0]
+    def step(_: None, layers: tuple[Any, ...]) -> tuple[None, tuple[Array, Any]]:
+        layered = [_layer(layer, inverse, places, launch, compute, overlap) for layer in _each(layers)]
+        time, energy = (reduce(add, part) for part in zip(*layered, strict=True))
+        return None, (time, None if arrays.joules is None else energy)
 
-    return lax.map(state, (slow, arrays))
+    rows = arrays.flops, arrays.moved, arrays.count, arrays.fixed, arrays.joules
+    time, energy = lax.scan(step, None, rows)[1]
+    return arrays.states @ time, None if energy is None else arrays.states @ energy
 
 
-def _layer(
-    inverse: Array, places: Any, overlap: Any, spent: tuple[Array, Array], layer: tuple[Array, ...]
-) -> tuple[tuple[Array, Array], None]:
-    flops, moved, count, joules = layer
+STATIC = ("compute", "overlap")
+spent_at = jax.jit(spent, static_argnames=STATIC, compiler_options=roofline.COMPILED)
+spent_within = jax.jit(spent, static_argnames=STATIC)  # what JAX differentiates: options are for the outermost
+
+
+def _each(layers: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return [tuple(None if part is None else part[number] for part in layers) for number in range(len(layers[2]))]
+
+
+def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, compute: int, overlap: Combined) -> tuple[Array, Any]:
+    """Time [s] and energy [J] of all repeats of a layer [design]."""
+    flops, moved, count, fixed, joules = layer
     fastest, energy = jnp.full(inverse.shape[-1], jnp.inf), jnp.zeros(inverse.shape[-1])
-    for amounts, tables, joule, rates in zip(flops, moved, joules, inverse, strict=True):
-        work = [*amounts, *(_at(table, place) for table, place in zip(tables, places, strict=True))]
-        time = roofline.layer_time(roofline.seconds(work, rates, DECODE), overlap)
-        energy = jnp.where(time < fastest, _at(joule, places[0]), energy)
+    for e, rates in enumerate(inverse):
+        work = [
+            *(_at(table, places[0]) for table in flops[e]),
+            *(_at(table, place) for table, place in zip(moved[e], places[1:], strict=True)),
+        ]
+        beside = None if fixed is None else fixed[e] * launch
+        time = roofline.layer_time(roofline.seconds(work, rates, compute), overlap, beside)
+        if joules is not None:
+            energy = jnp.where(time < fastest, _at(joules[e], places[1]), energy)
         fastest = jnp.where(time < fastest, time, fastest)
-    return (spent[0] + count * fastest, spent[1] + energy), None
+    return count * fastest, energy
 
 
-def _at(table: Float[Array, "capacity"], place: Int[Any, "design"]) -> Array:
+def _at(table: Float[Array, "place"], place: Int[Any, "design"]) -> Array:
     return table[0] if len(table) == 1 else table[place]

@@ -1,0 +1,67 @@
+"""efficiencies.yaml, written: what a fit says of each kernel, and how sure it is."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from dse.calibrate import tiles
+from dse.calibrate.efficiencies import Described, Efficiencies, Estimate, FittedKernel
+from dse.calibrate.fit import Fitted, informed
+from dse.calibrate.ladder import constant_efficiency
+from dse.calibrate.launches import Launches, kernel_of
+from dse.calibrate.measurement import MeasuredSet
+from dse.calibrate.parameters import PARAMETERS, Parameter, values
+
+HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements
+# say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
+# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s, B]; `density` is the range measured.
+"""
+NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
+
+
+def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> FittedKernel:
+    """What is written of one kernel."""
+    key, known = fitted.kernel, informed(fitted, launches)
+    draws = np.array([list(values(theta).values()) for theta in (fitted.theta, *fitted.draws)])
+    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    parameters = {
+        p.name: Estimate(value=_digits(draws[0, n]), low=_digits(low[n]), high=_digits(high[n]), unit=p.unit)
+        if known[n]
+        else _assumed(p, draws[0, n])
+        for n, p in enumerate(PARAMETERS)
+    }
+    error = float(np.mean(np.abs(fitted.seconds(launches) / launches.time - 1)))
+    sources = sorted({one.source for one in measured.runs if kernel_of(one, measured) == key})
+    return FittedKernel(
+        device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
+        tile=tiles.text(fitted.tile), deeper=tuple((_digits(k), tiles.text(tile)) for k, tile in fitted.deeper),
+        power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
+        launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
+        sources=tuple(sources), parameters=parameters,
+        density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
+        rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
+        draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
+    )  # fmt: skip
+
+
+def as_yaml(kernels: Iterable[FittedKernel], paths: Sequence[Path], command: str) -> str:
+    """The file for kernels that were fitted to the measurements at `paths`."""
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    found = Efficiencies(command=command, version=version("sparse-dse"), measurements=hashes, kernels=tuple(kernels))
+    head = "".join(f"#   {p.name:13} {p.meaning} [{p.unit}]\n" for p in PARAMETERS)
+    text = yaml.safe_dump(found.model_dump(mode="json", exclude_none=True), sort_keys=False, default_flow_style=None, width=138)
+    return HEAD + head + text
+
+
+def _assumed(p: Parameter, value: float) -> Estimate:
+    """What the measurements say less of than the prior does: its limits are the prior's."""
+    low, high = (p.outward(p.inward(p.prior) + sign * NINE_TENTHS * p.spread) for sign in (-1, 1))
+    return Estimate(value=_digits(value), low=_digits(low), high=_digits(high), unit=p.unit, kind="assumed")
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
