@@ -1,6 +1,7 @@
 """`dse search`: a search, its tables and figures in a folder."""
 
 import json
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,30 @@ def run(options: Namespace) -> str:
 
 def _storage(journal: Path, url: str | None, known: bool) -> Any:
     from optuna.storages import JournalStorage, RDBStorage
-    from optuna.storages.journal import JournalFileBackend
+    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
     if url is None:
         if known and not journal.exists():
             raise BadInput.one(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
-        return JournalStorage(JournalFileBackend(str(journal)))
+        lock = JournalFileSymlinkLock(str(journal))
+        if journal.exists():
+            _mend(journal, lock)
+        return JournalStorage(JournalFileBackend(str(journal), lock))
     try:
         return RDBStorage(url)
     except Exception as error:  # whatever the driver of a database raises
         reason = str(error).splitlines()[0]
         raise BadInput.one(f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs; see README") from error
+
+
+def _mend(journal: Path, lock: Any) -> None:
+    """Drop the line that a worker was killed in the middle of: what comes after it could not be read. Nobody writes without the lock."""
+    lock.acquire()
+    try:
+        written = journal.read_bytes()
+        os.truncate(journal, written.rfind(b"\n") + 1)
+    finally:
+        lock.release()
 
 
 def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from dse.errors import BadInput
-from dse.explore.search.designs import CHUNK
 from dse.explore.search.outcome import Outcome
 
 MOST = 10**9
+CHUNK = 65536  # designs that are judged before what is worth keeping is picked
 
 
 def run(outcome: Outcome, bar: Any) -> None:

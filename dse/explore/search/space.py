@@ -2,7 +2,8 @@
 
 A row holds, for a continuous dimension, its value in SI units; for any other, the number of its value. A dimension whose condition
 (`when`) does not hold has its usual value, so that equal designs have equal rows. What is moved is tabulated over on-chip capacities,
-so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits.
+so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits. So is what measured kernels make
+of a unit, over its processors and its issue rate.
 """
 
 import math
