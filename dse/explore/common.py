@@ -8,10 +8,10 @@ import numpy as np
 
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model import devices, structure
 from dse.model.equation import DECODE, Case, inverse_rates
-from dse.model.grid import Grid, cut
-from dse.model.structure import Part
+from dse.model.evaluate import host, structure
+from dse.model.evaluate.grid import Grid, cut
+from dse.model.evaluate.structure import Part
 
 LARGE = 2**22  # designs from which on the structure of the grid is looked for: each part costs at least what is evaluated at once
 
@@ -49,8 +49,8 @@ class Common:
         shape = [len(values) for values in plan.rate_axes.values()]
         columns = math.prod(shape[cut(shape) :])
         held = 2 if plan.breakdown else 1  # what resources set, beside the rates
-        rows = max(1, min(devices.at_once(held * executions * len(terms) * precision.itemsize), plan.grid_size) // columns)
-        rows = devices.count() * math.ceil(rows / devices.count())
+        rows = max(1, min(host.at_once(held * executions * len(terms) * precision.itemsize), plan.grid_size) // columns)
+        rows = host.count() * math.ceil(rows / host.count())
         fixed = any(job.case.fixed is not None for job in jobs)
         return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)
 

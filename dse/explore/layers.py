@@ -11,8 +11,8 @@ from dse.calibrate.choice import kernels_of
 from dse.calibrate.network import case
 from dse.dtype import Dtype
 from dse.explore.results import QUANTILES
-from dse.model import roofline
 from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
+from dse.model.evaluate import roofline
 from dse.model.levels import levels, notes
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution

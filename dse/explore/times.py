@@ -9,10 +9,10 @@ import numpy as np
 from dse.explore.common import Common
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model import lines, roofline
 from dse.model.equation import Case, inverse_rates
-from dse.model.lines import Table
-from dse.model.structure import Part
+from dse.model.evaluate import lines, roofline
+from dse.model.evaluate.lines import Table
+from dse.model.evaluate.structure import Part
 
 TABLE = 2**24  # designs of a part that are kept, at most
 

@@ -4,5 +4,5 @@ work, traffic    W   what a layer asks for: FLOPs, bytes
 peak             P   which unit may execute it, at what rate
 efficiency       E   which share of the peak is reached
 equation             puts the factors of one network on one accelerator together
-roofline             max over resources, min over executions, sum over layers: in JAX, over many designs
+evaluate/            max over resources, min over executions, sum over layers: in JAX, over many designs
 """

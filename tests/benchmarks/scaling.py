@@ -20,8 +20,8 @@ import jax
 import numpy as np
 
 import dse
-from dse.model import devices, rates, roofline
-from dse.model.grid import Grid
+from dse.model.evaluate import host, rates, roofline
+from dse.model.evaluate.grid import Grid
 
 RUNS = 3
 BANDWIDTH, TENSOR, VECTOR = "memory.dram.bandwidth", "units.tensor_core.peak.fp16", "units.cuda_core.peak.fp16"
@@ -91,7 +91,7 @@ def kernel(resources: int, executions: int) -> Callable[[], Any]:
     random = np.random.default_rng(0)
     shapes = (54, executions, resources), (executions, resources), (executions, resources, 64), (executions, resources, 2**14)
     work, constant, rows, columns = (random.uniform(0.5, 1.5, shape) for shape in shapes)
-    at_once = max(1, devices.at_once(constant.nbytes) // 2**14)
+    at_once = max(1, host.at_once(constant.nbytes) // 2**14)
     grid = Grid(constant, [rows, columns], 1, 2**14, at_once, np.dtype(float))
 
     def run() -> Any:

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dse.model import roofline
+from dse.model.evaluate import roofline
 
 LAYERS, DESIGNS, RUNS = 54, 2**20, 15
 FRONT = """

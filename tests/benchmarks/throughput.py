@@ -21,8 +21,8 @@ import numpy as np
 from dse.explore import plan as plans
 from dse.explore import sweep
 from dse.explore.job import Job, jobs_of
-from dse.model import roofline
 from dse.model.equation import inverse_rates
+from dse.model.evaluate import roofline
 
 SPEC = """
 name: million

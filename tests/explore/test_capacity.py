@@ -13,7 +13,7 @@ from dse.accelerator import Accelerator
 from dse.document import parse as parse_document
 from dse.errors import BadInput
 from dse.explore.layers import evaluate
-from dse.model import roofline
+from dse.model.evaluate import roofline
 from dse.model.levels import Level, levels, notes
 from dse.model.reuse import _reuse
 from dse.network.layers import LayerRow, Layers

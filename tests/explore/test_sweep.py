@@ -10,7 +10,7 @@ import dse
 from dse.errors import BadInput
 from dse.explore import common, store
 from dse.explore.layers import evaluate
-from dse.model import devices, lines, rates, roofline
+from dse.model.evaluate import host, lines, rates, roofline
 
 AXES = """
 axes:
@@ -92,7 +92,7 @@ def test_speedup_is_a_ratio_of_sums_and_shares_add_up(swept):
 @pytest.mark.parametrize("chunk", [1, 5, 7, 12, 1000])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(devices, "at_once", lambda size: chunk)
+    monkeypatch.setattr(host, "at_once", lambda size: chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 

@@ -10,11 +10,11 @@ import dse
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import plan
-from dse.model import devices, roofline
 from dse.model.cost import area, energy, network, power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
 from dse.model.equation import case, inverse_rates
+from dse.model.evaluate import host, roofline
 from dse.model.options import ModelOptions
 
 VARIABLES = "latency, area, power, energy, edp, performance_per_area, performance_per_watt"
@@ -104,7 +104,7 @@ def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 4, 5])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(devices, "at_once", lambda size: chunk)
+    monkeypatch.setattr(host, "at_once", lambda size: chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 

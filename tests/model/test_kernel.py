@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from dse.model import roofline
-from dse.model.grid import Grid, cut
+from dse.model.evaluate import roofline
+from dse.model.evaluate.grid import Grid, cut
 
 SHAPES = [(), (5,), (3, 4), (2, 3, 5), (7, 1, 2)]
 

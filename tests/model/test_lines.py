@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.model.lines import Lines, looked_up
-from dse.model.rates import pairs
+from dse.model.evaluate.lines import Lines, looked_up
+from dse.model.evaluate.rates import pairs
 
 SPREAD = np.array([1e-12, 1e-3, 0.3, 1.0, 1.7, 40.0, 1e9])
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from dse.model import structure
-from dse.model.structure import Part, decisive, parts
+from dse.model.evaluate import structure
+from dse.model.evaluate.structure import Part, decisive, parts
 
 SHAPES = [(5, 6, 7), (1, 6, 7), (5, 1, 1)]
 PATHS = np.array([[[0, 1], [0, 0], [1, 0]], [[0, 1], [0, 0], [0, 1]], [[1, 0], [0, 0], [0, 1]]])  # [axis, execution, term]: what scales

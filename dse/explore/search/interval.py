@@ -16,8 +16,8 @@ from dse.calibrate.network import case
 from dse.explore.results import QUANTILES
 from dse.explore.search.designs import Designs
 from dse.explore.search.space import Points
-from dse.model import roofline
 from dse.model.equation import DECODE, Case, inverse_rates
+from dse.model.evaluate import roofline
 from dse.model.options import Combined
 from dse.model.peak import Execution
 from dse.workload import Variant

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
-from dse.model import roofline
+from dse.model.evaluate import roofline
 from dse.model.options import Combined
 
 

@@ -21,9 +21,9 @@ from dse.explore.search.spent import Arrays
 from dse.model.cost.design import Design
 from dse.model.cost.network import Layers
 from dse.model.equation import BYTES, DECODE, Case, compulsory_case
+from dse.model.evaluate.roofline import at_once
 from dse.model.levels import levels
 from dse.model.peak import Execution
-from dse.model.roofline import at_once
 from dse.workload import Variant
 
 ABSENT = 1e60  # FLOPs of an execution that is not there, small enough for fourth powers of its time

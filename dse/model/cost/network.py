@@ -11,10 +11,10 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float
 
-from dse.model import roofline
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts, dynamic
 from dse.model.equation import BYTES, Case
+from dse.model.evaluate import roofline
 from dse.model.options import Combined
 from dse.model.work import dense_flops
 

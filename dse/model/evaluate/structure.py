@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.lines import Lines
+from dse.model.evaluate.lines import Lines
+from dse.model.evaluate.rates import pairs
 from dse.model.options import Combined
-from dse.model.rates import pairs
 
 WORTH = 4  # times as many designs as a part has of its own
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float, Int
 
-from dse.model.roofline import COMPILED
+from dse.model.evaluate.roofline import COMPILED
 
 BITS = 13  # of a ratio, by which it is sorted into buckets: of a few breaks each, in a table that the cache holds
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.lines import Lines
+from dse.model.evaluate.lines import Lines
 
 PAYS = 48  # executions of layers that take as long to add up as a search, or as a step of it, measured in both precisions
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse.model import devices
+from dse.model.evaluate import host
 
 COLUMNS = 2**14  # at most; what is evaluated at once is a number of whole rows
 
@@ -60,7 +60,7 @@ class Grid:
         rows, width = math.prod(self.shape[: self.cut]), math.prod(self.shape[self.cut :])
         columns, found = self.columns, np.empty((*outer, rows, width), self.precision)
         for at, some in self.chunks():
-            found[..., at, :] = np.asarray(function(devices.over_all(some), columns))[..., : at.stop - at.start, :width]
+            found[..., at, :] = np.asarray(function(host.over_all(some), columns))[..., : at.stop - at.start, :width]
         return found.reshape((*outer, *self.shape))
 
 
