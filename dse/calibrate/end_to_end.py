@@ -111,7 +111,7 @@ def is_networks(path: Path) -> bool:
 def load(path: Path) -> NetworkSet:
     """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises BadInput with every row."""
     problems, found = Collector(), []
-    for line, row in read_rows(path, NetworkRow):
+    for line, row in read_rows(path, NetworkRow, problems):
         with problems.at(path, line):
             found.append(Network.of(row, path.parent))
     problems.raise_all()

@@ -101,9 +101,8 @@ def load(path: Path) -> MeasuredSet:
     """
     from dse.calibrate import published
 
-    rows, left_out = published.read(path) if path.name in published.TABLES else (read_rows(path, Measurement), [])
-    devices: dict[str, Accelerator] = {}
-    problems = Collector()
+    problems, devices = Collector(), dict[str, Accelerator]()
+    rows, left_out = published.read(path) if path.name in published.TABLES else (read_rows(path, Measurement, problems), [])
     for line, row in rows:
         with problems.at(path, line, "device"):
             if row.device not in devices:

@@ -7,27 +7,29 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dse.document import read_text
-from dse.errors import BadInput, Problem, suggestion
+from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.schema import explained
 
 Row = TypeVar("Row", bound=BaseModel)
 
 
-def read_rows(path: Path, row: type[Row]) -> list[tuple[int, Row]]:
-    """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput."""
+def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> list[tuple[int, Row]]:
+    """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput; if `problems` are
+    collected, those of single rows go there, and the other rows come back."""
     lines = _lines(path)
     header = [name.strip() for name in lines[0][1]] if lines else []
     _check_header(path, header, row)
-    rows, problems = [], []
+    rows, found = [], problems or Collector()
     for line, cells in lines[1:]:
         try:
             rows.append((line, row.model_validate(_named(header, cells))))
         except ValidationError as error:
-            problems += [Problem(what, fix, path, line, ".".join(map(str, loc))) for loc, what, fix in explained(row, error)]
-    if problems:
-        raise BadInput(problems)
-    if not rows:
-        raise BadInput([Problem("the table has no rows", "add at least one below the header", path, 1)])
+            for loc, what, fix in explained(row, error):
+                found.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
+    if not lines[1:]:
+        found.add(Problem("the table has no rows", "add at least one below the header", path, 1))
+    if problems is None:
+        found.raise_all()
     return rows
 
 

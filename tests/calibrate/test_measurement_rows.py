@@ -120,3 +120,14 @@ def test_what_ships_is_small_and_names_its_sources():
         assert f"`{file.name}`" in readme
         read = [one.row for one in end_to_end.load(file).networks] if end_to_end.is_networks(file) else measurement.load(file).rows
         assert all(row.source for row in read)
+
+
+def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys):
+    bad = (
+        GOOD.replace("a100-sxm4-80gb", "rtx9999"),
+        GOOD.replace("0.4,blas,0.6,1.5", "-0.4,blas,0.6,1.5"),
+        GOOD.replace("0.4,blas,0.6,1.5", "0.0004,blas,0.0006,1.5"),
+    )
+    assert cli.main(["calibrate", str(write(tmp_path, *bad)), "-o", str(tmp_path / "out.yaml")]) == 2
+    lines = [line.partition("table.csv:")[2][:2] for line in capsys.readouterr().err.splitlines()]
+    assert list(dict.fromkeys(lines)) == ["2:", "3:", "4:"]
