@@ -1,11 +1,9 @@
 """What is kept of a sweep is the same to the last bit, whoever evaluates it, in whatever order, and however often it was stopped."""
 
-import json
 import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -24,6 +22,7 @@ from dse.errors import BadInput
 from dse.explore.keep.summary import _folded
 from dse.explore.scatter.processes import processes
 from tests.conftest import described
+from tests.scale.processes import PATIENCE, begun, dask_cluster, ended, wait_until
 
 PIECES = 24  # each a group
 AXES = """
@@ -39,7 +38,6 @@ KEPT = {
     "top": "{top: 777, minimize: [latency]}",  # the cache is idle: latencies come in pairs
     "summary": "summary",
 }
-PATIENCE = 120  # seconds, on a slow machine
 
 
 @pytest.fixture(scope="module")
@@ -84,23 +82,8 @@ def parts(path: Path) -> Path:
     return path.with_name(f"{path.name}.parts")
 
 
-def begun(*arguments: object, cwd: Path, before: str = "") -> subprocess.Popen[str]:
-    text = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, *map(str, arguments)]
-    return subprocess.Popen(text, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
-
-
 def wait_for(count: int, path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        if len([*parts(path).glob("[0-9]*.npz")]) >= count:
-            return
-        time.sleep(0.002)
-    raise AssertionError(f"{process.poll()}: {ended(process)}")
+    wait_until(lambda: len([*parts(path).glob("[0-9]*.npz")]) >= count, process)
 
 
 @pytest.mark.parametrize("kind", KEPT)
@@ -120,7 +103,7 @@ def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_pa
 def test_killed_and_resumed_keeps_the_same(specs, wholes, tmp_path, kind):
     spec, path = specs[kind], tmp_path / "killed.nc"
     for least in (2, 12) if kind == "front" else (6,):
-        process = begun(spec, "-o", path, "--resume", cwd=spec.parent)
+        process = begun(spec, "-o", path, "--resume")
         wait_for(least, path, process)
         process.send_signal(signal.SIGKILL)
         ended(process)
@@ -134,29 +117,16 @@ def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_pa
     from distributed import Client
 
     folder = tmp_path
-    where, quiet = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    dask = [sys.executable, "-m", "dask"]
-    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
-    try:
-        worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        started += [subprocess.Popen(worker, **quiet) for _ in range(3)]
-        deadline = time.monotonic() + PATIENCE
-        while not where.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        address = json.loads(where.read_text())["address"]
-        process = begun(specs["front"], "-o", "front.nc", "--dask", address, cwd=folder)
+    with dask_cluster(folder, 3) as (address, workers):
+        process = begun(specs["front"], "-o", folder / "front.nc", "--dask", address)
         wait_for(5, folder / "front.nc", process)
-        started[1].send_signal(signal.SIGKILL)
+        workers[0].send_signal(signal.SIGKILL)
         code, out, err = ended(process)
         assert code == 0, err
-        assert set(out.split()) == {"front.nc", "front.front.png", "front.front.csv"}
+        assert {Path(line).name for line in out.split()} == {"front.nc", "front.front.png", "front.front.csv"}
         with Client(address) as client:
             for kind in ("top", "summary"):
                 dse.sweep(specs[kind], folder / f"{kind}.nc", executor=client.get_executor(pure=False))
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
     for kind, whole in wholes.items():
         same(folder / f"{kind}.nc", whole)
 
@@ -167,7 +137,7 @@ def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_pa
         (3, signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")),
         (10, signal.SIGINT, (130, "interrupted; ")),
     ):
-        process = begun(spec, "-o", path, "--workers", "2", "--resume", cwd=spec.parent)
+        process = begun(spec, "-o", path, "--workers", "2", "--resume")
         wait_for(count, path, process)
         workers = children(process.pid)
         os.kill(workers[0] if stop == signal.SIGKILL else process.pid, stop)
@@ -199,7 +169,7 @@ def gone(pids: list[int]) -> bool:
 
 def test_processes_end_with_the_one_that_spawned_them(specs, tmp_path):
     spec, path = specs["top"], tmp_path / "left.nc"
-    process = begun(spec, "-o", path, "--workers", "2", cwd=spec.parent)
+    process = begun(spec, "-o", path, "--workers", "2")
     wait_for(1, path, process)
     workers = children(process.pid)
     process.send_signal(signal.SIGKILL)

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +18,7 @@ import dse
 from dse.cli import main
 from dse.errors import BadInput
 from dse.explore import store, zarr_store
+from tests.scale.processes import begun, dask_cluster, ended, wait_until
 
 BATCHES = 24
 AXES = """
@@ -27,7 +27,6 @@ axes:
   units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 50, scale: log}
 store: {variables: [latency, dense_latency, bound_share, fits]}
 """
-PATIENCE = 120  # seconds, on a slow machine
 
 
 @pytest.fixture
@@ -53,24 +52,8 @@ def files(path: Path) -> dict[str, bytes]:
     return found | {"zarr.json": json.dumps(group).encode()}
 
 
-def begun(*arguments: object, cwd: Path, before: str = "") -> subprocess.Popen[str]:
-    command = f'{before} exec "$0" -m dse.cli sweep small.yaml "$@"'
-    text = ["bash", "-c", command, sys.executable, *map(str, arguments)]
-    return subprocess.Popen(text, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
-
-
 def wait_for(pieces: int, path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        if zarr_store.is_store(path) and zarr_store.done(path).sum() >= pieces:
-            return
-        time.sleep(0.005)
-    raise AssertionError(f"{process.poll()}: {ended(process)}")
+    wait_until(lambda: zarr_store.is_store(path) and zarr_store.done(path).sum() >= pieces, process)
 
 
 def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
@@ -85,7 +68,7 @@ def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
 def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
     path, chance = spec.parent / "killed.zarr", random.Random()
     for least in (1, 9):
-        process = begun("-o", path, "--resume", cwd=spec.parent)
+        process = begun(spec, "-o", path, "--resume")
         wait_for(least + chance.randrange(5), path, process)
         time.sleep(chance.random() / 20)
         process.send_signal(signal.SIGKILL)
@@ -100,7 +83,7 @@ def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
 
 def test_shards_that_start_at_once_fill_one_store(spec, whole):
     path = spec.parent / "shards.zarr"
-    shards = [begun("-o", path, "--shard", f"{number}/3", cwd=spec.parent) for number in (1, 2, 3)]
+    shards = [begun(spec, "-o", path, "--shard", f"{number}/3") for number in (1, 2, 3)]
     ends = [ended(shard) for shard in shards]
     assert [code for code, _, _ in ends] == [0, 0, 0], ends
     assert files(path) == files(whole)
@@ -138,31 +121,19 @@ def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, ed
 
 
 def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
-    path, where = spec.parent / "dask.zarr", spec.parent / "scheduler.json"
-    quiet = {"cwd": spec.parent, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    dask = [sys.executable, "-m", "dask"]
-    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
-    try:
-        worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        started += [subprocess.Popen(worker, **quiet) for _ in range(3)]
-        deadline = time.monotonic() + PATIENCE
-        while not where.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process = begun("-o", path, "--dask", json.loads(where.read_text())["address"], cwd=spec.parent)
+    path = spec.parent / "dask.zarr"
+    with dask_cluster(spec.parent, 3) as (address, workers):
+        process = begun(spec, "-o", path, "--dask", address)
         wait_for(3, path, process)
-        started[1].send_signal(signal.SIGKILL)
+        workers[0].send_signal(signal.SIGKILL)
         code, out, err = ended(process)
         assert (code, out) == (0, f"{path}\n"), err
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
     assert files(path) == files(whole)
 
 
 def test_a_cluster_that_does_not_answer_is_told(spec):
     quickly = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=0.1s"
-    process = begun("-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", cwd=spec.parent, before=quickly)
+    process = begun(spec, "-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", before=quickly)
     assert ended(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
     assert not (spec.parent / "x.zarr").exists()
 
@@ -174,7 +145,7 @@ def test_a_shard_that_is_none_is_told(spec, capsys):
 
 def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
     path = spec.parent / "full.zarr"
-    code, out, err = ended(begun("-o", path, cwd=spec.parent, before="ulimit -f 100;"))  # no file over 100 KiB
+    code, out, err = ended(begun(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
     assert (code, out) == (1, "")
     assert err == f"'{path}' cannot be written (File too large); make room, and go on with --resume\n"
     assert zarr_store.done(path).sum() == 0

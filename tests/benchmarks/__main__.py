@@ -1,0 +1,14 @@
+"""Every table of the README that tells how fast something is, one after the other, on an idle machine:
+
+    python tests/benchmarks
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ORDER = ("speed", "scaling", "throughput", "capacity", "store", "connections")
+
+for name in ORDER:
+    print(f"## {name}", flush=True)
+    subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")], check=True)

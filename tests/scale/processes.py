@@ -1,0 +1,51 @@
+"""Sweeps as processes of their own, and a real Dask cluster beside them."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE = 120  # seconds, on a slow machine
+
+
+def begun(spec: Path, *arguments: object, before: str = "") -> subprocess.Popen[str]:
+    """`dse sweep` in the folder of its specification; `before`: what a shell does first."""
+    text = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, str(spec), *map(str, arguments)]
+    return subprocess.Popen(text, cwd=spec.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """While the process runs."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        if reached():
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"{process.poll()}: {ended(process)}")
+
+
+@contextmanager
+def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The address of a scheduler, and its workers."""
+    where, quiet = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
+    try:
+        started += [subprocess.Popen(worker, **quiet) for _ in range(workers)]
+        deadline = time.monotonic() + PATIENCE
+        while not where.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield json.loads(where.read_text())["address"], started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
