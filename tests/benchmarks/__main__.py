@@ -1,7 +1,4 @@
-"""Every table of the README that tells how fast something is, one after the other, on an idle machine:
-
-    python tests/benchmarks
-"""
+"""`python tests/benchmarks`: every table of the README that tells how fast something is, on an idle machine."""
 
 import subprocess
 import sys
