@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-CACHE = {"cpu": 2**22}  # bytes that designs which are evaluated in one call may take: they stay in the cache, and the call is hidden
+CACHE = {"cpu": 2**23}  # bytes that designs which are evaluated in one call may take: they stay in the cache, and the call is hidden
 MORE = 2**27  # elsewhere, of each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)
 
 
