@@ -35,23 +35,15 @@ class Common:
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan) -> "Common":
         parts = {case: _parts(case, job, plan) for job in jobs for case in job.cases}
-        precision = np.dtype(plan.spec.store.dtype)
-        every = [part for found in parts.values() for part in found]
-        searched = [part.lines for part in every if part.lines]
+        every, precision = [part for found in parts.values() for part in found], np.dtype(plan.spec.store.dtype)
+        added, searched = [part for part in every if not part.lines], [part.lines for part in every if part.lines]
+        layers = max((len(part.work) for part in added), default=1)
+        executions = max((len(part.executions) for part in added), default=1)
         lines = max((len(found.breaks) for found in searched), default=0)
         steps = max((found.table(precision)[1] for found in searched), default=0)
-        layers = max((len(part.work) for part in every if not part.lines), default=1)
-        executions = max((len(part.executions) for part in every if not part.lines), default=1)
-        listed = [execution for job in jobs for execution in job.case.executions]
-        memories = max(1 + len(e.inner) for e in listed)
-        needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
-        terms = tuple(term for term, need in enumerate(needed) if need)
-        shape = [len(values) for values in plan.rate_axes.values()]
-        columns = math.prod(shape[cut(shape) :])
+        terms, fixed = _terms(jobs), any(job.case.fixed is not None for job in jobs)
         held = 2 if plan.breakdown else 1  # what resources set, beside the rates
-        rows = max(1, min(host.at_once(held * executions * len(terms) * precision.itemsize), plan.grid_size) // columns)
-        rows = host.count() * math.ceil(rows / host.count())
-        fixed = any(job.case.fixed is not None for job in jobs)
+        columns, rows = _at_once(plan, held * executions * len(terms) * precision.itemsize)
         return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)
 
     @property
@@ -93,6 +85,21 @@ class Common:
         """Inverse rates [execution, term, ...]; those of absent executions and memories are 1."""
         padding = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
         return np.pad(rates, padding, constant_values=1.0)[:, list(self.terms)]
+
+
+def _terms(jobs: list[Job]) -> tuple[int, ...]:
+    listed = [execution for job in jobs for execution in job.case.executions]
+    memories = max(1 + len(execution.inner) for execution in listed)
+    needed = (any(e.dense_rate for e in listed), True, any(e.decode_rate for e in listed), *[True] * memories)
+    return tuple(term for term, need in enumerate(needed) if need)
+
+
+def _at_once(plan: Plan, size: int) -> tuple[int, int]:
+    """Columns and rows of what is evaluated at once, each design of which takes so many bytes; every device has as many rows."""
+    shape = [len(values) for values in plan.rate_axes.values()]
+    columns = math.prod(shape[cut(shape) :])
+    rows = max(1, min(host.at_once(size), plan.grid_size) // columns)
+    return columns, host.count() * math.ceil(rows / host.count())
 
 
 def _parts(case: Case, job: Job, plan: Plan) -> list[Part]:
