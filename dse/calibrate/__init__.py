@@ -2,7 +2,7 @@
 
 measurement, published    measured times as rows of one form
 launches                  rows grouped by kernel, as arrays
-kernel, parameters        seconds of a launch: W / (P * E), with E a function of the work, tiles, waves and imbalance
+kernel, parameters, tiles seconds of a launch: W / (P * E), with E a function of the work, tiles, waves and imbalance
 fit                       parameters of each kernel from its measurements
 efficiencies, written     the file that holds them, as it is read and as it is made
 predict, alarms           what a fitted kernel would take; what no prediction may be

@@ -59,10 +59,9 @@ class Lines:
         places = breaks[np.isfinite(breaks)].view(bits).astype(np.int64)  # positive numbers are ordered as their bits are
         lowest, span = (places[0], int(places[-1] - places[0])) if len(places) else (np.int64(0), 0)
         shift = max(0, span.bit_length() - BITS)
-        first = np.searchsorted(places, lowest + (np.arange(2**BITS + 1) << shift))
-        return Table(breaks, slopes, heights, first.astype(np.int32), bits.type(lowest), bits.type(shift)), int(
-            np.diff(first).max()
-        ).bit_length()
+        first = np.searchsorted(places, lowest + (np.arange(2**BITS + 1) << shift)).astype(np.int32)
+        halvings = int(np.diff(first).max()).bit_length()
+        return Table(breaks, slopes, heights, first, bits.type(lowest), bits.type(shift)), halvings
 
 
 def _turns(a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "layer turn"]:

@@ -11,8 +11,7 @@ from dse.model.evaluate.lines import Lines
 
 PAYS = 48  # executions of layers that take as long to add up as a search, or as a step of it, measured in both precisions
 
-
-Rate = tuple[int, int]
+Rate = tuple[int, int]  # number of an execution and of a term of its work
 Layers = Bool[np.ndarray, "layer"]
 
 

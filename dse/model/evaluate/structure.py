@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.model.evaluate.lines import Lines
-from dse.model.evaluate.rates import pairs
+from dse.model.evaluate.rates import Rate, pairs
 from dse.model.options import Combined
 
 WORTH = 4  # times as many designs as a part has of its own
@@ -34,7 +34,7 @@ class Part:
     work: Work
     fixed: Fixed | None  # time beside that of resources
     lines: Lines | None = None
-    rates: tuple[tuple[int, int], ...] = ()
+    rates: tuple[Rate, ...] = ()
 
 
 def whole(work: Work, fixed: Fixed | None, axes: int) -> list[Part]:
