@@ -9,6 +9,6 @@ predict, alarms           what a fitted kernel would take; what no prediction ma
 choice, network           which kernel stands for an execution; the fidelity `calibrated` of whole networks
 ladder, validate          each fidelity against what was measured
 carried, end_to_end       the same on devices left out, and of whole networks
-measure, timing           the same rows from the machine at hand
+measure                   the same rows from the machine at hand (machine), by the kernels of its libraries, timed cold (timing)
 r3                        where sparsity breaks even (Gale 2022)
 """
