@@ -129,7 +129,7 @@ def _filled(path: Path, device: str, asked: list[_Asked], each: Each, options: N
                     rows.append(row)
                     _write(path, rows)
                     bar.update()
-            except (RuntimeError, NotImplementedError) as error:  # what a library says of a device or a shape that it can't take
+            except RuntimeError as error:  # what a library says of a device or a shape that it can't take
                 failed[f"{one.kernel.name} {one.m}x{one.k}"] = str(error).strip().partition("\n")[0]
     if failed:
         warnings.warn("not timed: " + "; ".join(f"{what}: {why}" for what, why in failed.items()), stacklevel=2)
