@@ -3,15 +3,17 @@
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dse import catalog
-from dse.calibrate.timing import Each, median, on_cpu, on_gpu
+from dse.calibrate.libraries import Timed
+from dse.calibrate.timing import Each, measured, on_cpu, on_gpu
 
+SQUARE, SQUARE_ON_GPU = 1024, 8192
 STREAM = 64 * 2**20  # bytes copied to find the bandwidth: larger than most caches
 EVICTED_ON_GPU = 256 * 2**20  # takes longer to write than a launch takes, on any GPU yet
 
@@ -57,14 +59,17 @@ def timer(cuda: bool, warm: bool) -> Each:
     return on_cpu(0 if warm else 2 * _largest_cache())
 
 
-def description(named: str, rows: Sequence[Mapping[str, Any]], cuda: bool) -> str:
-    """A device of which nothing is known but these measurements: its peaks are the best that any kernel reached."""
-    peaks: dict[str, float] = {}
-    for row in rows:
-        rate = 2 * int(row["m"]) * int(row["k"]) * int(row["n"]) * float(row["density"]) / (float(row["time_ms"]) / 1e3)
-        peaks[row["dtype"]] = max(peaks.get(row["dtype"], 0.0), rate)
+def description(named: str, rows: Sequence[Mapping[str, Any]], dense: Iterable[Timed], cuda: bool) -> str:
+    """A device of which nothing is known but these measurements: its peaks are the best that any kernel reached, there or with a large
+    square product; it runs the patterns of the kernels that were timed."""
+    peaks = {kernel.dtype: 0.0 for kernel in dense}
+    rates = [(row["dtype"], _rate(*(float(row[name]) for name in ("m", "k", "n", "density", "time_ms")))) for row in rows]
+    for dtype, rate in [*rates, *((kernel.dtype, _square(kernel, cuda)) for kernel in dense)]:
+        peaks[dtype] = max(peaks.get(dtype, 0.0), rate)
     bandwidth, cache, processors = _gpu() if cuda else _cpu()
     listed = ", ".join(f"{dtype}: {{value: {rate / 1e9:.6g} GFLOP/s, kind: measured}}" for dtype, rate in peaks.items())
+    patterns = dict.fromkeys(row["pattern"] for row in rows if row["pattern"] != "dense")
+    runs = "".join(f'\n      {_slug(pattern).replace("-", "_")}: {{pattern: "{pattern}"}}' for pattern in patterns)
     unit = "cuda_core" if cuda else "core"
     level = f"\n  cache: {{capacity: {cache} B}}" if cache else ""
     return f"""# Written by 'dse measure': a peak is the highest rate measured, the bandwidth that of a copy.
@@ -74,16 +79,27 @@ source: "{rows[-1]["source"]}"
 units:
   {unit}:
     processors: {processors}
-    peak: {{{listed}}}
+    peak: {{{listed}}}{f"{chr(10)}    runs:{runs}" if runs else ""}
 memory:
   dram: {{bandwidth: {{value: {bandwidth / 1e9:.6g} GB/s, kind: measured}}}}{level}
 """
 
 
+def _rate(m: float, k: float, n: float, density: float, time_ms: float) -> float:
+    return 2 * m * k * n * density / (time_ms / 1e3)
+
+
+def _square(kernel: Timed, cuda: bool) -> float:
+    """Rate of a product that is large enough to show what the unit can do [FLOP/s]."""
+    edge = SQUARE_ON_GPU if cuda else SQUARE
+    a, b = np.random.default_rng(0).standard_normal((2, edge, edge), np.float32)
+    return _rate(edge, edge, edge, 1.0, 1e3 * min(timer(cuda, warm=True)(kernel.store(a)(b), 5)))
+
+
 def _cpu() -> tuple[float, int, int]:
     """Bandwidth of a copy [B/s], the largest cache [B], cores."""
     a, b = np.ones(STREAM // 8), np.zeros(STREAM // 8)
-    time = median(on_cpu(0), lambda: np.copyto(b, a), 5)
+    time, _ = measured(on_cpu(0), lambda: np.copyto(b, a), 5)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 2 * STREAM / time, _largest_cache(), cores
 
@@ -99,5 +115,5 @@ def _gpu() -> tuple[float, int, int]:
 
     a = torch.ones(8 * STREAM // 4, device="cuda")
     b, properties = torch.empty_like(a), torch.cuda.get_device_properties(0)
-    time = median(on_gpu(0), lambda: b.copy_(a), 10)
+    time, _ = measured(on_gpu(0), lambda: b.copy_(a), 10)
     return 2 * 8 * STREAM / time, int(properties.L2_cache_size), int(properties.multi_processor_count)

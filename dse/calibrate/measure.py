@@ -17,18 +17,19 @@ from tqdm import tqdm
 from dse.calibrate import machine
 from dse.calibrate.libraries import Timed, has_cuda, kernels
 from dse.calibrate.measurement import load
-from dse.calibrate.timing import Each, median
+from dse.calibrate.timing import Each, measured
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore.store import check_writable, replacing
 from dse.sparsity.choose import random_mask
 from dse.sparsity.grammar import parse
 
 COLUMNS = (
-    "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "dense_kernel", "dense_release",
-    "dense_ms", "source",
+    "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "spread", "dense_kernel",
+    "dense_release", "dense_ms", "source",
 )  # fmt: skip
 SHAPES = ("256x256x256", "512x512x128", "512x512x512", "1024x1024x256", "1024x1024x1024", "768x3072x512", "3072x768x512", "2048x2048x512")
 WEIGHTS = ["768x3072", "3072x768", "1024x1024", "2048x2048", "2048x8192", "8192x2048", "4096x4096", "4096x11008", "11008x4096", "8192x8192"]
+NOISY = 0.2
 ON_GPU = tuple(f"{weights}x{n}" for weights in WEIGHTS for n in (64, 256, 512, 1024, 2048, 4096, 8192))
 Row = dict[str, Any]
 Shape = tuple[int, int, int]
@@ -49,7 +50,8 @@ def run(options: Namespace) -> str:
     paths = [written]
     if not described:
         paths.insert(0, options.out / f"{device}.yaml")
-        text = machine.description(device, _read(written), cuda)
+        dense = [kernel for kernel in kernels(cuda) if kernel.pattern == "dense"]
+        text = machine.description(device, _read(written), dense, cuda)
         replacing(paths[0], lambda path: path.write_text(text))
     load(written)
     return "\n".join(map(str, paths))
@@ -122,36 +124,41 @@ def _filled(path: Path, device: str, asked: list[_Asked], each: Each, options: N
     source = f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, median of {options.repeats}, {cold} caches"
     with tqdm(total=sum(len(one.columns) for one in asked), unit=" kernels", delay=2) as bar:
         for one in asked:
-            wanted = [row for row in _wanted(one, device, source) if _key(row) not in have]
-            bar.update(len(one.columns) - len(wanted))
             try:
-                for row in _timed(one, wanted, each, options.repeats):
+                for row in _timed(one, {"device": device, "source": source}, have, each, options.repeats):
                     rows.append(row)
                     _write(path, rows)
-                    bar.update()
-            except RuntimeError as error:  # what a library says of a device or a shape that it can't take
+            except (RuntimeError, MemoryError) as error:  # what a library says of a device or a shape that it can't take
                 failed[f"{one.kernel.name} {one.m}x{one.k}"] = str(error).strip().partition("\n")[0]
+            bar.update(len(one.columns))
     if failed:
         warnings.warn("not timed: " + "; ".join(f"{what}: {why}" for what, why in failed.items()), stacklevel=2)
+    _tell_noise(rows)
     return rows
 
 
-def _wanted(one: _Asked, device: str, source: str) -> Iterator[Row]:
-    kernel, density = one.kernel, float(_mask(one).mean())
-    for n in one.columns:
-        yield {"device": device, "kernel": kernel.name, "release": kernel.release, "pattern": kernel.pattern, "dtype": kernel.dtype,
-               "unit": kernel.unit or "", "m": one.m, "k": one.k, "n": n, "density": density, "source": source}  # fmt: skip
+def _tell_noise(rows: list[Row]) -> None:
+    noisy = [row for row in rows if float(row.get("spread") or 0) > NOISY]
+    if noisy:
+        what = f"noise: {len(noisy)} of {len(rows)} times vary by more than {NOISY:.0%} (the middle half of the repeats)"
+        warnings.warn(f"{what}; an idle machine says more", stacklevel=3)
 
 
-def _timed(one: _Asked, wanted: list[Row], each: Each, repeats: int) -> Iterator[Row]:
-    """With random numbers: a GPU may run faster on others, since it takes less power."""
+def _timed(one: _Asked, row: Row, have: set[tuple[Any, ...]], each: Each, repeats: int) -> Iterator[Row]:
+    """The rows of one A that are not known yet. With random numbers: a GPU may run faster on others, since it takes less power."""
+    kernel, mask = one.kernel, _mask(one)
+    if not mask.any():
+        raise RuntimeError("no weight is kept at this density")
+    row |= {"kernel": kernel.name, "release": kernel.release, "pattern": kernel.pattern, "dtype": kernel.dtype, "unit": kernel.unit or ""}
+    row |= {"m": one.m, "k": one.k, "density": float(mask.mean())}
+    wanted = [n for n in one.columns if _key(row | {"n": n}) not in have]
     if not wanted:
         return
     rng = np.random.default_rng(0)
-    multiply = one.kernel.store(rng.standard_normal((one.m, one.k), np.float32) * _mask(one))
-    for row in wanted:
-        call = multiply(rng.standard_normal((one.k, row["n"]), np.float32))
-        yield row | {"time_ms": 1e3 * median(each, call, repeats)}
+    multiply = kernel.store(rng.standard_normal((one.m, one.k), np.float32) * mask)
+    for n in wanted:
+        time, spread = measured(each, multiply(rng.standard_normal((one.k, n), np.float32)), repeats)
+        yield row | {"n": n, "time_ms": 1e3 * time, "spread": round(spread, 3)}
 
 
 def _mask(one: _Asked) -> np.ndarray:
@@ -195,7 +202,7 @@ def _read(path: Path) -> list[Row]:
         return []
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    if rows and tuple(rows[0]) != COLUMNS:
+    if rows and not set(rows[0]) <= set(COLUMNS):
         raise BadInput.one(f"'{path}' is no table of 'dse measure'", "give another folder")
     return rows
 

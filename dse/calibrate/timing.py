@@ -12,10 +12,11 @@ WARM_UP = 3  # calls that don't count: pages, clocks, what is compiled at the fi
 ENOUGH, FEWEST = 2.0, 3  # seconds of one kernel at one shape, after which so few calls will do
 
 
-def median(each: Each, call: Call, repeats: int) -> float:
-    """Median time of `repeats` calls [s], of fewer if they are long."""
+def measured(each: Each, call: Call, repeats: int) -> tuple[float, float]:
+    """Median time of `repeats` calls [s], of fewer if they are long, and how far the middle half of them lies apart, over it [1]."""
     short = min(each(call, WARM_UP))
-    return float(np.median(each(call, min(repeats, max(FEWEST, int(ENOUGH / max(short, 1e-9)))))))
+    low, middle, high = np.quantile(each(call, min(repeats, max(FEWEST, int(ENOUGH / max(short, 1e-9))))), [0.25, 0.5, 0.75])
+    return float(middle), float((high - low) / middle)
 
 
 def on_cpu(evicted: int) -> Each:

@@ -25,7 +25,7 @@ def measured(tmp_path_factory):
         str(folder),
         "--cpu",
         "--repeats",
-        "3",
+        "1",
         "--densities",
         "0.5",
         "0.1",
@@ -123,8 +123,9 @@ def test_kernels_compute_the_product():
 
 
 def test_the_median_forgets_a_slow_call():
-    times = iter([[9.0, 1.0, 1.0], [1.0, 1.0, 52.0]])
-    assert timing.median(lambda _, repeats: next(times), lambda: None, repeats=3) == 1.0
+    """The middle half of four repeats: from 1 to 4 by linear interpolation."""
+    times = iter([[9.0, 1.0, 1.0], [1.0, 1.0, 3.0, 7.0]])
+    assert timing.measured(lambda _, repeats: next(times), lambda: None, repeats=4) == (2.0, pytest.approx((4.0 - 1.0) / 2.0))
 
 
 def test_long_calls_are_repeated_less():
@@ -134,7 +135,7 @@ def test_long_calls_are_repeated_less():
         asked.append(repeats)
         return [0.4] * repeats
 
-    timing.median(each, lambda: None, repeats=20)
+    timing.measured(each, lambda: None, repeats=20)
     assert asked == [timing.WARM_UP, 5]  # two seconds of them
 
 
@@ -204,3 +205,28 @@ def test_all_that_is_wrong_with_a_request_is_told_at_once(tmp_path, capsys):
     assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
     told = capsys.readouterr().err
     assert all(part in told for part in ("no kernel 'cuBLAS'", "'64x64'", "'0x8x8'", "a density of 0 ", "a median of 0 times"))
+
+
+@pytest.mark.filterwarnings("default")  # told on stderr, as a user sees it
+def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_path, capsys):
+    given = ["--kernels", "scipy csr", "--densities", "0.001", "--repeats", "1", "--shapes", "4x4x4", "64x64x8", "999999x999999x1"]
+    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", *given]) == 0
+    told = capsys.readouterr().err
+    assert "scipy csr 4x4: no weight is kept at this density" in told
+    assert "numpy 999999x999999: Unable to allocate" in told
+    assert {row.m for row in measurement.load(tmp_path / "measurements.csv").rows} == {4, 64}
+
+
+@pytest.mark.filterwarnings("default")
+def test_noise_is_recorded_and_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "timer", lambda cuda, warm: lambda call, repeats: [1e-3, 2e-3, 4e-3][:repeats])
+    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
+    assert "noise: 5 of 5 times vary by more than 20%" in capsys.readouterr().err
+    assert {row.spread for row in measurement.load(tmp_path / "measurements.csv").rows} == {0.75}
+
+
+def test_the_machine_runs_the_patterns_that_were_timed(measured):
+    """So that its own kernels stand behind a pruned network."""
+    found = measurement.load(measured / "measurements.csv")
+    (device,) = found.devices.values()
+    assert {str(run.pattern) for run in device.units["core"].runs.values()} >= {"unstructured"}
