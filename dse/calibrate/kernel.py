@@ -115,7 +115,7 @@ def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
     needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
     latency = (f["stored"] * f["alone"] * jnp.exp(theta[10]))[:, None] * filled
     work = norm(norm(needed, issued + (f["dense"] * dense)[:, None]), latency)[:, :, None]
-    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
+    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / (f["k"][:, None] * filled)  # beside `fill`, not times it
     waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
     ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited
     computing = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))

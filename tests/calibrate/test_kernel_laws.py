@@ -116,6 +116,13 @@ def test_more_work_is_never_faster(theta, m, k, n, chosen, tile, which, more, st
     assert after >= before * (1 - 1e-9)
 
 
+def test_a_deeper_product_is_never_faster_for_being_split():
+    """What splits cost each output comes beside its prologue; were it a share of that, the shallowest would take longest."""
+    fitted = Fitted(DENSE, from_values(FREE | {"fill": 400, "split": 1.2}), least=128)
+    times = seconds(fitted, [(128, k, 128) for k in range(4, 1024, 20)])
+    assert np.all(np.diff(times) >= -1e-12 * times[1:])
+
+
 @given(thetas, sizes, sizes, sizes, kernels, tiles)
 def test_no_rate_passes_the_peak_and_no_byte_the_bandwidth(theta, m, k, n, chosen, tile):
     key, pattern, density = chosen
