@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from dse import accelerator, catalog, dtype
 from dse.accelerator import Accelerator
+from dse.calibrate import published
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import WrittenPattern
@@ -99,10 +100,11 @@ def load(path: Path) -> MeasuredSet:
     Raises BadInput with every problem and its row: what is missing, negative or contradictory, a device without a
     description, a rate above its peak.
     """
-    from dse.calibrate import published
-
-    problems, devices = Collector(), dict[str, Accelerator]()
-    rows, left_out = published.read(path) if path.name in published.TABLES else (read_rows(path, Measurement, problems), [])
+    problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
+    if path.name in published.TABLES:
+        rows, left_out = published.read(path, Measurement, problems)
+    else:
+        rows = read_rows(path, Measurement, problems)
     for line, row in rows:
         with problems.at(path, line, "device"):
             if row.device not in devices:

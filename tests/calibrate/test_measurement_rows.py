@@ -131,3 +131,17 @@ def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys
     assert cli.main(["calibrate", str(write(tmp_path, *bad)), "-o", str(tmp_path / "out.yaml")]) == 2
     lines = [line.partition("table.csv:")[2][:2] for line in capsys.readouterr().err.splitlines()]
     assert list(dict.fromkeys(lines)) == ["2:", "3:", "4:"]
+
+
+def test_every_bad_row_of_a_published_table_is_told(tmp_path):
+    path = tmp_path / "llmcompass_dense_matmul.csv"
+    head, good = "gpu,M,K,N,precision,ms,source", "A100,4096,4096,4096,fp16,0.6,a test"
+    bad = (good.replace("0.6", "-0.6"), good.replace("fp16", "fp12"), good.replace("0.6", "0.0006"))
+    path.write_text("\n".join([head, good, "P100" + good[4:], *bad]) + "\n")
+    with pytest.raises(BadInput) as caught:
+        measurement.load(path)
+    told = [line.partition("matmul.csv:")[2] for line in str(caught.value).splitlines()]
+    assert [line[:2] for line in told] == ["4:", "5:", "6:"]
+    assert told[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
+    path.write_text("\n".join([head, good, "P100" + good[4:]]) + "\n")
+    assert measurement.load(path).left_out == ("no description of P100",)
