@@ -76,6 +76,10 @@ def _counted(reasons: Iterable[str]) -> list[str]:
 def validated(options: Namespace) -> tuple[str, bool]:
     """The tables, and whether calibrating pays on every set."""
     sets, networks = measured_sets(options.data, options.what)
+    if options.out:
+        from dse.plot import files
+
+        store.check_writable(*(file for measured in (*sets, *networks) for file in files(options.out / measured.name)))
     evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points = []
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):

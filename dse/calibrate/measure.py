@@ -42,13 +42,11 @@ def run(options: Namespace) -> str:
         raise BadInput.one(f"a median of {options.repeats} times says nothing", "give at least one repeat")
     device, described = device_name(cuda)
     written = options.out / "measurements.csv"
-    check_writable(written)
-    options.out.mkdir(parents=True, exist_ok=True)
+    paths = [*([] if described else [options.out / f"{device}.yaml"]), written]
+    check_writable(*paths)
     rows = _read(written)
     _write(written, _filled(written, rows, device, chosen, shapes, options))
-    paths = [written]
     if not described:
-        paths.insert(0, options.out / f"{device}.yaml")
         text = description(device, _read(written), cuda)
         replacing(paths[0], lambda path: path.write_text(text))
     load(written)
