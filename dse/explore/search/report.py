@@ -69,7 +69,7 @@ def elasticities(outcome: Outcome) -> dict[str, float]:
     (objective, _), *_ = designs.question.search.objectives
     values = designs.space.values(point[None])
     with jax.enable_x64(True):
-        results = designs.smooth(point)
+        results = designs.smooth(designs.structure(point))
         at = jnp.log(jnp.array([values[path][0] for path in designs.numeric]))
         slope = jax.grad(lambda z: jnp.log(jnp.abs(objective.value(results(z), jnp))))(at)
     return {path: float(share) for path, share in zip(designs.numeric, slope, strict=True)}
