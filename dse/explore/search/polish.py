@@ -153,7 +153,7 @@ def _coordinates(designs: Designs, point: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
     """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
-    goal, limits, slope = _compiled(designs, designs.structure(point))
+    goal, limits, slope = derivatives(designs, designs.structure(point))
     own = designs.space.values(point[None])
     fixed = np.log([own[path][0] for path in designs.numeric])
 
@@ -168,7 +168,7 @@ def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any,
 
 
 @lru_cache(maxsize=STARTS)
-def _compiled(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
+def derivatives(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
     """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions:
     compiled once, wherever a design of this structure stands."""
     import jax.numpy as jnp
