@@ -287,9 +287,7 @@ def _plot(options: argparse.Namespace) -> int:
     dataset = store.read(options.dataset)
     kinds = options.kind or plot.kinds_of(dataset)
     prefix = "" if options.dataset.stem == "results" else f"{options.dataset.stem}."
-    folder = options.out or options.dataset.parent
-    store.check_writable(folder / "figures")
-    return _print_all(plot.save_all(dataset, kinds, folder, prefix))
+    return _print_all(plot.save_all(dataset, kinds, options.out or options.dataset.parent, prefix))
 
 
 def _pareto(options: argparse.Namespace) -> int:
@@ -301,9 +299,9 @@ def _pareto(options: argparse.Namespace) -> int:
     reference = select.numbers(select.pairs(options.reference))
     stem = _beside(options.dataset, options.out, "pareto")
     written = stem.with_name(f"{stem.name}.nc")
+    store.check_writable(written, *plot.files(stem))
     front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique)
     table, figure = drawing.table(front), drawing.figure(dataset, front)
-    store.check_writable(written)
     store.write(front, written)
     print(written, *plot.save(figure, table, stem), sep="\n", file=sys.stderr)
     print(table.to_csv(index=False), end="")

@@ -11,41 +11,66 @@ from tqdm import tqdm
 
 from dse.calibrate import end_to_end, report, validate
 from dse.calibrate.carried import across_devices
-from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate.efficiencies import SHIPPED, FittedKernel
 from dse.calibrate.end_to_end import NetworkSet
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
 from dse.calibrate.launches import launches
-from dse.calibrate.measurement import MeasuredSet, load
+from dse.calibrate.measured_set import MeasuredSet, load, pooled
 from dse.calibrate.predict import probe
 from dse.calibrate.written import as_yaml, describe
-from dse.errors import BadInput, Collector, suggestion
+from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore import store
+
+POOR = 0.5  # mean error of a fit that has explained little
 
 
 def calibrate(options: Namespace) -> str:
     """Fit every kernel of the measurements that has enough shapes; returns what was written, and what was left out."""
-    problems, sets = Collector(), []
-    for path in options.measurements:
-        with problems.at():
-            sets.append(load(path))
-    problems.raise_all()
-    store.check_writable(options.out)
+    measured = _pooled(options)
     found, few = [], []
-    for measured in sets:
-        for kernel, seen in tqdm(launches(measured).items(), unit=" kernels", desc=measured.name, delay=2):
-            if len(set(seen.shapes)) < FEWEST_SHAPES:
-                few.append(f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}")
-                continue
-            fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
-            probe(fitted, seen)
-            found.append(describe(fitted, seen, measured))
+    for kernel, seen in tqdm(launches(measured).items(), unit=" kernels", delay=2):
+        if len(set(seen.shapes)) < FEWEST_SHAPES:
+            few.append(f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}")
+            continue
+        fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
+        probe(fitted, seen)
+        found.append(describe(fitted, seen, measured))
     if not found:
         raise BadInput.one(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
     command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
     text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
     store.replacing(options.out, lambda path: path.write_text(text))
     lines = [f"{kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
-    return "\n".join([*lines, *few, str(options.out)])
+    poor = [
+        f"explained by no law of work, tiles or bytes: {kernel}, mean error {kernel.error:.0%}" for kernel in found if kernel.error > POOR
+    ]
+    return "\n".join([*lines, *few, *poor, *_unseen(found), str(options.out)])
+
+
+def _pooled(options: Namespace) -> MeasuredSet:
+    """The rows of all files; raises BadInput with every problem of the request."""
+    problems, sets = Collector(), []
+    for path in options.measurements:
+        with problems.at():
+            sets.append(load(path))
+        if path.exists() and options.out.exists() and path.samefile(options.out):
+            problems.add(Problem(f"'{path}' would be written over", "give another place for the efficiencies"))
+    for name in ("draws", "seed"):
+        if getattr(options, name) < 0:
+            problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))
+    with problems.at():
+        store.check_writable(options.out)
+    problems.raise_all()
+    return pooled(sets)
+
+
+def _unseen(kernels: Iterable[FittedKernel]) -> list[str]:
+    """Which units' waves of tiles a fit can't see, for nothing says how many processors they have."""
+    units = dict.fromkeys((kernel.device, kernel.unit) for kernel in kernels if kernel.rates.processors is None)
+    return [
+        f"'{device}' says nothing of units.{unit}.processors: unfilled waves of tiles are not told from slow kernels"
+        for device, unit in units
+    ]
 
 
 def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredSet], list[NetworkSet]]:
@@ -77,6 +102,10 @@ def _counted(reasons: Iterable[str]) -> list[str]:
 def validated(options: Namespace) -> tuple[str, bool]:
     """The tables, and whether calibrating pays on every set."""
     sets, networks = measured_sets(options.data, options.what)
+    if options.out:
+        from dse.plot import files
+
+        store.check_writable(*(file for measured in (*sets, *networks) for file in files(options.out / measured.name)))
     evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points = []
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):

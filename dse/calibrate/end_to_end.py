@@ -15,7 +15,7 @@ from dse import catalog, dtype
 from dse.accelerator import Accelerator
 from dse.calibrate.choice import kernels_of
 from dse.calibrate.ladder import RUNGS
-from dse.calibrate.measurement import described
+from dse.calibrate.measured_set import described
 from dse.calibrate.network import kernels_for
 from dse.calibrate.validate import Point
 from dse.document import read_text

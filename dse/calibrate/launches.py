@@ -10,7 +10,9 @@ from jaxtyping import Float
 
 from dse import dtype
 from dse.accelerator import Accelerator
-from dse.calibrate.measurement import MeasuredSet, Measurement, unit_of
+from dse.calibrate.measured_set import MeasuredSet
+from dse.calibrate.measurement import Measurement
+from dse.calibrate.plausible import unit_of
 from dse.model.capacity import Product
 from dse.model.levels import levels
 from dse.sparsity.format import default_format

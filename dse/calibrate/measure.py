@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from dse.calibrate import machine
 from dse.calibrate.libraries import Timed, has_cuda, kernels
-from dse.calibrate.measurement import load
+from dse.calibrate.measured_set import load
 from dse.calibrate.timing import Each, measured
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore.store import check_writable, replacing
@@ -41,15 +41,13 @@ def run(options: Namespace) -> str:
     asked = _checked(options, cuda)
     device, described = machine.name(cuda)
     written = options.out / "measurements.csv"
-    check_writable(written)
-    options.out.mkdir(parents=True, exist_ok=True)
+    paths = [*([] if described else [options.out / f"{device}.yaml"]), written]
+    check_writable(*paths)
     rows = _filled(written, device, asked, machine.timer(cuda, options.warm), options)
     if not rows:
         raise BadInput.one("no kernel could be timed", "see the reasons above")
     _write(written, _with_dense(rows))
-    paths = [written]
     if not described:
-        paths.insert(0, options.out / f"{device}.yaml")
         dense = [kernel for kernel in kernels(cuda) if kernel.pattern == "dense"]
         text = machine.description(device, _read(written), dense, cuda)
         replacing(paths[0], lambda path: path.write_text(text))

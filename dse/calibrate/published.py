@@ -1,4 +1,4 @@
-"""Published measurements, in the columns in which they are passed around, as rows of `Measurement`.
+"""Published measurements, in the columns in which they are passed around, put into those of `measurement`.
 
 A row that a kernel model can say nothing of is left out with its reason. Form factors that a source does not state are
 assumed: 'A100' is the SXM4 80 GB.
@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dse.calibrate.measurement import Measurement
 from dse.document import read_text
-from dse.errors import BadInput, Problem
+from dse.errors import Collector, Problem
 from dse.schema import explained
+from dse.workload.rows import Row
 
 Cells = dict[str, str]
 DEVICES = {
@@ -110,21 +110,19 @@ TABLES: dict[str, Callable[[Cells], Cells]] = {
 }
 
 
-def read(path: Path) -> tuple[list[tuple[int, Measurement]], list[str]]:
-    """The rows of a known table with their lines, and what is left out; raises BadInput."""
+def read(path: Path, row: type[Row], problems: Collector) -> tuple[list[tuple[int, Row]], list[str]]:
+    """The rows of a known table with their lines, and what is left out; what is wrong with others is collected."""
     reader = csv.DictReader(read_text(path).splitlines())
-    rows, left_out, problems = [], [], []
+    rows, left_out = [], []
     for cells in reader:
         try:
             given: Any = {name: cell for name, cell in TABLES[path.name](cells).items() if cell != ""}
-            rows.append((reader.line_num, Measurement.model_validate({"source": cells["source"], **given})))
+            rows.append((reader.line_num, row.model_validate({"source": cells["source"], **given})))
         except _LeftOut as reason:
             left_out.append(str(reason))
         except ValidationError as error:
-            explanations = explained(Measurement, error)
-            problems += [Problem(what, fix, path, reader.line_num, ".".join(map(str, loc))) for loc, what, fix in explanations]
+            for loc, what, fix in explained(row, error):
+                problems.add(Problem(what, fix, path, reader.line_num, ".".join(map(str, loc))))
         except (KeyError, ValueError, TypeError) as error:
-            problems.append(Problem(f"not a row of this table: {error}", "keep the columns of the published table", path, reader.line_num))
-    if problems:
-        raise BadInput(problems)
+            problems.add(Problem(f"not a row of this table: {error}", "keep the columns of the published table", path, reader.line_num))
     return rows, left_out

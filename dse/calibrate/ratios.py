@@ -6,11 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from dse.calibrate import ladder, measurement
+from dse.calibrate import ladder, measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.end_to_end import is_networks
 from dse.calibrate.launches import Kernel, kernel_of, launches
-from dse.calibrate.measurement import MeasuredSet
+from dse.calibrate.measured_set import MeasuredSet
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Ratio:
 @cache
 def shipped() -> tuple[Ratio, ...]:
     """Of every kernel that ships."""
-    return tuple(r for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path) for r in ratios(measurement.load(path)))
+    return tuple(r for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path) for r in ratios(measured_set.load(path)))
 
 
 def ratios(measured: MeasuredSet) -> Sequence[Ratio]:

@@ -9,7 +9,8 @@ from scipy.stats import kendalltau
 from dse.calibrate import ladder
 from dse.calibrate.fit import FEWEST_SHAPES, Fitted, by_depth, fit, refit
 from dse.calibrate.launches import Kernel, Launches, kernel_of, launches
-from dse.calibrate.measurement import MeasuredSet
+from dse.calibrate.measured_set import MeasuredSet
+from dse.calibrate.predict import probe
 
 APART = 0.1  # of two measured values: what a mean error within 10% may be asked to rank
 MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
@@ -44,10 +45,12 @@ class Evidence:
 
     @classmethod
     def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
-        """With fits to what was measured on `devices` (default: on all of them)."""
+        """With fits to what was measured on `devices` (default: on all of them); raises the Alarm of one that can't be true."""
         found = launches(measured)
         dense = {kernel_of(row, measured): kernel_of(other, measured) for row in measured.rows if (other := row.dense)}
         fits = {kernel: fit(seen) for kernel, seen in found.items() if _enough(seen) and (devices is None or kernel.device in devices)}
+        for kernel, fitted in fits.items():
+            probe(fitted, found[kernel])
         return cls(measured, found, dense, fits)
 
     @property

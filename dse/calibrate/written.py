@@ -13,7 +13,7 @@ from dse.calibrate.efficiencies import Described, Efficiencies, Estimate, Fitted
 from dse.calibrate.fit import Fitted, informed
 from dse.calibrate.ladder import constant_efficiency
 from dse.calibrate.launches import Launches, kernel_of
-from dse.calibrate.measurement import MeasuredSet
+from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, values
 
 HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements

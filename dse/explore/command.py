@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> str:
         plans.check_memory(plan)
     if options.dry_run:
         return listing.describe(plan)
+    store.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
     dataset = _filled(plan, written, options) if parted else _whole(plan, written)
     figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     return "\n".join(map(str, [written, *figures]))
@@ -46,8 +47,15 @@ def _destination(out: Path | None, name: str) -> tuple[Path, str]:
     return out or Path(name), ""
 
 
+def _drawings(plan: Plan, folder: Path, prefix: str) -> list[Path]:
+    """The figures and tables that come to stand beside the results."""
+    if isinstance(plan.spec.keep, Top):
+        return [folder / f"{prefix}top.csv"]
+    kinds = ("front",) if isinstance(plan.spec.keep, Front) else plan.spec.plots
+    return [file for kind in kinds for file in plot.files(folder / f"{prefix}{kind}")]
+
+
 def _whole(plan: Plan, path: Path) -> xr.Dataset:
-    store.check_writable(path)
     dataset = sweep.run(plan, progress=True)
     store.write(dataset, path)
     return dataset

@@ -1,15 +1,20 @@
 """One network state on one accelerator, layer by layer."""
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
+from dse import accelerator as accelerators
+from dse import catalog
 from dse.accelerator import Accelerator
 from dse.calibrate.choice import kernels_of
 from dse.calibrate.network import case
 from dse.dtype import Dtype
+from dse.errors import BadInput, Collector
 from dse.explore.results import QUANTILES
 from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.evaluate import roofline
@@ -19,7 +24,7 @@ from dse.model.peak import Execution
 from dse.model.work import dense_flops
 from dse.schema import Part, checked
 from dse.spec import Batch
-from dse.workload import Variant
+from dse.workload import Variant, Workload, tables
 
 ATTRS = {
     "flops": {"units": "FLOP", "long_name": "work at the unit's dense peak: dense FLOPs / gain, all repeats of the layer"},
@@ -52,16 +57,46 @@ class _Question(Part):
     options: ModelOptions
 
 
-def evaluate(accelerator: Accelerator, variant: Variant, batch: int = 1, dtype: Any = "fp16", **options: Any) -> xr.Dataset:
-    """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput.
+def evaluate(
+    accelerator: Accelerator | str | Path, variant: Variant | Workload | str | Path, batch: int = 1, dtype: Any = "fp16", **options: Any
+) -> xr.Dataset:
+    """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises BadInput with every problem.
+
+    An accelerator may be named as in a specification, by the catalogue or by path. So may a workload in the place of a variant: it is
+    taken dense.
 
     Sums over `layer` are the network's: every variable counts all repeats of its layer. Where on-chip capacity counts, `latency` and
     `bytes` are attainable, `latency_bound` and `bytes_bound` stand beside them, and `traffic` has a dim `memory`. Where measured kernels
     do, `latency_low` and `latency_high` have nine tenths of what they leave open between them, and `kernel` names them.
     """
-    asked = checked(_Question, {"batch": batch, "dtype": dtype, "options": options})
-    found = case(accelerator, variant, asked.batch, asked.dtype, asked.options, kernels_of(accelerator, asked.options))
-    return described(found, accelerator, variant, asked.dtype, asked.options, asked.batch)
+    question = {"batch": batch, "dtype": dtype, "options": options}
+    given = {"accelerator": (_device, accelerator), "variant": (_state, variant), "": (partial(checked, _Question), question)}
+    problems, read = Collector(), list[Any]()
+    for path, (reader, value) in given.items():
+        with problems.at(path=path):
+            read.append(reader(value))
+    problems.raise_all()
+    device, state, asked = read
+    found = case(device, state, asked.batch, asked.dtype, asked.options, kernels_of(device, asked.options))
+    return described(found, device, state, asked.dtype, asked.options, asked.batch)
+
+
+def _device(given: Any) -> Accelerator:
+    if isinstance(given, str | Path):
+        return accelerators.load(catalog.find("accel_models", given))
+    if not isinstance(given, Accelerator):
+        raise BadInput.one(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
+    return given
+
+
+def _state(given: Any) -> Variant:
+    if isinstance(given, str | Path):
+        return tables.load(catalog.find("workloads", given)).dense
+    if isinstance(given, Workload):
+        return given.dense
+    if not isinstance(given, Variant):
+        raise BadInput.one(f"a {type(given).__name__} is no variant", "give one of a workload, as 'load_workload(...).variant(...)'")
+    return given
 
 
 def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dtype, options: ModelOptions, batch: int) -> xr.Dataset:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from dse.errors import BadInput, UnfinishedError
+from dse.errors import BadInput, Collector, UnfinishedError
 from dse.explore import zarr_store
 from dse.explore.results import with_speedup
 
@@ -47,16 +47,27 @@ def replacing(path: Path, write: Callable[[Path], object]) -> None:
         beside.unlink(missing_ok=True)
 
 
-def check_writable(path: Path) -> None:
-    """Make the folder of a dataset to be written at `path`, before work is done for it; raises BadInput where it can't be."""
+def check_writable(*files: Path) -> None:
+    """Whether files may be written there, before work is done for them; raises BadInput with every one that may not."""
+    problems = Collector()
+    for file in files:
+        with problems.at():
+            _check_writable(file)
+    problems.raise_all()
+
+
+def _check_writable(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        there = next(folder for folder in path.absolute().parents if folder.exists())
+        taken = path.is_dir()
     except OSError as error:
-        raise BadInput.one(f"'{path.parent}' cannot be made a folder ({error.strerror})", "give another place") from error
-    if path.is_dir():
+        raise BadInput.one(f"'{path}' cannot be written ({error.strerror})", "give another place") from error
+    if taken:
         raise BadInput.one(f"'{path}' is a folder", "give a file, or another place")
-    if not os.access(path.parent, os.W_OK):
-        raise BadInput.one(f"'{path.parent}' cannot be written to", "give another place")
+    if not there.is_dir():
+        raise BadInput.one(f"'{path.parent}' cannot be made a folder: '{there}' is a file", "give another place")
+    if not os.access(there, os.W_OK):
+        raise BadInput.one(f"'{there}' cannot be written to", "give another place")
 
 
 def read(path: str | Path) -> xr.Dataset:

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> str:
     network = question.network_of(options)
     given = connections.read_order(options.order, network) if options.order else None
     if options.out is not None:
-        check_writable(options.out / "io.csv")
+        check_writable(*_files(options, sizes))
     for note in network.notes:
         print(f"note: {note}", file=sys.stderr)
     rows = table(network, sizes, options.moves, options.seed, given, options.out, options.write_orders)
@@ -40,6 +40,14 @@ def run(options: argparse.Namespace) -> str:
     if options.out is not None:
         _draw(options.out, options.network, about, rows)
     return json.dumps({**about, "rows": rows}, indent=2) if options.json else f"{_described(about)}\n\n{_columns(rows)}"
+
+
+def _files(options: argparse.Namespace, sizes: list[Size]) -> list[Path]:
+    """What is written: figure, table, checkpoints, orders."""
+    names = ["io.png", "io.csv"]
+    names += ["annealing/checkpoint.npz"] if options.moves else []
+    names += [f"order_{size.values}.csv" for size in sizes if options.write_orders]
+    return [options.out / name for name in names]
 
 
 def summary(network: Network, dtype: str, given: Order | None = None) -> dict[str, Any]:

@@ -37,15 +37,20 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
 
 def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
     """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Writes all or none."""
-    written = []
-    for kind, (figure, table) in {kind: FIGURES[kind](dataset, **options) for kind in kinds}.items():
-        written += save(figure, table, folder / f"{prefix}{kind}")
-    return written
+    stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
+    store.check_writable(*(file for stem in stems.values() for file in files(stem)))
+    drawn = [(*FIGURES[kind](dataset, **options), stem) for kind, stem in stems.items()]
+    return [file for figure, table, stem in drawn for file in save(figure, table, stem)]
+
+
+def files(stem: Path) -> list[Path]:
+    """Of a figure and its table: STEM.png and STEM.csv."""
+    return [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "csv")]
 
 
 def save(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
     """Write STEM.png and STEM.csv; returns the paths."""
-    png, csv = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "csv"))
+    png, csv = files(stem)
     store.replacing(png, lambda path: figure.savefig(path, dpi=150, format="png"))
     store.replacing(csv, lambda path: table.to_csv(path, index=False))
     return [png, csv]

@@ -53,13 +53,17 @@ def _refused(place: Path, source: Path) -> str:
         return f"'{place.name}' can't name a workload"
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         return "something else is there already"
-    if place.is_dir() and (added := sorted({file.name for file in place.iterdir()} - OURS)):
+    if place.is_dir() and (added := sorted(file.name for file in place.iterdir() if not _ours(file))):
         return f"something else is there already: {', '.join(added[:5])}"
     above = next(folder for folder in place.parents if folder.exists())
     return "" if above.is_dir() and os.access(above, os.W_OK) else f"{above} can't be written to"
 
 
-OURS = {"workload.yaml", "layers.csv", "accuracy.csv", "variants", "statistics", REPORT}
+FILES, FOLDERS = {"workload.yaml", "layers.csv", "accuracy.csv", REPORT}, {"variants", "statistics"}
+
+
+def _ours(path: Path) -> bool:
+    return path.name in (FOLDERS if path.is_dir() else FILES)
 
 
 def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]) -> None:

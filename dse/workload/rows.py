@@ -17,7 +17,9 @@ def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> 
     """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput; if `problems` are
     collected, those of single rows go there, and the other rows come back."""
     lines = _lines(path)
-    header = [name.strip() for name in lines[0][1]] if lines else []
+    if not lines:
+        raise BadInput([Problem("the file is empty", f"write a header, {','.join(row.model_fields)}, and rows below it", path)])
+    header = [name.strip() for name in lines[0][1]]
     _check_header(path, header, row)
     rows, found = [], problems or Collector()
     for line, cells in lines[1:]:
@@ -44,6 +46,9 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 
 def _check_header(path: Path, header: list[str], row: type[BaseModel]) -> None:
     known = row.model_fields
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise BadInput([Problem(f"its cells are parted by {name}", "part them by commas", path, 1)])
     problems = [Problem(f"unknown column '{name}'", suggestion(name, known), path, 1) for name in header if name not in known]
     needed = [name for name, field in known.items() if field.is_required() and name not in header]
     problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(known)}", path, 1) for name in needed]

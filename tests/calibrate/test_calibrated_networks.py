@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse import cli
-from dse.calibrate import alarms, choice, end_to_end, measurement, network, predict
+from dse.calibrate import alarms, choice, end_to_end, measured_set, network, predict
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import kernel_of, launches
@@ -310,7 +310,7 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
     for path in sorted(SHIPPED.parent.glob("*.csv")):
         if end_to_end.is_networks(path):
             continue
-        measured = measurement.load(path)
+        measured = measured_set.load(path)
         seen, fitted = launches(measured), {kernel.fitted.kernel: kernel for kernel in KERNELS}
         beside = {kernel_of(row, measured): kernel_of(dense, measured) for row in measured.rows if (dense := row.dense)}
         for kernel, dense in beside.items():
@@ -328,7 +328,7 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
 def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
     """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
     inside: dict[bool, list[float]] = {True: [], False: []}
-    sets = [measurement.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not end_to_end.is_networks(path)]
+    sets = [measured_set.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not end_to_end.is_networks(path)]
     for measured in sets:
         for key, seen in launches(measured).items():
             there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]

@@ -8,7 +8,7 @@ import pytest
 
 import dse
 from dse import cli
-from dse.calibrate import efficiencies, libraries, machine, measure, measurement, predict, timing
+from dse.calibrate import efficiencies, libraries, machine, measure, measured_set, predict, timing
 from dse.calibrate.measure import COLUMNS
 from dse.calibrate.parameters import PARAMETERS
 from dse.sparsity.choose import random_mask
@@ -27,7 +27,7 @@ def measured(tmp_path_factory):
 
 
 def test_every_kernel_is_timed_at_every_shape_and_the_machine_described(measured):
-    found = measurement.load(measured / "measurements.csv")
+    found = measured_set.load(measured / "measurements.csv")
     (name,) = found.devices
     device = found.devices[name]
     assert device.units["core"].processors is not None
@@ -59,7 +59,7 @@ def test_measured_then_calibrated_then_validated(measured, capsys):
     assert cli.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--draws", "3"]) == 0
     capsys.readouterr()
     fitted = efficiencies.load(out)
-    (name,) = measurement.load(measured / "measurements.csv").devices
+    (name,) = measured_set.load(measured / "measurements.csv").devices
     assert {kernel.device for kernel in fitted.kernels} == {name}
     for kernel in fitted.kernels:
         assert set(kernel.parameters) == {p.name for p in PARAMETERS}
@@ -98,7 +98,7 @@ def test_shapes_that_blocks_do_not_divide_are_left_out_and_told(tmp_path, capsys
     ]
     assert cli.main(given) == 0
     assert "left out, blocks don't divide the shape: scipy bsr 40x64" in capsys.readouterr().err
-    found = measurement.load(tmp_path / "measurements.csv")
+    found = measured_set.load(tmp_path / "measurements.csv")
     assert [(row.m, row.dense_kernel != "") for row in found.rows if row.kernel == "scipy bsr"] == [(64, True)]
 
 
@@ -161,7 +161,7 @@ def test_a_kernel_that_the_machine_cannot_run_is_told_and_the_others_timed(tmp_p
     monkeypatch.setattr("dse.calibrate.measure.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
     assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--shapes", "64x64x8", "32x32x8"]) == 0
     assert "not timed: broken 64x64: architecture mismatch when calling init; broken 32x32: architecture" in capsys.readouterr().err
-    assert [(row.kernel, row.m) for row in measurement.load(tmp_path / "measurements.csv").rows] == [("numpy", 64), ("numpy", 32)]
+    assert [(row.kernel, row.m) for row in measured_set.load(tmp_path / "measurements.csv").rows] == [("numpy", 64), ("numpy", 32)]
 
 
 @pytest.mark.skipif(not libraries.has_cuda(), reason="no GPU here")
@@ -202,7 +202,7 @@ def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_pat
     told = capsys.readouterr().err
     assert "scipy csr 4x4: no weight is kept at this density" in told
     assert "numpy 999999x999999: Unable to allocate" in told
-    assert {row.m for row in measurement.load(tmp_path / "measurements.csv").rows} == {4, 64}
+    assert {row.m for row in measured_set.load(tmp_path / "measurements.csv").rows} == {4, 64}
 
 
 @pytest.mark.filterwarnings("default")
@@ -210,11 +210,11 @@ def test_noise_is_recorded_and_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(machine, "timer", lambda cuda, warm: lambda call, repeats: [1e-3, 2e-3, 4e-3][:repeats])
     assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
     assert "noise: 5 of 5 times vary by more than 20%" in capsys.readouterr().err
-    assert {row.spread for row in measurement.load(tmp_path / "measurements.csv").rows} == {0.75}
+    assert {row.spread for row in measured_set.load(tmp_path / "measurements.csv").rows} == {0.75}
 
 
 def test_the_machine_runs_the_patterns_that_were_timed(measured):
     """So that its own kernels stand behind a pruned network."""
-    found = measurement.load(measured / "measurements.csv")
+    found = measured_set.load(measured / "measurements.csv")
     (device,) = found.devices.values()
     assert {str(run.pattern) for run in device.units["core"].runs.values()} >= {"unstructured"}

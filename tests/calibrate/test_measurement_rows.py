@@ -1,17 +1,21 @@
 """Files of measurements: what is read, and every problem of a bad one with its row."""
 
-import textwrap
-
 import pytest
 
 from dse import cli
-from dse.calibrate import end_to_end, measurement
+from dse.calibrate import end_to_end, measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import family, launches
 from dse.errors import BadInput
 from dse.sparsity.grammar import parse
 
 HEAD = "device,kernel,pattern,dtype,m,k,n,density,time_ms,dense_kernel,dense_ms,speedup,source"
+DEVICE = """
+name: mine
+source: a test
+units: {core: {peak: {fp32: 1 TFLOP/s}}}
+memory: {dram: {bandwidth: 10 GB/s}}
+"""
 GOOD = "a100-sxm4-80gb,lib,2:4,fp16,4096,4096,4096,,0.4,blas,0.6,1.5,a test"
 
 
@@ -22,7 +26,7 @@ def write(folder, *rows, head=HEAD):
 
 
 def test_a_row_brings_its_dense_kernel_along(tmp_path):
-    measured = measurement.load(write(tmp_path, GOOD))
+    measured = measured_set.load(write(tmp_path, GOOD))
     sparse, dense = measured.runs
     assert (sparse.kept, dense.kernel, dense.time_ms, str(dense.pattern)) == (0.5, "blas", 0.6, "dense")
     found = {kernel.kernel: seen for kernel, seen in launches(measured).items()}
@@ -32,7 +36,7 @@ def test_a_row_brings_its_dense_kernel_along(tmp_path):
 
 
 def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
-    twice = measurement.load(write(tmp_path, GOOD, GOOD.replace(",0.4,blas,0.6,1.5,", ",0.5,blas,0.8,1.6,")))
+    twice = measured_set.load(write(tmp_path, GOOD, GOOD.replace(",0.4,blas,0.6,1.5,", ",0.5,blas,0.8,1.6,")))
     assert [seen.time.tolist() for seen in launches(twice).values()] == [[pytest.approx(0.45e-3)], [pytest.approx(0.7e-3)]]
 
 
@@ -51,13 +55,18 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
         (GOOD.replace("blas,0.6", ","), "table.csv:3: a speedup without the dense time that it is over"),
         (GOOD.replace("4096,,0.4", "4096,0.9,0.4"), "table.csv:3: a density of 0.9 contradicts '2:4', which keeps 0.5"),
         (GOOD.replace("2:4", "4:2"), "table.csv:3: pattern: '4:2' keeps 4 of 2, which is impossible"),
+        (GOOD.replace("4096,4096,4096", "65536,65536,1").replace(",0.4,blas,0.6,1.5,", ",0.5,,,,"), "table.csv:3: time_ms: 8.51 TB/s of what no cache holds is above the bandwidth of 'dram', 2.039"),
+        (GOOD.replace(",0.4,blas,0.6,1.5,", ",4,blas,0.6,0.15,"), "table.csv:3: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch"),
+        (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.4,blas,2,5,"), "table.csv:3: dense_ms: 2 ms, where row 2 has 0.6 ms for the same launch"),
+        (GOOD.replace("4096,4096,4096", "4096,4096,999999999999"), "table.csv:3: n: 999999999999 is out of range"),
+        (GOOD.replace(",0.4,blas,0.6,1.5,", ",1e30,,,,"), "table.csv:3: time_ms: 1e30 is out of range"),
         (GOOD + ",more", "table.csv:3: cell 14: unknown key"),
         ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: 'time_ms' is missing"),
     ],
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
     with pytest.raises(BadInput) as caught:
-        measurement.load(write(tmp_path, GOOD, row))
+        measured_set.load(write(tmp_path, GOOD, row))
     assert told in str(caught.value).replace(str(tmp_path) + "/", "")
 
 
@@ -74,16 +83,9 @@ def test_missing_columns_and_every_bad_row_at_once_exit_2_and_write_nothing(tmp_
 
 
 def test_a_device_may_be_described_beside_the_file(tmp_path):
-    (tmp_path / "mine.yaml").write_text(
-        textwrap.dedent("""
-        name: mine
-        source: a test
-        units: {core: {peak: {fp32: 1 TFLOP/s}}}
-        memory: {dram: {bandwidth: 10 GB/s}}
-        """)
-    )
+    (tmp_path / "mine.yaml").write_text(DEVICE)
     path = write(tmp_path, "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")
-    assert measurement.load(path).devices["mine"].name == "mine"
+    assert measured_set.load(path).devices["mine"].name == "mine"
 
 
 @pytest.mark.parametrize("device", ["broken.yaml", "./broken.yaml", "broken", "absent.yaml", "absent/device.yaml", "."])
@@ -97,6 +99,77 @@ def test_a_device_that_cannot_be_read_is_told_with_its_row(tmp_path, capsys, dev
         assert "broken.yaml:2: sorce: unknown key" in told
         assert f"the description of '{device}' cannot be used; mend 'broken.yaml'" in told
     assert not (tmp_path / "out.yaml").exists()
+
+
+def test_a_unit_that_a_device_lacks_is_told(tmp_path):
+    path = write(tmp_path, GOOD + ",tensorcore", head=HEAD + ",unit")
+    with pytest.raises(BadInput, match="'a100-sxm4-80gb' has no unit 'tensorcore'; did you mean 'tensor_core'"):
+        measured_set.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the file is empty"),
+        (HEAD.replace(",", ";"), "its cells are parted by semicolons"),
+        (HEAD.replace(",", "\t"), "parted by tabs"),
+    ],
+)
+def test_files_that_are_no_table_are_told_in_one_line(tmp_path, text, told):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        measured_set.load(path)
+    assert told in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_device_given_as_a_path_goes_by_its_own_name(tmp_path):
+    """So that what was measured on it is known to be measured there."""
+    (tmp_path / "file.yaml").write_text(DEVICE)
+    measured = measured_set.load(write(tmp_path, "./file.yaml,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test"))
+    assert ([row.device for row in measured.rows], list(measured.devices)) == (["mine"], ["mine"])
+
+
+def test_a_kernel_may_stand_in_several_files(tmp_path, capsys):
+    rows = [
+        GOOD.replace("4096,4096,4096", f"{m},4096,4096").replace(",0.4,blas,0.6,1.5,", f",{m / 1e4},,,,") for m in range(1024, 9216, 1024)
+    ]
+    for name, some in (("one.csv", rows[:4]), ("two.csv", rows[4:])):
+        (tmp_path / name).write_text("\n".join([HEAD, *some]) + "\n")
+    files, out = [str(tmp_path / name) for name in ("one.csv", "two.csv")], tmp_path / "out.yaml"
+    assert cli.main(["calibrate", *files, "-o", str(out), "--draws", "1"]) == 0
+    assert "8 shapes" in capsys.readouterr().out
+
+
+def test_files_that_describe_a_device_differently_are_not_pooled(tmp_path):
+    sets = []
+    for number, text in enumerate((DEVICE, DEVICE.replace("1 TFLOP/s", "2 TFLOP/s"))):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "mine.yaml").write_text(text)
+        sets.append(measured_set.load(write(tmp_path / f"{number}", "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")))
+    with pytest.raises(BadInput, match="'mine' is described differently in"):
+        measured_set.pooled(sets)
+    assert len(measured_set.pooled(sets[:1] * 2).rows) == 2
+
+
+def test_measurements_are_not_written_over(tmp_path, capsys):
+    path = write(tmp_path, GOOD)
+    before = path.read_text()
+    assert cli.main(["calibrate", str(path), "-o", str(path), "--draws", "-1", "--seed", "-2"]) == 2
+    told = capsys.readouterr().err
+    assert all(part in told for part in ("would be written over", "-1 draws is out of range", "-2 seed is out of range"))
+    assert path.read_text() == before
+
+
+def test_what_a_fit_cannot_see_or_explain_is_told(tmp_path, capsys):
+    """Times that fall with the work, on a device whose processors nobody counts."""
+    (tmp_path / "mine.yaml").write_text(DEVICE)
+    rows = [f"mine,lib,dense,fp32,{m},512,512,,{8000 / m},,,,a test" for m in (64, 128, 256, 512, 1024, 2048)]
+    assert cli.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--draws", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "explained by no law of work, tiles or bytes: mine lib dense fp32" in told
+    assert "'mine' says nothing of units.core.processors" in told
 
 
 def test_too_few_shapes_are_refused(tmp_path, capsys):
@@ -118,7 +191,7 @@ def test_what_ships_is_small_and_names_its_sources():
     readme = (SHIPPED.parent / "README.md").read_text()
     for file in files:
         assert f"`{file.name}`" in readme
-        read = [one.row for one in end_to_end.load(file).networks] if end_to_end.is_networks(file) else measurement.load(file).rows
+        read = [one.row for one in end_to_end.load(file).networks] if end_to_end.is_networks(file) else measured_set.load(file).rows
         assert all(row.source for row in read)
 
 
@@ -131,3 +204,17 @@ def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys
     assert cli.main(["calibrate", str(write(tmp_path, *bad)), "-o", str(tmp_path / "out.yaml")]) == 2
     lines = [line.partition("table.csv:")[2][:2] for line in capsys.readouterr().err.splitlines()]
     assert list(dict.fromkeys(lines)) == ["2:", "3:", "4:"]
+
+
+def test_every_bad_row_of_a_published_table_is_told(tmp_path):
+    path = tmp_path / "llmcompass_dense_matmul.csv"
+    head, good = "gpu,M,K,N,precision,ms,source", "A100,4096,4096,4096,fp16,0.6,a test"
+    bad = (good.replace("0.6", "-0.6"), good.replace("fp16", "fp12"), good.replace("0.6", "0.0006"))
+    path.write_text("\n".join([head, good, "P100" + good[4:], *bad]) + "\n")
+    with pytest.raises(BadInput) as caught:
+        measured_set.load(path)
+    told = [line.partition("matmul.csv:")[2] for line in str(caught.value).splitlines()]
+    assert [line[:2] for line in told] == ["4:", "5:", "6:"]
+    assert told[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
+    path.write_text("\n".join([head, good, "P100" + good[4:]]) + "\n")
+    assert measured_set.load(path).left_out == ("no description of P100",)

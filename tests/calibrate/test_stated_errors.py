@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dse import cli
-from dse.calibrate import efficiencies, ladder, measurement, report
+from dse.calibrate import efficiencies, ladder, measured_set, report
 from dse.calibrate.carried import across_devices
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.end_to_end import is_networks
@@ -22,7 +22,7 @@ VECTORS = ("block:2x1", "block:4x1", "block:8x1", "unstructured")
 
 @pytest.fixture(scope="module")
 def evidence():
-    return [Evidence.of(measurement.load(path)) for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path)]
+    return [Evidence.of(measured_set.load(path)) for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path)]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_not_known(evidence):
     """Had one shape taken ten times as long, its own prediction would be the same."""
     each = next(one for one in evidence if one.measured.name == "a100_fp16_2to4")
     rows = [row.model_copy(update={"time_ms": row.time_ms * 10, "speedup": None}) if row.n == 196608 else row for row in each.measured.rows]
-    changed = Evidence(measurement.MeasuredSet("changed", tuple(rows), each.measured.devices), {}, each.dense, each.fits)
+    changed = Evidence(measured_set.MeasuredSet("changed", tuple(rows), each.measured.devices), {}, each.dense, each.fits)
     changed.found.update(launches(changed.measured))
     before, after = (
         {(p.kernel, p.shape): p.predicted["calibrated"] for p in across_shapes(one) if p.quantity == "time"} for one in (each, changed)
@@ -193,7 +193,7 @@ def test_the_readme_tells_the_same_errors(rows, carried):
 @pytest.mark.parametrize(("known", "other"), [("a100-pcie-80gb", "rtx3090"), ("rtx3090", "a100-pcie-80gb")])
 def test_from_one_gpu_to_another_by_its_data_sheet(known, other):
     """Fitted on one alone; the tiles of the older kernel (`nmsparse`) fill the smaller scratchpad of the other."""
-    each = Evidence.of(measurement.load(MORE), devices=[known])
+    each = Evidence.of(measured_set.load(MORE), devices=[known])
     points = [p for p in across_devices(each, [each]) if (p.split, p.device, p.quantity) == (known, other, "speedup")]
     found = {kernel: errors([p for p in points if p.kernel == kernel], "calibrated")["mape"] for kernel in {p.kernel for p in points}}
     assert found["nmspmm"] < 0.10

@@ -29,6 +29,33 @@ def test_bad_questions(chip, net, asked, expected):
     assert str(caught.value) == expected
 
 
+def test_what_is_named_is_what_is_loaded_and_a_network_by_itself_is_dense(chip, net, folder):
+    expected = dse.evaluate(chip, net.dense, batch=2)
+    for device, network in ((chip, net), (folder / "chip.yaml", folder / "net"), (str(folder / "chip.yaml"), str(folder / "net"))):
+        assert dse.evaluate(device, network, batch=2).identical(expected)
+    named = dse.evaluate("a100-sxm4-80gb", "resnet50")
+    assert named.identical(dse.evaluate(dse.load_accelerator("a100-sxm4-80gb"), dse.load_workload("resnet50").dense))
+
+
+@pytest.mark.parametrize(
+    ("device", "network", "told"),
+    [
+        ("a100-sxm4", "resnet5", "accelerator: no 'a100-sxm4' among the shipped accel_models; did you mean 'a100-sxm4-40gb'"),
+        ("a100-sxm4", "resnet5", "variant: no 'resnet5' among the shipped workloads; did you mean 'resnet50'?"),
+        ("a100-sxm4", "resnet5", "batch: 0 is out of range; write a number of at least 1"),
+        ("./chip.yml", "./net", "accelerator: 'chip.yml' does not exist; did you mean 'chip.yaml'?"),
+        ("./chip.yaml", "./chip.yaml", "chip.yaml"),
+        (None, "./net", "accelerator: a NoneType is no accelerator; give a name of the catalogue, a path, or one that was loaded"),
+        ("./chip.yaml", {"net": "dense"}, "variant: a dict is no variant; give one of a workload, as 'load_workload(...).variant(...)'"),
+    ],
+)
+def test_what_is_neither_loaded_nor_found_is_told_all_at_once(folder, monkeypatch, device, network, told):
+    monkeypatch.chdir(folder)
+    with pytest.raises(BadInput) as caught:
+        dse.evaluate(device, network, batch=0)
+    assert told in str(caught.value)
+
+
 def test_without_overlap_each_resource_is_charged_its_own_time(folder, chip, net):
     """bound_share of a sweep against compute and memory times by hand."""
     path = folder / "small.yaml"

@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 from dse.cli import main
 from tests.search.search_specs import LIMITED, write
 
-TRIALS = 600
+TRIALS = 400
 LONG = LIMITED.replace("trials: 120", f"trials: {TRIALS}").replace("ask_batch: 20", "ask_batch: 5") + "polish: false\n"
 
 
@@ -37,7 +37,7 @@ def journal(folder: Path):
     return JournalStorage(JournalFileBackend(str(folder / "study.journal")))
 
 
-@pytest.mark.parametrize("after", [60, 250])
+@pytest.mark.parametrize("after", [60, 200])
 def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
     path, out = write(folder, LONG), folder / "out"
     worker = subprocess.Popen(command(str(path), "-o", str(out)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -132,7 +132,7 @@ def postgres(tmp_path):
 
 
 def test_four_workers_share_one_study(folder, postgres):
-    path, total = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 200")), 200
+    path, total = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 100")), 100
     storage = optuna.storages.RDBStorage(postgres)
     optuna.create_study(study_name="search", storage=storage, directions=["maximize"])
     workers = [

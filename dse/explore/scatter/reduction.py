@@ -61,7 +61,7 @@ class Reduction:
         store.check_writable(self.path)
         partial = self.parts.with_name(f".{self.parts.name}.{uuid.uuid4().hex}.part")
         try:
-            partial.mkdir()
+            partial.mkdir(parents=True)
             (partial / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
             os.rename(partial, self.parts)
         except OSError as error:

@@ -21,8 +21,9 @@ def run(options: Namespace) -> str:
     """Search, write the folder, and tell the best designs; raises BadInput and InfeasibleError."""
     name, designs = catalog.find("sweeps", options.spec).stem, searching.load(options.spec)
     folder = options.out or Path(name)
-    store.check_writable(folder / "front.nc")
-    storage = _storage(folder / "study.journal", options.storage, options.resume or options.join)
+    journal = folder / "study.journal"
+    store.check_writable(*_files(folder), *([] if options.storage else [journal]))
+    storage = _storage(journal, options.storage, options.resume or options.join)
     outcome = searching.look(designs, name, storage, options.resume, options.join, progress=True)
     if options.join:
         return f"joined: {outcome.evaluated} designs are judged"
@@ -40,6 +41,7 @@ def _storage(journal: Path, url: str | None, known: bool) -> Any:
     if url is None:
         if known and not journal.exists():
             raise BadInput.one(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
+        journal.parent.mkdir(parents=True, exist_ok=True)
         lock = JournalFileSymlinkLock(str(journal))
         if journal.exists():
             _mend(journal, lock)
@@ -63,6 +65,10 @@ def _mend(journal: Path, lock: Any) -> None:
         lock.release()
 
 
+def _files(folder: Path) -> list[Path]:
+    return [folder / name for name in ("front.nc", "front.csv", "best.csv", "search.png", "search.csv")]
+
+
 def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:
     from dse.plot import save, search
 
@@ -70,7 +76,8 @@ def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.Da
     store.replacing(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     store.replacing(folder / "best.csv", lambda path: best.to_csv(path, index=False))
     figure, table = search.figure(outcome, random, devices)
-    return [folder / "front.nc", folder / "front.csv", folder / "best.csv", *save(figure, table, folder / "search")]
+    save(figure, table, folder / "search")
+    return _files(folder)
 
 
 def _told(best: pd.DataFrame, front: xr.Dataset, written: list[Path]) -> str:

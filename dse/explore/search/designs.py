@@ -121,9 +121,8 @@ class Designs:
             found |= {name: np.quantile([each[name] for each in drawn], _low(name, robust.quantile), axis=0) for name in drawn[0]}
         return found
 
-    def smooth(self, point: np.ndarray) -> Any:
-        """The results as a function of the logarithms of the numeric dimensions at one design, for JAX to differentiate."""
-        structure = self.structure(point)
+    def smooth(self, structure: Structure) -> Any:
+        """The results of a design as a function of the logarithms of its numeric dimensions, for JAX to differentiate."""
         places = np.zeros((1 + len(structure.inside), 1), int)
 
         def results(logarithms: Array) -> dict[str, Any]:

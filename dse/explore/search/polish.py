@@ -4,6 +4,7 @@ It never makes a design worse, nor breaks a constraint: only what was judged fea
 """
 
 import itertools
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from scipy.optimize import NonlinearConstraint, minimize
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
 from dse.explore.search.space import Space
+from dse.explore.search.structure import Structure
 
 ROUNDS = 50
 MOST = 1800  # designs judged, or a round more
@@ -151,22 +153,32 @@ def _coordinates(designs: Designs, point: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
     """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
+    goal, limits, slope = derivatives(designs, designs.structure(point))
+    own = designs.space.values(point[None])
+    fixed = np.log([own[path][0] for path in designs.numeric])
+
+    def whole(moving: np.ndarray) -> np.ndarray:
+        logarithms = fixed.copy()
+        logarithms[at] = moving
+        return logarithms
+
+    scale = abs(float(goal(fixed)[0])) or 1.0
+    goals = (lambda z: float(goal(whole(z))[0]) / scale, lambda z: np.asarray(goal(whole(z))[1])[at] / scale)
+    return goals, (lambda z: np.asarray(limits(whole(z))), lambda z: np.asarray(slope(whole(z)))[:, at])
+
+
+@lru_cache(maxsize=STARTS)
+def derivatives(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
+    """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions:
+    compiled once, wherever a design of this structure stands."""
     import jax.numpy as jnp
 
-    search, results = designs.question.search, designs.smooth(point)
-    own = designs.space.values(point[None])
-    fixed = jnp.log(jnp.array([own[path][0] for path in designs.numeric]))
+    search, results = designs.question.search, designs.smooth(structure)
     (objective, sign), *_ = search.objectives
 
-    def goal(moving: Any) -> Any:
-        return sign * objective.value(results(fixed.at[jnp.array(at)].set(moving)), jnp)
-
-    def limits(moving: Any) -> Any:
-        found = results(fixed.at[jnp.array(at)].set(moving))
+    def limits(logarithms: Any) -> Any:
+        found = results(logarithms)
         return jnp.stack([jnp.asarray(limit.excess(limit.expression.value(found, jnp)), float) for limit in search.limits])
 
-    scale = abs(float(goal(fixed[jnp.array(at)]))) or 1.0
-    scaled = jax.jit(jax.value_and_grad(lambda moving: goal(moving) / scale))
-    bounded, slope = jax.jit(limits), jax.jit(jax.jacobian(limits))
-    goals = (lambda z: float(scaled(z)[0]), lambda z: np.asarray(scaled(z)[1]))
-    return goals, (lambda z: np.asarray(bounded(z)), lambda z: np.asarray(slope(z)))
+    goal = jax.value_and_grad(lambda logarithms: sign * objective.value(results(logarithms), jnp))
+    return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optuna
 import pandas as pd
@@ -21,6 +20,7 @@ from dse.explore.layers import described
 from dse.explore.search import exhaustive, interval
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
+from dse.explore.search.polish import derivatives
 from dse.explore.search.sampled import distribution
 from dse.explore.search.space import Space
 
@@ -66,13 +66,11 @@ def elasticities(outcome: Outcome) -> dict[str, float]:
     designs, point = outcome.designs, outcome.points[outcome.best()]
     if not designs.numeric:
         return {}
-    (objective, _), *_ = designs.question.search.objectives
     values = designs.space.values(point[None])
     with jax.enable_x64(True):
-        results = designs.smooth(point)
-        at = jnp.log(jnp.array([values[path][0] for path in designs.numeric]))
-        slope = jax.grad(lambda z: jnp.log(jnp.abs(objective.value(results(z), jnp))))(at)
-    return {path: float(share) for path, share in zip(designs.numeric, slope, strict=True)}
+        objective, *_ = derivatives(designs, designs.structure(point))
+        value, slope = objective(np.log([values[path][0] for path in designs.numeric]))
+    return {path: float(share / value) for path, share in zip(designs.numeric, slope, strict=True)}
 
 
 def importances(designs: Designs) -> dict[str, float]:

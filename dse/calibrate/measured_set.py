@@ -1,0 +1,75 @@
+"""Measured kernels as they stand in files: the rows of one, the devices that they ran on, and all that is wrong with them at once."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dse import accelerator, catalog
+from dse.accelerator import Accelerator
+from dse.calibrate import plausible, published
+from dse.calibrate.measurement import Measurement
+from dse.errors import BadInput, Collector, Problem
+from dse.workload.rows import read_rows
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSet:
+    """The rows of one file, the devices that they ran on, and what of the file is left out and why."""
+
+    name: str
+    rows: tuple[Measurement, ...]
+    devices: dict[str, Accelerator]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> list[Measurement]:
+        """The rows, and the dense kernels beside them."""
+        return [one for row in self.rows for one in (row, row.dense) if one is not None]
+
+
+def load(path: Path) -> MeasuredSet:
+    """Read measurements; a device is one of the catalogue, a path, or described in DEVICE.yaml beside the file.
+
+    Raises BadInput with every problem and its row: what is missing, negative or contradictory, a device without a
+    description, a rate above its peak.
+    """
+    problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
+    if path.name in published.TABLES:
+        rows, left_out = published.read(path, Measurement, problems)
+    else:
+        rows = read_rows(path, Measurement, problems)
+    for line, row in rows:
+        with problems.at(path, line, "device"):
+            if row.device not in devices:
+                devices[row.device] = described(row.device, path.parent)
+    named = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
+    known = {device.name: device for device in devices.values()}
+    for line, row in named:
+        plausible.check_rates(path, line, row, known[row.device], problems)
+    wrong = {problem.line for problem in problems.problems}
+    plausible.check_repeats(path, [(line, row) for line, row in named if line not in wrong], problems)
+    problems.raise_all()
+    return MeasuredSet(path.stem, tuple(row for _, row in named), known, tuple(left_out))
+
+
+def pooled(sets: Sequence[MeasuredSet]) -> MeasuredSet:
+    """All rows together, so that a kernel may stand in several files; raises BadInput for a device that they describe differently."""
+    devices: dict[str, Accelerator] = {}
+    for measured in sets:
+        for name, device in measured.devices.items():
+            if devices.setdefault(name, device).document.data != device.document.data:
+                what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
+                raise BadInput.one(what, "keep one of them")
+    return MeasuredSet("pooled", tuple(row for measured in sets for row in measured.rows), devices)
+
+
+def described(name: str, folder: Path) -> Accelerator:
+    """The device that a row in `folder` speaks of: NAME.yaml beside it, one of the catalogue, or a path; raises BadInput with the
+    problems of a description, and with one more for the row that wants it."""
+    beside = folder / f"{name}.yaml"
+    path = beside if os.path.exists(beside) else catalog.find("accel_models", name, folder)
+    try:
+        return accelerator.load(path)
+    except BadInput as error:
+        raise BadInput([*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]) from error

@@ -1,0 +1,70 @@
+"""What measured rows may not say: rates above those of the device, and two times of one launch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dse import dtype
+from dse.accelerator import Accelerator
+from dse.calibrate.measurement import Measurement
+from dse.errors import Collector, Problem, suggestion
+
+ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
+APART = 2.0  # times of one launch: more than noise explains
+
+
+def unit_of(device: Accelerator, row: Measurement) -> str | None:
+    """The unit that a kernel runs on: the one that the row names, else the fastest that has the dtype."""
+    having = [name for name, unit in device.units.items() if row.dtype in unit.peak]
+    if row.unit is not None:
+        return row.unit if row.unit in having else None
+    return max(having, key=lambda name: device.units[name].peak[row.dtype].value, default=None)
+
+
+def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: Collector) -> None:
+    """That a unit of the device computes in the dtype, no faster than its peak, and that no byte comes faster than its memory brings it."""
+    for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
+        if one is None:
+            continue
+        unit = unit_of(device, one)
+        if unit is None:
+            problems.add(_no_unit(path, line, one, device))
+            continue
+        seconds, peak = one.time_ms / 1e3, device.units[unit].peak[one.dtype].value
+        rate, moved = 2 * one.m * one.k * one.n * one.kept / seconds, _bytes_from_outside(one, device) / seconds
+        bandwidth = device.value(f"memory.{device.outermost}.bandwidth")
+        what = None
+        if rate > ABOVE_PEAK * peak:
+            what = f"{rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {one.dtype}, {peak / 1e12:.4g}"
+        elif moved > ABOVE_PEAK * bandwidth:
+            what = f"{moved / 1e12:.4g} TB/s of what no cache holds is above the bandwidth of '{device.outermost}', {bandwidth / 1e12:.4g}"
+        if what:
+            problems.add(Problem(what, "mend the time, the shape or the dtype", path, line, column))
+
+
+def _no_unit(path: Path, line: int, row: Measurement, device: Accelerator) -> Problem:
+    if row.unit is not None and row.unit not in device.units:
+        return Problem(f"'{device.name}' has no unit '{row.unit}'", suggestion(row.unit, device.units), path, line, "unit")
+    offered = {name for unit in device.units.values() for name in unit.peak}
+    what = f"'{device.name}' has no unit {row.unit or ''} that computes in '{row.dtype}'".replace("  ", " ")
+    return Problem(what, suggestion(row.dtype, offered), path, line, "dtype")
+
+
+def _bytes_from_outside(row: Measurement, device: Accelerator) -> float:
+    """Values of the operands and the result beyond all that is on chip [B]: they have to come from outside, wherever they were before."""
+    held = sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
+    values = row.m * row.k * row.kept + row.k * row.n * row.kept + row.m * row.n
+    return max(0.0, values * dtype.BITS[dtype.storage(row.dtype)] / 8 - held)
+
+
+def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> None:
+    """That the same launch, where it stands in several rows, takes about the same time."""
+    first: dict[tuple[object, ...], tuple[int, float]] = {}
+    for line, row in rows:
+        for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
+            if one is None:
+                continue
+            launch = (one.device, one.kernel, one.release, one.pattern, one.dtype, one.unit, one.m, one.k, one.n, one.kept)
+            where, time = first.setdefault(launch, (line, one.time_ms))
+            if not 1 / APART <= one.time_ms / time <= APART:
+                what = f"{one.time_ms:g} ms, where row {where} has {time:g} ms for the same launch"
+                problems.add(Problem(what, "leave out what is wrong", path, line, column))
