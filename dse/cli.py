@@ -223,10 +223,13 @@ def _add_schema(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _add_measure(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("measure", help="time dense and sparse kernels on this machine, as 'dse calibrate' reads them")
     parser.add_argument("-o", "--out", type=Path, required=True, help="a folder; a killed run goes on where it was")
-    parser.add_argument("--shapes", nargs="+", metavar="MxKxN", help="of C[m,n] = A[m,k] B[k,n] (default: eight, up to 2048x2048x512)")
+    parser.add_argument(
+        "--shapes", nargs="+", metavar="MxKxN", help="of C[m,n] = A[m,k] B[k,n] (default: eight small ones, on a GPU 70 of networks)"
+    )
     parser.add_argument("--densities", nargs="+", type=float, default=[0.5, 0.25, 0.1], help="of patterns that leave it open")
     parser.add_argument("--kernels", nargs="+", default=[], metavar="NAME", help="beside the dense ones (default: all installed)")
     parser.add_argument("--repeats", type=int, default=15, help="of which the median is taken (default: 15)")
+    parser.add_argument("--warm", action="store_true", help="leave the operands in the caches between repeats")
     parser.add_argument("--cpu", action="store_true", help="the CPU, even where there is a GPU")
     parser.set_defaults(verb=_printed("dse.calibrate.measure"))
 

@@ -20,6 +20,11 @@ def storage(name: str) -> str:
     return re.sub(r"_acc\d+$", "", name)
 
 
+def accumulator(name: str) -> str:
+    """What a name says of the accumulator: '_acc16' of `fp16_acc16`, nothing where it is the usual one."""
+    return name.removeprefix(storage(name))
+
+
 def check(name: str) -> str:
     if storage(name) not in BITS:
         raise refusal(f"unknown dtype '{name}'", suggestion(name, BITS))

@@ -155,7 +155,7 @@ Written = Annotated[
 
 
 class Store(Part):
-    variables: Annotated[tuple[TimeVariable | CostVariable, ...], Distinct] = Field(get_args(TimeVariable), min_length=1)
+    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], Distinct] = Field(get_args(TimeVariable), min_length=1)
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
     @property

@@ -7,7 +7,8 @@ fit                       parameters of each kernel from its measurements
 efficiencies, written     the file that holds them, as it is read and as it is made
 predict, alarms           what a fitted kernel would take; what no prediction may be
 choice, network           which kernel stands for an execution; the fidelity `calibrated` of whole networks
-ladder, validate          each fidelity against what was measured; end_to_end: whole networks
-measure, timing           the same rows from the machine at hand
+ladder, validate          each fidelity against what was measured
+carried, end_to_end       the same on devices left out, and of whole networks
+measure                   the same rows from the machine at hand (machine), by the kernels of its libraries, timed cold (timing)
 r3                        where sparsity breaks even (Gale 2022)
 """

@@ -78,12 +78,19 @@ def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dty
         fix = "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or take fidelity capacity or r3"
         raise BadInput.one(what, fix)
     rates = Rates.of(accelerator, execution.unit, dtype)
-    nearest = min(alike or dense, key=lambda kernel: _distance(kernel, accelerator.name, execution.unit, rates))
-    those = [k for k in alike or dense if (k.device, k.unit, k.dtype) == (nearest.device, nearest.unit, nearest.dtype)]
-    apart = 0.0 if nearest.device == accelerator.name else BETWEEN_DEVICES if nearest.unit == execution.unit else BETWEEN_VENDORS
+    those = elsewhere(alike or dense, kernels, accelerator.name, execution.unit, dtype, rates)
+    apart = 0.0 if those[0].device == accelerator.name else BETWEEN_DEVICES if those[0].unit == execution.unit else BETWEEN_VENDORS
     if alike or not execution.sparse:
-        return Chosen("transferred", _ordered(those, kernels), apart)
-    return Chosen("assumed", _ordered(those, kernels), float(np.hypot(apart, UNMEASURED)))
+        return Chosen("transferred", those, apart)
+    return Chosen("assumed", those, float(np.hypot(apart, UNMEASURED)))
+
+
+def elsewhere(
+    alike: Sequence[FittedKernel], kernels: Sequence[FittedKernel], device: str, unit: str, dtype: str, rates: Rates
+) -> tuple[FittedKernel, ...]:
+    """Those of `alike` that were measured where things are most like a unit of a device with these rates, the likeliest first."""
+    nearest = min(alike, key=lambda kernel: _distance(kernel, device, unit, dtype, rates))
+    return _ordered([k for k in alike if (k.device, k.unit, k.dtype) == (nearest.device, nearest.unit, nearest.dtype)], kernels)
 
 
 def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> tuple[FittedKernel, ...]:
@@ -97,6 +104,8 @@ def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> 
     return tuple(sorted(those, key=lambda k: (not together(k), -k.shapes, k.error)))
 
 
-def _distance(kernel: FittedKernel, device: str, unit: str, rates: Rates) -> tuple[bool, bool, float]:
+def _distance(kernel: FittedKernel, device: str, unit: str, dtype: str, rates: Rates) -> tuple[bool, bool, bool, float]:
+    """What differs, what weighs most first; a narrower accumulator is another kernel, the format of the values as wide is not."""
     ratios = np.array([kernel.rates.peak / rates.peak, kernel.rates.bandwidth / rates.bandwidth])
-    return kernel.device != device, kernel.unit != unit, float(np.abs(np.log(ratios)).sum())
+    accumulator = dtypes.accumulator(kernel.dtype) != dtypes.accumulator(dtype)
+    return kernel.device != device, kernel.unit != unit, accumulator, float(np.abs(np.log(ratios)).sum())

@@ -10,6 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dse.calibrate import end_to_end, report, validate
+from dse.calibrate.carried import across_devices
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.end_to_end import NetworkSet
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
@@ -83,7 +84,7 @@ def validated(options: Namespace) -> tuple[str, bool]:
     evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points = []
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
-        points += validate.across_shapes(each) + validate.across_devices(each, evidence)
+        points += validate.across_shapes(each) + across_devices(each, evidence)
     for measured in tqdm(networks, unit=" sets", desc="networks", delay=2):
         points += end_to_end.points(measured)
     found = report.rows(points)

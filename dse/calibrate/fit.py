@@ -14,13 +14,14 @@ from scipy.optimize import least_squares
 from dse.calibrate import kernel
 from dse.calibrate.kernel import Features
 from dse.calibrate.launches import Kernel, Launches
-from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta
-from dse.calibrate.tiles import TILES, Deeper, Tile
+from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta, from_values, values
+from dse.calibrate.tiles import LEAST, WIDE, Deeper, Tile
 
 NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
 FEWEST_SHAPES = 5
 SIEVE, FINALISTS = 128, 5
+BUSY = from_values(values(PRIOR) | {"extra_dense": 1.0})
 ROUNDS = 5  # of choosing tiles and fitting parameters in turn
 
 
@@ -28,6 +29,7 @@ ROUNDS = 5  # of choosing tiles and fitting parameters in turn
 class Fitted:
     """One kernel's parameters, what is special about it, what its tiles stage, and draws of the parameters from the bootstrap.
 
+    `tile`: the only one it has; None: it takes the fastest, of those with edges of at least `least`, and may cut k if it `splits`.
     `deeper`: from which k on the kernel takes which other tile (None: the fastest). `staged`: density, and the bytes of a scratchpad
     that a tile takes at it, as measured; empty if that is not known.
     """
@@ -35,6 +37,8 @@ class Fitted:
     kernel: Kernel
     theta: Theta
     tile: Tile | None = None
+    splits: bool = True
+    least: int = 1
     power_slots: bool = False
     deeper: Deeper = ()
     staged: tuple[tuple[float, float], ...] = ()
@@ -47,7 +51,7 @@ class Fitted:
         return np.asarray(_compiled()[0](self.theta, given, self._choice(given)))[:size]
 
     def _choice(self, given: Features) -> np.ndarray:
-        return kernel.allowed(self.tile, self.deeper, given["k"])
+        return kernel.allowed(self.tile, self.deeper, given["k"], self.splits, self.least)
 
     def parts(self, launches: Launches, moved: np.ndarray, drawn: bool = True) -> np.ndarray:
         """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then, if `drawn`, for each of their
@@ -60,11 +64,16 @@ class Fitted:
 def fit(launches: Launches) -> Fitted:
     """The best of the special cases and, if none of them is worth it, the general one. The least promising are dropped early."""
     few = launches.take(np.unique(np.linspace(0, len(launches) - 1, SIEVE).astype(int)))
-    promising = sorted((refit(case, few, 25) for case in _special(launches)), key=lambda case: case.cost)[:FINALISTS]
-    general = refit(Fitted(launches.kernel, PRIOR), launches, 100)
-    found = [refit(replace(case, theta=PRIOR), launches, 100) for case in promising]
+    general = _started(Fitted(launches.kernel, PRIOR), launches, 100)
+    promising = sorted(_special(launches), key=lambda case: _started(case, few, 25).cost)[:FINALISTS]
+    found = [_started(case, launches, 100) for case in promising]
     best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
     return replace(by_depth(best, launches), staged=_staging(launches))
+
+
+def _started(case: Fitted, launches: Launches, steps: int) -> Fitted:
+    """The better of the fits that begin at the prior, and where instructions for the dense product bind rather than the memory."""
+    return min((refit(replace(case, theta=start), launches, steps) for start in (PRIOR, BUSY)), key=lambda fitted: fitted.cost)
 
 
 def by_depth(start: Fitted, launches: Launches, weight: np.ndarray | None = None) -> Fitted:
@@ -88,7 +97,7 @@ def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
 
 def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Deeper:
     """Least k and best tile of each range of k, each with enough shapes; none if there are too few."""
-    tiles = (None, *TILES)
+    tiles = (None, *WIDE)
     alone = [replace(fitted, tile=tile, deeper=()).seconds(launches) for tile in tiles]
     off = np.log(np.array(alone) / launches.time) ** 2 * (1.0 if weight is None else weight)
     depths, which = np.unique(launches.k, return_inverse=True)
@@ -113,10 +122,13 @@ def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
 
 
 def _special(launches: Launches) -> Iterator[Fitted]:
+    """One tile, no splits of k, no small tiles, slots of an N:M padded to a power of two: kernels that do less than the general one may."""
     padded = (False, True) if len(set(launches.density[launches.slots > 0])) > 2 else (False,)
-    for tile, power in product((None, *TILES), padded):
-        if tile or power:
-            yield Fitted(launches.kernel, PRIOR, tile, power)
+    choosing = [Fitted(launches.kernel, PRIOR, splits=splits, least=least) for splits in (True, False) for least in LEAST]
+    one = [Fitted(launches.kernel, PRIOR, tile=tile) for tile in WIDE]
+    for case, power in product([*choosing, *one], padded):
+        if power or case is not choosing[0]:
+            yield replace(case, power_slots=power)
 
 
 def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:

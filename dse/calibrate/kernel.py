@@ -89,16 +89,16 @@ def _padded(launches: Launches) -> np.ndarray:
     return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)
 
 
-def allowed(tile: Tile | None, deeper: Deeper = (), k: Any = 1.0) -> np.ndarray:
-    """Which [launch, tile, split] the kernel may take: all, or one tile with k in one part; `deeper`: other tiles from some k on."""
-    ways = np.array([_ways(each) for each in (tile, *(other for _, other in deeper))])
-    return ways[np.searchsorted([least for least, _ in deeper], np.atleast_1d(k), side="right")]
+def allowed(tile: Tile | None, deeper: Deeper = (), k: Any = 1.0, splits: bool = True, least: int = 1) -> np.ndarray:
+    """Which [launch, tile, split] the kernel may take: all whose edges are no shorter than `least`, or one tile with k in one part;
+    `deeper`: other tiles from some k on."""
+    ways = np.array([_ways(each, splits, least) for each in (tile, *(other for _, other in deeper))])
+    return ways[np.searchsorted([depth for depth, _ in deeper], np.atleast_1d(k), side="right")]
 
 
-def _ways(tile: Tile | None) -> np.ndarray:
-    if tile is None:
-        return np.ones((len(TILES), len(SPLITS)), bool)
-    return np.array([[t == tile and s == 1 for s in SPLITS] for t in TILES])
+def _ways(tile: Tile | None, splits: bool, least: int) -> np.ndarray:
+    known = [min(each) >= least if tile is None else each == tile for each in TILES]
+    return np.outer(known, [parts == 1 or (splits and tile is None) for parts in SPLITS])
 
 
 def seconds(theta: Any, f: Features, choice: Any) -> Any:
@@ -115,7 +115,7 @@ def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
     needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
     latency = (f["stored"] * f["alone"] * jnp.exp(theta[10]))[:, None] * filled
     work = norm(norm(needed, issued + (f["dense"] * dense)[:, None]), latency)[:, :, None]
-    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / f["k"][:, None]
+    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / (f["k"][:, None] * filled)  # beside `fill`, not times it
     waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
     ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited
     computing = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))

@@ -2,55 +2,74 @@
 
 import csv
 import datetime
-import os
 import platform
 import re
 import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from dse import catalog
+from dse.calibrate import machine
+from dse.calibrate.libraries import Timed, has_cuda, kernels
 from dse.calibrate.measurement import load
-from dse.calibrate.timing import Timed, has_cuda, kernels, median
-from dse.errors import BadInput, suggestion
+from dse.calibrate.timing import Each, measured
+from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore.store import check_writable, replacing
 from dse.sparsity.choose import random_mask
 from dse.sparsity.grammar import parse
 
 COLUMNS = (
-    "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "dense_kernel", "dense_release",
-    "dense_ms", "source",
+    "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "spread", "dense_kernel",
+    "dense_release", "dense_ms", "source",
 )  # fmt: skip
 SHAPES = ("256x256x256", "512x512x128", "512x512x512", "1024x1024x256", "1024x1024x1024", "768x3072x512", "3072x768x512", "2048x2048x512")
-STREAM = 64 * 2**20  # bytes copied to find the bandwidth: larger than most caches
+WEIGHTS = ["768x3072", "3072x768", "1024x1024", "2048x2048", "2048x8192", "8192x2048", "4096x4096", "4096x11008", "11008x4096", "8192x8192"]
+NOISY = 0.2
+ON_GPU = tuple(f"{weights}x{n}" for weights in WEIGHTS for n in (64, 256, 512, 1024, 2048, 4096, 8192))
 Row = dict[str, Any]
+Shape = tuple[int, int, int]
 
 
 def run(options: Namespace) -> str:
     """Time every kernel at every shape, write measurements.csv and, for a device that has none, a description; returns the paths."""
     cuda = has_cuda() and not options.cpu
-    chosen = _chosen(kernels(cuda), options.kernels)
-    shapes = [_shape(text) for text in options.shapes or SHAPES]
-    if wrong := [density for density in options.densities if not 0 < density < 1]:
-        raise BadInput.one(f"a density of {wrong[0]:g} is out of range", "write a number above 0 and below 1")
-    if options.repeats < 1:
-        raise BadInput.one(f"a median of {options.repeats} times says nothing", "give at least one repeat")
-    device, described = device_name(cuda)
+    asked = _checked(options, cuda)
+    device, described = machine.name(cuda)
     written = options.out / "measurements.csv"
     paths = [*([] if described else [options.out / f"{device}.yaml"]), written]
     check_writable(*paths)
-    rows = _read(written)
-    _write(written, _filled(written, rows, device, chosen, shapes, options))
+    rows = _filled(written, device, asked, machine.timer(cuda, options.warm), options)
+    if not rows:
+        raise BadInput.one("no kernel could be timed", "see the reasons above")
+    _write(written, _with_dense(rows))
     if not described:
-        text = description(device, _read(written), cuda)
+        dense = [kernel for kernel in kernels(cuda) if kernel.pattern == "dense"]
+        text = machine.description(device, _read(written), dense, cuda)
         replacing(paths[0], lambda path: path.write_text(text))
     load(written)
     return "\n".join(map(str, paths))
+
+
+def _checked(options: Namespace, cuda: bool) -> "list[_Asked]":
+    """What is to be timed; raises BadInput with every problem."""
+    problems, chosen, shapes = Collector(), list[Timed](), list[Shape]()
+    with problems.at():
+        chosen = _chosen(kernels(cuda), options.kernels)
+    for text in options.shapes or (ON_GPU if cuda else SHAPES):
+        with problems.at():
+            shapes.append(_shape(text))
+    for density in options.densities:
+        if not 0 < density < 1:
+            problems.add(Problem(f"a density of {density:g} is out of range", "write a number above 0 and below 1"))
+    if options.repeats < 1:
+        problems.add(Problem(f"a median of {options.repeats} times says nothing", "give at least one repeat"))
+    problems.raise_all()
+    return _asked(chosen, shapes, options.densities)
 
 
 def _chosen(known: list[Timed], names: Iterable[str]) -> list[Timed]:
@@ -61,46 +80,96 @@ def _chosen(known: list[Timed], names: Iterable[str]) -> list[Timed]:
     return sorted(wanted, key=lambda kernel: kernel.pattern != "dense")
 
 
-def _shape(text: str) -> tuple[int, int, int]:
+def _shape(text: str) -> Shape:
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}x[1-9]\d{0,5}", text):
         raise BadInput.one(f"'{text}' is no shape of a product", "write m x k x n, as in '1024x1024x256'")
     m, k, n = map(int, text.split("x"))
     return m, k, n
 
 
-def _filled(
-    path: Path, rows: list[Row], device: str, chosen: list[Timed], shapes: list[tuple[int, int, int]], options: Namespace
-) -> list[Row]:
-    """`rows` and those that are missing, each written as soon as it is known."""
-    cut = [(kernel.name, shape) for kernel in chosen for shape in shapes if not _divides(kernel, shape)]
+@dataclass(frozen=True)
+class _Asked:
+    """One matrix A, and what it is multiplied with."""
+
+    kernel: Timed
+    m: int
+    k: int
+    density: float | None
+    columns: tuple[int, ...]
+
+
+def _asked(chosen: list[Timed], shapes: list[Shape], densities: list[float]) -> list[_Asked]:
+    """What is to be timed, A by A; tells which shapes a kernel can't take."""
+    sizes = {(m, k): tuple(n for *weights, n in shapes if weights == [m, k]) for m, k, _ in shapes}
+    cut = [(kernel.name, size) for kernel in chosen for size in sizes if not _divides(kernel, size)]
     if cut:
-        warnings.warn("left out, blocks don't divide the shape: " + ", ".join(f"{name} {m}x{k}" for name, (m, k, _) in cut), stacklevel=2)
-    fitting = [(kernel, shape) for shape in shapes for kernel in chosen if _divides(kernel, shape)]
-    asked = [(*pair, density) for pair in fitting for density in _densities(pair[0], options.densities)]
+        listed = ", ".join(f"{name} {m}x{k}" for name, (m, k) in cut)
+        warnings.warn(f"left out, blocks don't divide the shape: {listed}", stacklevel=2)
+    return [
+        _Asked(kernel, m, k, density, columns)
+        for (m, k), columns in sizes.items()
+        for kernel in chosen
+        if _divides(kernel, (m, k))
+        for density in _densities(kernel, densities)
+    ]
+
+
+def _filled(path: Path, device: str, asked: list[_Asked], each: Each, options: Namespace) -> list[Row]:
+    """The rows at `path` and those that are missing, each written as soon as it is known; tells what could not be timed, and why."""
+    rows, failed = _read(path), dict[str, str]()
     have = {_key(row) for row in rows}
-    source = f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, median of {options.repeats}"
-    for kernel, shape, density in tqdm(asked, unit=" kernels", delay=2):
-        m, k, n = shape
-        mask = random_mask(kernel.pattern, m, k, None if parse(kernel.pattern).density else 1 - density)
-        row = {"device": device, "kernel": kernel.name, "release": kernel.release, "pattern": kernel.pattern, "dtype": kernel.dtype,
-               "unit": kernel.unit or "", "m": m, "k": k, "n": n, "density": float(mask.mean()), "source": source}  # fmt: skip
-        if _key(row) not in have:
-            rng = np.random.default_rng(0)
-            a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
-            row["time_ms"] = 1e3 * median(kernel.prepare(a * mask, b), options.repeats)
-            rows.append(row)
-            _write(path, rows)
-    return _with_dense(rows)
+    cold = "warm" if options.warm else "cold"
+    source = f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, median of {options.repeats}, {cold} caches"
+    with tqdm(total=sum(len(one.columns) for one in asked), unit=" kernels", delay=2) as bar:
+        for one in asked:
+            try:
+                for row in _timed(one, {"device": device, "source": source}, have, each, options.repeats):
+                    rows.append(row)
+                    _write(path, rows)
+            except (RuntimeError, MemoryError) as error:  # what a library says of a device or a shape that it can't take
+                failed[f"{one.kernel.name} {one.m}x{one.k}"] = str(error).strip().partition("\n")[0]
+            bar.update(len(one.columns))
+    if failed:
+        warnings.warn("not timed: " + "; ".join(f"{what}: {why}" for what, why in failed.items()), stacklevel=2)
+    _tell_noise(rows)
+    return rows
 
 
-def _divides(kernel: Timed, shape: tuple[int, int, int]) -> bool:
-    rows, columns = parse(kernel.pattern).grain
-    return shape[0] % rows == 0 and shape[1] % columns == 0
+def _tell_noise(rows: list[Row]) -> None:
+    noisy = [row for row in rows if float(row.get("spread") or 0) > NOISY]
+    if noisy:
+        what = f"noise: {len(noisy)} of {len(rows)} times vary by more than {NOISY:.0%} (the middle half of the repeats)"
+        warnings.warn(f"{what}; an idle machine says more", stacklevel=3)
 
 
-def _densities(kernel: Timed, densities: Iterable[float]) -> Iterator[float]:
-    known = parse(kernel.pattern).density
-    yield from densities if known is None else [known]
+def _timed(one: _Asked, row: Row, have: set[tuple[Any, ...]], each: Each, repeats: int) -> Iterator[Row]:
+    """The rows of one A that are not known yet. With random numbers: a GPU may run faster on others, since it takes less power."""
+    kernel, mask = one.kernel, _mask(one)
+    if not mask.any():
+        raise RuntimeError("no weight is kept at this density")
+    row |= {"kernel": kernel.name, "release": kernel.release, "pattern": kernel.pattern, "dtype": kernel.dtype, "unit": kernel.unit or ""}
+    row |= {"m": one.m, "k": one.k, "density": float(mask.mean())}
+    wanted = [n for n in one.columns if _key(row | {"n": n}) not in have]
+    if not wanted:
+        return
+    rng = np.random.default_rng(0)
+    multiply = kernel.store(rng.standard_normal((one.m, one.k), np.float32) * mask)
+    for n in wanted:
+        time, spread = measured(each, multiply(rng.standard_normal((one.k, n), np.float32)), repeats)
+        yield row | {"n": n, "time_ms": 1e3 * time, "spread": round(spread, 3)}
+
+
+def _mask(one: _Asked) -> np.ndarray:
+    return random_mask(one.kernel.pattern, one.m, one.k, None if one.density is None else 1 - one.density)
+
+
+def _divides(kernel: Timed, size: tuple[int, int]) -> bool:
+    grains = (kernel.grain, parse(kernel.pattern).grain)
+    return all(edge % grain == 0 for known in grains for edge, grain in zip(size, known, strict=True))
+
+
+def _densities(kernel: Timed, densities: list[float]) -> list[float] | list[None]:
+    return densities if parse(kernel.pattern).density is None else [None]
 
 
 def _key(row: Row) -> tuple[Any, ...]:
@@ -131,7 +200,7 @@ def _read(path: Path) -> list[Row]:
         return []
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    if rows and tuple(rows[0]) != COLUMNS:
+    if rows and not set(rows[0]) <= set(COLUMNS):
         raise BadInput.one(f"'{path}' is no table of 'dse measure'", "give another folder")
     return rows
 
@@ -144,71 +213,3 @@ def _write(path: Path, rows: list[Row]) -> None:
             writer.writerows(rows)
 
     replacing(path, write)
-
-
-def device_name(cuda: bool) -> tuple[str, bool]:
-    """A name for the machine, and whether the catalogue describes it."""
-    if not cuda:
-        return "cpu-" + _slug(_processor()), False
-    import torch  # pyright: ignore[reportMissingImports]
-
-    name = _slug(torch.cuda.get_device_name())
-    short = name.removeprefix("nvidia-").removeprefix("geforce-").replace("-", "")
-    known = [shipped for shipped in catalog.names("accel_models") if shipped.replace("-", "") == short]
-    return (known[0], True) if known else (name, False)
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or platform.machine())
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def description(name: str, rows: list[Row], cuda: bool) -> str:
-    """A device of which nothing is known but these measurements: its peaks are the best that any kernel reached."""
-    peaks: dict[str, float] = {}
-    for row in rows:
-        rate = 2 * int(row["m"]) * int(row["k"]) * int(row["n"]) * float(row["density"]) / (float(row["time_ms"]) / 1e3)
-        peaks[row["dtype"]] = max(peaks.get(row["dtype"], 0.0), rate)
-    bandwidth, cache, processors = _gpu_memory() if cuda else _cpu_memory()
-    listed = ", ".join(f"{dtype}: {{value: {rate / 1e9:.6g} GFLOP/s, kind: measured}}" for dtype, rate in peaks.items())
-    unit = "cuda_core" if cuda else "core"
-    level = f"\n  cache: {{capacity: {cache} B}}" if cache else ""
-    return f"""# Written by 'dse measure': a peak is the highest rate measured, the bandwidth that of a copy.
-name: {name}
-description: the machine that measurements.csv was taken on
-source: "{rows[-1]["source"] if rows else "dse measure"}"
-units:
-  {unit}:
-    processors: {processors}
-    peak: {{{listed}}}
-memory:
-  dram: {{bandwidth: {{value: {bandwidth / 1e9:.6g} GB/s, kind: measured}}}}{level}
-"""
-
-
-def _cpu_memory() -> tuple[float, int, int]:
-    """Bandwidth of a copy [B/s], the largest cache [B], cores."""
-    a, b = np.ones(STREAM // 8), np.zeros(STREAM // 8)
-    time = median(lambda: np.copyto(b, a), 5)
-    sizes = [file.read_text().strip() for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 2 * STREAM / time, max((int(size[:-1]) * 1024 for size in sizes if size.endswith("K")), default=0), cores
-
-
-def _gpu_memory() -> tuple[float, int, int]:
-    import torch  # pyright: ignore[reportMissingImports]
-
-    a = torch.ones(8 * STREAM // 4, device="cuda")
-    b = torch.empty_like(a)
-
-    def copy() -> None:
-        b.copy_(a)
-        torch.cuda.synchronize()
-
-    properties = torch.cuda.get_device_properties(0)
-    return 2 * 8 * STREAM / median(copy, 10), int(properties.L2_cache_size), int(properties.multi_processor_count)

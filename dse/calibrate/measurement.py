@@ -41,6 +41,7 @@ class Measurement(Part):
     dense_ms: float | None = Field(None, gt=0, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
     row_std: float | None = Field(None, ge=0, allow_inf_nan=False)
+    spread: float | None = Field(None, ge=0, allow_inf_nan=False, description="interquartile range of the repeats over their median")
     staged_kib: float | None = Field(None, gt=0, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 

@@ -39,29 +39,34 @@ def _row(points: Sequence[Point], about: Row) -> Row:
 
 
 def pays(found: Sequence[Row]) -> list[str]:
-    """The sets, times and speedups apart, whose left-out shapes (or networks) `calibrated` does not predict better than `sol`."""
-    worse, mine = [], [row for row in found if row["split"] in ("shapes", "networks")]
-    for key in dict.fromkeys((row["set"], row["quantity"]) for row in mine):
-        those = [row for row in mine if (row["set"], row["quantity"]) == key and row["kernel"] != "all"]
+    """The sets, times and speedups apart, whose left-out shapes, left-out devices or networks `calibrated` does not predict better than
+    `sol`."""
+    worse, mine = [], [row for row in found if row["split"] in TITLES]
+    for key in dict.fromkeys((row["set"], row["split"], row["quantity"]) for row in mine):
+        those = [row for row in mine if (row["set"], row["split"], row["quantity"]) == key and row["kernel"] != "all"]
         mean = {
             rung: np.average([row["errors"][rung]["mape"] for row in those], weights=[row["launches"] for row in those]) for rung in RUNGS
         }
         if mean["calibrated"] >= mean["sol"]:
-            worse.append(f"{key[0]}, {key[1]}: calibrated {mean['calibrated']:.1%}, sol {mean['sol']:.1%}")
+            worse.append(f"{key[0]}, {TITLES[key[1]]}, {key[2]}: calibrated {mean['calibrated']:.1%}, sol {mean['sol']:.1%}")
     return worse
 
 
 def table(found: Sequence[Row], markdown: bool = False) -> str:
     """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
     parts = []
-    for split in sorted({row["split"] for row in found}, key=lambda split: (split != "shapes", split == "networks", split)):
+    for split in sorted({row["split"] for row in found}, key=lambda split: (*(split != first for first in TITLES), split)):
         title = TITLES.get(split, f"each kernel by fits on {split}")
         cells = [_cells(row) for row in found if row["split"] == split]
         parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
     return "\n\n".join(parts)
 
 
-TITLES = {"shapes": "each shape by fits without it", "networks": "whole networks, of which nothing was fitted"}
+TITLES = {
+    "shapes": "each shape by fits without it",
+    "devices": "each device by fits on all others",
+    "networks": "whole networks, of which nothing was fitted",
+}
 HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", f"tau > {APART:.0%}", "calibrated, by sparsity")
 
 

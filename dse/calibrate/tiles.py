@@ -2,7 +2,10 @@
 
 EDGES = (32, 64, 128, 256)
 Tile = tuple[int, int]
-TILES: tuple[Tile, ...] = tuple((rows, columns) for rows in EDGES for columns in EDGES if rows * columns <= 128 * 256)
+WIDE: tuple[Tile, ...] = tuple((rows, columns) for rows in EDGES for columns in EDGES if rows * columns <= 128 * 256)
+NARROW: tuple[Tile, ...] = tuple(tile for long in (64, 256) for short in (1, 8) for tile in ((long, short), (short, long)))
+TILES = WIDE + NARROW  # narrow ones for products with few rows or columns, of which no library computes many more
+LEAST = (1, 32, 64, 128)  # edges below which a library may have no tiles
 Deeper = tuple[tuple[float, Tile | None], ...]  # from which k on a kernel takes which other tile (None: the fastest)
 
 

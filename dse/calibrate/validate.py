@@ -1,7 +1,7 @@
-"""Predicted against measured: each shape by kernels that were fitted without it, each device by kernels fitted on another."""
+"""Predicted against measured: each shape by kernels that were fitted without it."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import kendalltau
@@ -21,7 +21,7 @@ class Point:
     """One launch or one speedup: as measured, and as predicted on each rung."""
 
     set: str
-    split: str  # 'shapes', the device fitted on, or 'networks'
+    split: str  # 'shapes', 'devices', the device fitted on, or 'networks'
     device: str
     kernel: str
     family: str
@@ -40,7 +40,7 @@ class Evidence:
     measured: MeasuredSet
     found: dict[Kernel, Launches]
     dense: dict[Kernel, Kernel]
-    fits: dict[Kernel, Fitted] = field(default_factory=dict)
+    fits: dict[Kernel, Fitted]
 
     @classmethod
     def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
@@ -63,30 +63,7 @@ def _enough(seen: Launches) -> bool:
 def across_shapes(evidence: Evidence) -> list[Point]:
     """Times and speedups of every kernel with enough shapes, each by fits that never saw its shape."""
     times = {kernel: _left_out(evidence.found[kernel], fitted) for kernel, fitted in evidence.fits.items()}
-    return _points(evidence, times, "shapes")
-
-
-def across_devices(evidence: Evidence, others: Sequence[Evidence]) -> list[Point]:
-    """The same, each kernel by fits on another device: its data sheet is all that is known of the machine."""
-    points = []
-    for device in sorted({kernel.device for other in others for kernel in other.fits}):
-        times = {}
-        for kernel, seen in evidence.found.items():
-            if kernel.device != device and (source := _same(kernel, seen, device, others)) is not None:
-                fitted, known = source
-                times[kernel] = ladder.predictions(seen, ladder.constant_efficiency(known), fitted)
-        points += _points(evidence, times, device)
-    return points
-
-
-def _same(kernel: Kernel, seen: Launches, device: str, others: Sequence[Evidence]) -> tuple[Fitted, Launches] | None:
-    """The fit of the same kernel on `device`, for values as wide, and what it was fitted to."""
-    for other in others:
-        for candidate, fitted in other.fits.items():
-            alike = (candidate.kernel, candidate.family) == (kernel.kernel, kernel.family)
-            if alike and candidate.device == device and other.found[candidate].value_bytes == seen.value_bytes:
-                return fitted, other.found[candidate]
-    return None
+    return points(evidence, times, "shapes")
 
 
 def _left_out(seen: Launches, fitted: Fitted) -> Times:
@@ -104,7 +81,8 @@ def _left_out(seen: Launches, fitted: Fitted) -> Times:
     return times
 
 
-def _points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[Point]:
+def points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[Point]:
+    """The times, and the speedups of those whose dense kernel is among them."""
     found = []
     for kernel, predicted in times.items():
         seen = evidence.found[kernel]

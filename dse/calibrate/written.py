@@ -29,9 +29,7 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     draws = np.array([list(values(theta).values()) for theta in (fitted.theta, *fitted.draws)])
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
     parameters = {
-        p.name: Estimate(value=_digits(draws[0, n]), low=_digits(low[n]), high=_digits(high[n]), unit=p.unit)
-        if known[n]
-        else _assumed(p, draws[0, n])
+        p.name: _fitted(p, draws[0, n], low[n], high[n]) if known[n] or not _within_prior(p, draws[0, n]) else _assumed(p, draws[0, n])
         for n, p in enumerate(PARAMETERS)
     }
     error = float(np.mean(np.abs(fitted.seconds(launches) / launches.time - 1)))
@@ -39,7 +37,7 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     return FittedKernel(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=tiles.text(fitted.tile), deeper=tuple((_digits(k), tiles.text(tile)) for k, tile in fitted.deeper),
-        power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
+        splits=fitted.splits, least=fitted.least, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
         sources=tuple(sources), parameters=parameters,
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
@@ -57,10 +55,25 @@ def as_yaml(kernels: Iterable[FittedKernel], paths: Sequence[Path], command: str
     return HEAD + head + text
 
 
+def _fitted(p: Parameter, value: float, low: float, high: float) -> Estimate:
+    return Estimate(value=_digits(value), low=_digits(min(low, value)), high=_digits(max(high, value)), unit=p.unit)
+
+
 def _assumed(p: Parameter, value: float) -> Estimate:
     """What the measurements say less of than the prior does: its limits are the prior's."""
-    low, high = (p.outward(p.inward(p.prior) + sign * NINE_TENTHS * p.spread) for sign in (-1, 1))
+    low, high = _prior_limits(p)
     return Estimate(value=_digits(value), low=_digits(low), high=_digits(high), unit=p.unit, kind="assumed")
+
+
+def _within_prior(p: Parameter, value: float) -> bool:
+    """Whether a value lies where the prior expects it; what has left it was moved by the measurements, whatever they say there."""
+    low, high = _prior_limits(p)
+    return low <= value <= high
+
+
+def _prior_limits(p: Parameter) -> tuple[float, float]:
+    low, high = (p.outward(p.inward(p.prior) + sign * NINE_TENTHS * p.spread) for sign in (-1, 1))
+    return low, high
 
 
 def _digits(value: float) -> float:

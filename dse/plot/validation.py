@@ -13,16 +13,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from dse.plot import style
 from dse.plot.style import Rows
 
+TITLES = {"shapes": "shapes left out", "devices": "devices left out", "networks": "whole networks"}
 BAND = 0.1
 FAR = 4  # times the measured range: the speed of light is shown that far off
 
 
 def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
-    """Panels: times and speedups down, left-out shapes and other devices across; `points` are of one set of `dse.calibrate.validate`."""
-    rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in points])
+    """Panels: times and speedups down, left-out shapes and left-out devices across; `points` are of one set of `dse.calibrate.validate`."""
+    shown = [p for p in points if p.split in TITLES]
+    rows = pd.DataFrame([{**{k: v for k, v in vars(p).items() if k != "predicted"}, **p.predicted} for p in shown])
     rows["shape"] = ["x".join(map(str, shape)) for shape in rows["shape"]]
-    splits = sorted(set(rows.split), key=lambda split: (split != "shapes", split))
-    titles = {"shapes": "shapes left out", "networks": "whole networks"}
+    splits = [split for split in TITLES if split in set(rows.split)]
     quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
     down, across = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
     drawn = Figure(figsize=(max(3.4 * across, 5.0), 3.2 * down), layout="constrained")
@@ -33,7 +34,7 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
         for split, ax in zip(splits, line, strict=True):
             style.plain(ax)
             _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
-            ax.set_title(f"{quantity}, {titles.get(split, f'by fits on {split}')}", fontsize=9)
+            ax.set_title(f"{quantity}, {TITLES[split]}", fontsize=9)
             unit = " [s]" if quantity == "time" else ""
             ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
             ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)

@@ -1,4 +1,4 @@
-"""What evaluating designs costs, beside other ways to do it and the machine's limit; prints the table of the README.
+"""What evaluating designs costs, beside other ways to do it and the machine's limit; prints the tables of the README.
 
     python tests/benchmarks/speed.py [--designs 1e9]
 

@@ -116,6 +116,13 @@ def test_more_work_is_never_faster(theta, m, k, n, chosen, tile, which, more, st
     assert after >= before * (1 - 1e-9)
 
 
+def test_a_deeper_product_is_never_faster_for_being_split():
+    """What splits cost each output comes beside its prologue; were it a share of that, the shallowest would take longest."""
+    fitted = Fitted(DENSE, from_values(FREE | {"fill": 400, "split": 1.2}), least=128)
+    times = seconds(fitted, [(128, k, 128) for k in range(4, 1024, 20)])
+    assert np.all(np.diff(times) >= -1e-12 * times[1:])
+
+
 @given(thetas, sizes, sizes, sizes, kernels, tiles)
 def test_no_rate_passes_the_peak_and_no_byte_the_bandwidth(theta, m, k, n, chosen, tile):
     key, pattern, density = chosen
@@ -180,6 +187,26 @@ def test_special_kernels_are_told_from_those_that_choose():
     launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
     made = replace(launches, time=Fitted(DENSE, from_values(values(PRIOR) | {"tail": 0.95}), tile=(256, 128)).seconds(launches))
     assert fit(made).tile in {(256, 128), (128, 256)}  # these shapes hardly tell which way it lies
+
+
+def test_a_library_without_small_tiles_and_splits_is_found():
+    """What it takes for a narrow product says so, and so the times of others are within a few percent."""
+    rng = np.random.default_rng(1)
+    shapes = [tuple(int(64 * 2**x) for x in rng.uniform(0, 6, 3)) for _ in range(40)]
+    launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
+    truth = Fitted(DENSE, from_values(values(PRIOR) | {"tail": 0.9}), splits=False, least=64)
+    made = replace(launches, time=truth.seconds(launches))
+    found = fit(made)
+    assert (found.tile, found.splits, found.least) == (None, False, 64)
+    np.testing.assert_allclose(found.seconds(made), made.time, rtol=0.02)
+
+
+def test_a_product_with_one_column_takes_what_its_bytes_take():
+    """Nothing but narrow tiles keeps a slow unit from computing 32 columns of which one is asked for; times made by hand."""
+    shapes = [(m, k, 1) for m in (1024, 3000, 4096, 11008) for k in (1024, 4096, 8192)]
+    launches = asked(replace(DENSE, unit="cuda_core", dtype="fp32"), A100, shapes, parse("dense"), 1.0)
+    made = replace(launches, time=2e-6 + launches.product.compulsory / (0.85 * launches.rates.bandwidth))
+    np.testing.assert_allclose(fit(made).seconds(made), made.time, rtol=0.05)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 
 import dse
 from dse import cli
-from dse.calibrate import efficiencies, measurement, predict, timing
+from dse.calibrate import efficiencies, libraries, machine, measure, measurement, predict, timing
 from dse.calibrate.measure import COLUMNS
 from dse.calibrate.parameters import PARAMETERS
+from dse.sparsity.choose import random_mask
 
 SHAPES = ["64x64x32", "128x64x64", "128x256x64", "256x128x128", "256x256x256"]
 
@@ -18,22 +19,10 @@ SHAPES = ["64x64x32", "128x64x64", "128x256x64", "256x128x128", "256x256x256"]
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
-    given = [
-        "measure",
-        "-o",
-        str(folder),
-        "--cpu",
-        "--repeats",
-        "3",
-        "--densities",
-        "0.5",
-        "0.1",
-        "--kernels",
-        "scipy csr",
-        "--shapes",
-        *SHAPES,
-    ]
-    assert cli.main(given) == 0
+    asked = ["--cpu", "--repeats", "5", "--densities", "0.5", "0.1", "--kernels", "scipy csr", "--shapes", *SHAPES]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "NOISY", np.inf)  # as the machine is
+        assert cli.main(["measure", "-o", str(folder), *asked]) == 0
     return folder
 
 
@@ -52,7 +41,7 @@ def test_every_kernel_is_timed_at_every_shape_and_the_machine_described(measured
 def test_a_killed_run_goes_on_where_it_was(measured, tmp_path):
     with (measured / "measurements.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    kept = [row | {"time_ms": "123.0", "dense_kernel": "", "dense_release": "", "dense_ms": ""} for row in rows[:3]]
+    kept = [row | {"time_ms": "123.0", "spread": "0", "dense_kernel": "", "dense_release": "", "dense_ms": ""} for row in rows[:3]]
     with (tmp_path / "measurements.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -117,15 +106,71 @@ def test_kernels_compute_the_product():
     """What is timed is C = A B."""
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((48, 32), np.float32), rng.standard_normal((32, 16), np.float32)
-    for kernel in timing.kernels(cuda=False):
-        if kernel.name.split()[0] != "torch":
-            np.testing.assert_allclose(np.asarray(kernel.prepare(a, b)()), a @ b, rtol=1e-4, atol=1e-5)
+    for kernel in libraries.kernels(cuda=False):
+        np.testing.assert_allclose(np.asarray(kernel.store(a)(b)()), a @ b, rtol=1e-4, atol=1e-5)
 
 
-def test_the_median_forgets_a_slow_call(monkeypatch):
-    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 52.0])
+def test_the_median_forgets_a_slow_call():
+    """The middle half of four repeats: from 1 to 4 by linear interpolation."""
+    times = iter([[9.0, 1.0, 1.0], [1.0, 1.0, 3.0, 7.0]])
+    assert timing.measured(lambda _, repeats: next(times), lambda: None, repeats=4) == (2.0, pytest.approx((4.0 - 1.0) / 2.0))
+
+
+def test_long_calls_are_repeated_less():
+    asked = []
+
+    def each(call, repeats):
+        asked.append(repeats)
+        return [0.4] * repeats
+
+    timing.measured(each, lambda: None, repeats=20)
+    assert asked == [timing.WARM_UP, 5]  # two seconds of them
+
+
+def test_operands_are_out_of_the_caches(monkeypatch):
+    """What is written before a call is as much as asked for, and no part of its time."""
+    clock, written = iter([0.0, 1.0, 5.0, 7.0]), []
     monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
-    assert timing.median(lambda: None, repeats=3) == 1.0
+    monkeypatch.setattr(timing.np, "add", lambda waste, one, out: written.append(waste.nbytes))
+    assert timing.on_cpu(4096)(lambda: None, 2) == [1.0, 2.0]
+    assert written == [4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm5-80gb"), ("NVIDIA GeForce RTX 3090", "rtx3090"), ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
+        ("Tesla T4", "t4"), ("NVIDIA L40S", "l40s"),
+    ],
+)  # fmt: skip
+def test_gpus_are_known_by_what_drivers_call_them(reported, name):
+    assert machine.known(reported) == (name, True)
+    assert machine.known("NVIDIA Z9 1TB") == ("nvidia-z9-1tb", False)
+
+
+def test_every_name_of_a_driver_is_described():
+    assert all(machine.known(reported)[1] for reported in machine.REPORTED)
+
+
+@pytest.mark.filterwarnings("default")  # told on stderr, as a user sees it
+def test_a_kernel_that_the_machine_cannot_run_is_told_and_the_others_timed(tmp_path, capsys, monkeypatch):
+    def store(a):
+        raise RuntimeError("architecture mismatch when calling init\nand where")
+
+    broken = libraries.Timed("broken", "1.0", "2:4", "fp32", store)
+    monkeypatch.setattr("dse.calibrate.measure.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
+    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--shapes", "64x64x8", "32x32x8"]) == 0
+    assert "not timed: broken 64x64: architecture mismatch when calling init; broken 32x32: architecture" in capsys.readouterr().err
+    assert [(row.kernel, row.m) for row in measurement.load(tmp_path / "measurements.csv").rows] == [("numpy", 64), ("numpy", 32)]
+
+
+@pytest.mark.skipif(not libraries.has_cuda(), reason="no GPU here")
+def test_kernels_of_a_gpu_compute_the_product():
+    rng = np.random.default_rng(0)
+    for kernel in libraries.kernels(cuda=True):
+        a = rng.standard_normal((128, 256), np.float32) * random_mask(kernel.pattern, 128, 256, 0.5 if kernel.pattern != "dense" else None)
+        b = rng.standard_normal((256, 64), np.float32)
+        np.testing.assert_allclose(kernel.store(a)(b)().float().cpu().numpy(), a @ b, rtol=2e-2, atol=0.2)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +186,35 @@ def test_bad_requests_exit_2_and_write_nothing(tmp_path, capsys, given, told):
     assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_all_that_is_wrong_with_a_request_is_told_at_once(tmp_path, capsys):
+    given = ["--shapes", "64x64", "0x8x8", "--densities", "0", "--repeats", "0", "--kernels", "cuBLAS"]
+    assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
+    told = capsys.readouterr().err
+    assert all(part in told for part in ("no kernel 'cuBLAS'", "'64x64'", "'0x8x8'", "a density of 0 ", "a median of 0 times"))
+
+
+@pytest.mark.filterwarnings("default")  # told on stderr, as a user sees it
+def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_path, capsys):
+    given = ["--kernels", "scipy csr", "--densities", "0.001", "--repeats", "1", "--shapes", "4x4x4", "64x64x8", "999999x999999x1"]
+    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", *given]) == 0
+    told = capsys.readouterr().err
+    assert "scipy csr 4x4: no weight is kept at this density" in told
+    assert "numpy 999999x999999: Unable to allocate" in told
+    assert {row.m for row in measurement.load(tmp_path / "measurements.csv").rows} == {4, 64}
+
+
+@pytest.mark.filterwarnings("default")
+def test_noise_is_recorded_and_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "timer", lambda cuda, warm: lambda call, repeats: [1e-3, 2e-3, 4e-3][:repeats])
+    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
+    assert "noise: 5 of 5 times vary by more than 20%" in capsys.readouterr().err
+    assert {row.spread for row in measurement.load(tmp_path / "measurements.csv").rows} == {0.75}
+
+
+def test_the_machine_runs_the_patterns_that_were_timed(measured):
+    """So that its own kernels stand behind a pruned network."""
+    found = measurement.load(measured / "measurements.csv")
+    (device,) = found.devices.values()
+    assert {str(run.pattern) for run in device.units["core"].runs.values()} >= {"unstructured"}

@@ -50,7 +50,9 @@ def _storage(journal: Path, url: str | None, known: bool) -> Any:
         return RDBStorage(url)
     except Exception as error:  # whatever the driver of a database raises
         reason = str(error).splitlines()[0]
-        raise BadInput.one(f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs; see README") from error
+        raise BadInput.one(
+            f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs, as in postgresql+psycopg://..."
+        ) from error
 
 
 def _mend(journal: Path, lock: Any) -> None:

@@ -1,0 +1,51 @@
+"""Predicted against measured: each device by kernels that were fitted on others. Its data sheet is all that is known of the machine."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dse.calibrate import choice, ladder
+from dse.calibrate.efficiencies import FittedKernel
+from dse.calibrate.fit import Fitted
+from dse.calibrate.launches import Kernel, Launches
+from dse.calibrate.validate import Evidence, Point, points
+from dse.calibrate.written import describe
+
+
+class Source(NamedTuple):
+    """A kernel as `dse calibrate` would write it, its fit, and what that was fitted to."""
+
+    written: FittedKernel
+    fitted: Fitted
+    known: Launches
+
+
+def across_devices(evidence: Evidence, others: Sequence[Evidence]) -> list[Point]:
+    """Times and speedups of every kernel, by fits on all other devices together, then on each of them alone."""
+    sources = [
+        Source(describe(fitted, other.found[kernel], other.measured), fitted, other.found[kernel])
+        for other in others
+        for kernel, fitted in other.fits.items()
+    ]
+    found = _by(sources, evidence, "devices")
+    for device in sorted({source.written.device for source in sources}):
+        found += _by([source for source in sources if source.written.device == device], evidence, device)
+    return found
+
+
+def _by(sources: Sequence[Source], evidence: Evidence, split: str) -> list[Point]:
+    times = {}
+    for kernel, seen in evidence.found.items():
+        if source := _nearest(kernel, seen, [source for source in sources if source.written.device != kernel.device]):
+            times[kernel] = ladder.predictions(seen, ladder.constant_efficiency(source.known), source.fitted)
+    return points(evidence, times, split)
+
+
+def _nearest(kernel: Kernel, seen: Launches, sources: Sequence[Source]) -> Source | None:
+    """The one that a prediction would take for this kernel, of those of its name for values as wide; dense products are the same
+    kernel, whatever a device calls its library."""
+    named = [s for s in sources if s.written.family == kernel.family and (kernel.family == "dense" or s.written.kernel == kernel.kernel)]
+    alike = [s.written for s in named if s.known.value_bytes == seen.value_bytes]
+    if not alike:
+        return None
+    first = choice.elsewhere(alike, [s.written for s in sources], kernel.device, kernel.unit, kernel.dtype, seen.rates)[0]
+    return next(s for s in named if s.written is first)
