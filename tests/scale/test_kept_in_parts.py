@@ -132,13 +132,17 @@ def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_pa
 
 
 def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_path):
-    spec, path = specs["front"], tmp_path / "local.nc"
+    spec = specs["front"]
     for stop, told in ((signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")), (signal.SIGINT, (130, "interrupted; "))):
-        before = len([*parts(path).glob("[0-9]*.npz")])
-        process = begun(spec, "-o", path, "--workers", "2", "--resume", before="renice -n 10 $$ > /dev/null;")  # stopped before it ends
-        wait_for(before + 1, path, process)
+        path = tmp_path / f"{stop.name}.nc"
+        process = begun(spec, "-o", path, "--workers", "2")
+        wait_until(lambda process=process: len(children(process.pid)) == 2, process)
+        time.sleep(0.5)  # the first parts are handed out, the workers still import
+        process.send_signal(signal.SIGSTOP)  # so that no more are
+        wait_for(1, path, process)
         workers = children(process.pid)
         os.kill(workers[0] if stop == signal.SIGKILL else process.pid, stop)
+        process.send_signal(signal.SIGCONT)
         code, out, err = ended(process)
         assert (code, out) == (told[0], "")
         *_, line = err.splitlines()  # those before are of the bar, on a slow machine
@@ -146,8 +150,8 @@ def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_pa
         assert line.endswith("what is written is kept: go on with --resume")
         assert "Traceback" not in err
         assert gone(workers)
-    dse.sweep(spec, path, resume=True)
-    same(path, wholes["front"])
+        dse.sweep(spec, path, resume=True)
+        same(path, wholes["front"])
 
 
 def children(pid: int) -> list[int]:
