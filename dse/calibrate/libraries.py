@@ -1,5 +1,6 @@
 """The kernels of the libraries that are installed here: how each stores A, and how it multiplies."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -93,7 +94,8 @@ def _torch(where: str, kind: str, stored: Callable[[Any], Any]) -> Store:
     import torch  # pyright: ignore[reportMissingImports]
 
     def store(a: np.ndarray) -> Multiply:
-        left = stored(torch.from_numpy(a).to(where, getattr(torch, kind)))
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that its sparse matrices are in beta
+            left = stored(torch.from_numpy(a).to(where, getattr(torch, kind)))
 
         def with_b(b: np.ndarray) -> Call:
             right = torch.from_numpy(b).to(where, getattr(torch, kind))

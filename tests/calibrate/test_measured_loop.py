@@ -209,8 +209,9 @@ def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_pat
 def test_noise_is_recorded_and_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(machine, "timer", lambda cuda, warm: lambda call, repeats: [1e-3, 2e-3, 4e-3][:repeats])
     assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
-    assert "noise: 5 of 5 times vary by more than 20%" in capsys.readouterr().err
-    assert {row.spread for row in measured_set.load(tmp_path / "measurements.csv").rows} == {0.75}
+    rows = measured_set.load(tmp_path / "measurements.csv").rows
+    assert f"noise: {len(rows)} of {len(rows)} times vary by more than 20%" in capsys.readouterr().err
+    assert {row.spread for row in rows} == {0.75}
 
 
 def test_the_machine_runs_the_patterns_that_were_timed(measured):
