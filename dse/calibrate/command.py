@@ -124,4 +124,5 @@ def validated(options: Namespace) -> tuple[str, bool]:
         text = json.dumps({"rows": found, "out_of_scope": apart, "worse_than_sol": worse, "points": [asdict(p) for p in points]}, indent=2)
         return text.replace("NaN", "null"), not worse
     notes = [f"not predicted: {line}" for line in apart] + [f"calibrating does not pay: {line}" for line in worse]
-    return "\n".join([report.table(found, options.markdown), "", *notes]).rstrip(), not worse
+    told = report.brief if options.brief else report.table
+    return "\n".join([told(found, options.markdown), "", *notes]).rstrip(), not worse

@@ -57,8 +57,20 @@ def table(found: Sequence[Row], markdown: bool = False) -> str:
     parts = []
     for split in sorted({row["split"] for row in found}, key=lambda split: (*(split != first for first in TITLES), split)):
         title = TITLES.get(split, f"each kernel by fits on {split}")
-        cells = [_cells(row) for row in found if row["split"] == split]
+        cells = [HEAD, *(_cells(row) for row in found if row["split"] == split)]
         parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
+    return "\n\n".join(parts)
+
+
+def brief(found: Sequence[Row], markdown: bool = False) -> str:
+    """Mean errors of each kernel alone, on the rungs that differ where no memory binds; no single devices, no means over sets."""
+    parts = []
+    for split in (split for split in TITLES if any(row["split"] == split for row in found)):
+        cells = [(f"kernel, {TITLES[split]}", "of", *BRIEF)]
+        for row in found:
+            if row["split"] == split and row["kernel"] != "all":
+                cells.append((_name(row), row["quantity"], *(f"{100 * row['errors'][rung]['mape']:.0f}%" for rung in BRIEF)))
+        parts.append(_markdown(cells) if markdown else _aligned(cells))
     return "\n\n".join(parts)
 
 
@@ -67,11 +79,11 @@ TITLES = {
     "devices": "each device by fits on all others",
     "networks": "whole networks, of which nothing was fitted",
 }
+BRIEF = ("sol", "r3", "calibrated")
 HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", f"tau > {APART:.0%}", "calibrated, by sparsity")
 
 
 def _cells(row: Row) -> list[str]:
-    name = " ".join(row.get(key, "") for key in ("device", "kernel", "family", "dtype")).strip()
     means = [_percent(row["errors"][rung]["mape"]) for rung in RUNGS]
     best = row["errors"]["calibrated"]
     more = [
@@ -81,7 +93,12 @@ def _cells(row: Row) -> list[str]:
         *("" if np.isnan(best[name]) else f"{best[name]:.2f}" for name in ("tau", "tau_apart")),
     ]
     by = ", ".join(f"{100 * s:.3g}%: {100 * e:.0f}" for s, e in row["by_sparsity"].items()) if len(row["by_sparsity"]) > 1 else ""
-    return [row["set"], name.replace(" dense dense", " dense"), row["quantity"], str(row["launches"]), *means, *more, by]
+    return [row["set"], _name(row), row["quantity"], str(row["launches"]), *means, *more, by]
+
+
+def _name(row: Row) -> str:
+    name = " ".join(row.get(key, "") for key in ("device", "kernel", "family", "dtype")).strip()
+    return name.replace(" dense dense", " dense")
 
 
 def _percent(error: float) -> str:
@@ -90,11 +107,11 @@ def _percent(error: float) -> str:
     return f"{100 * error:.1f}%" if error < 1 else f"{100 * error:.0f}%"
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> str:
-    lines = [HEAD, *cells]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(HEAD))]
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _markdown(cells: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, ["---"] * len(HEAD), *cells))
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    head, *rest = lines
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rest))
