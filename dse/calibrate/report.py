@@ -66,11 +66,10 @@ def brief(found: Sequence[Row], markdown: bool = False) -> str:
     """Mean errors of each kernel alone, on the rungs that differ where no memory binds; no single devices, no means over sets."""
     parts = []
     for split in (split for split in TITLES if any(row["split"] == split for row in found)):
-        cells = [(f"kernel, {TITLES[split]}", "of", *BRIEF)]
-        for row in found:
-            if row["split"] == split and row["kernel"] != "all":
-                cells.append((_name(row), row["quantity"], *(f"{100 * row['errors'][rung]['mape']:.0f}%" for rung in BRIEF)))
-        parts.append(_markdown(cells) if markdown else _aligned(cells))
+        mine = [row for row in found if row["split"] == split and row["kernel"] != "all"]
+        cells = [(_name(row), row["quantity"], *(f"{100 * row['errors'][rung]['mape']:.0f}%" for rung in BRIEF)) for row in mine]
+        lines = [(f"kernel, {TITLES[split]}", "of", *BRIEF), *cells]
+        parts.append(_markdown(lines) if markdown else _aligned(lines))
     return "\n\n".join(parts)
 
 

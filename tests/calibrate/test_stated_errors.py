@@ -183,7 +183,8 @@ def test_a_left_out_device_is_told_by_the_most_alike(carried):
 def test_the_readme_has_the_tables_of_the_command(rows, carried):
     """Word for word what `dse validate --brief --markdown` prints; whole networks stand in the chapter."""
     told = report.brief([*rows, *report.rows([point for point in carried if point.split == "devices"])], markdown=True)
-    assert len(parts := told.split("\n\n")) == 2
+    parts = told.split("\n\n")
+    assert len(parts) == 2
     for part in parts:
         assert part in README.read_text(), part
 
