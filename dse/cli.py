@@ -231,7 +231,7 @@ def _add_measure(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--repeats", type=int, default=15, help="of which the median is taken (default: 15)")
     parser.add_argument("--warm", action="store_true", help="leave the operands in the caches between repeats")
     parser.add_argument("--cpu", action="store_true", help="the CPU, even where there is a GPU")
-    parser.set_defaults(verb=_printed("dse.calibrate.measure"))
+    parser.set_defaults(verb=_printed("dse.calibrate.measure.command"))
 
 
 def _add_calibrate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

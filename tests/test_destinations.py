@@ -30,9 +30,9 @@ COMMANDS = {
     "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.explore.pareto.pareto"),
     "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.io_theory.command.table"),
     "search": ("search wanted/search.yaml -o OUT", "dse.explore.search.run.look"),
-    "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.calibrate.measure._filled"),
+    "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.calibrate.measure.command._filled"),
     "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.calibrate.command.fit"),
-    "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.Evidence.of"),
+    "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.shapes.Evidence.of"),
     "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.trace.command.trace"),
 }
 # What it writes, where that takes long: the tests of searches say that it is so. Whether each is a folder.

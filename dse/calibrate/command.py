@@ -9,14 +9,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dse.calibrate import end_to_end, report, validate
-from dse.calibrate.carried import across_devices
 from dse.calibrate.efficiencies import SHIPPED, FittedKernel
-from dse.calibrate.end_to_end import NetworkSet
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
 from dse.calibrate.launches import launches
 from dse.calibrate.measured_set import MeasuredSet, load, pooled
 from dse.calibrate.predict import probe
+from dse.calibrate.validate import networks as whole_networks
+from dse.calibrate.validate import report, shapes
+from dse.calibrate.validate.devices import across_devices
+from dse.calibrate.validate.networks import NetworkSet
 from dse.calibrate.written import as_yaml, describe
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore import store
@@ -85,8 +86,8 @@ def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredS
     problems, sets, networks = Collector(), [], []
     for path in [paths[name]] if name else paths.values():
         with problems.at():
-            if end_to_end.is_networks(path):
-                networks.append(end_to_end.load(path))
+            if whole_networks.is_networks(path):
+                networks.append(whole_networks.load(path))
             else:
                 sets.append(load(path))
     problems.raise_all()
@@ -106,12 +107,12 @@ def validated(options: Namespace) -> tuple[str, bool]:
         from dse.plot import files
 
         store.check_writable(*(file for measured in (*sets, *networks) for file in files(options.out / measured.name)))
-    evidence = [validate.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
+    evidence = [shapes.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points = []
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
-        points += validate.across_shapes(each) + across_devices(each, evidence)
+        points += shapes.across_shapes(each) + across_devices(each, evidence)
     for measured in tqdm(networks, unit=" sets", desc="networks", delay=2):
-        points += end_to_end.points(measured)
+        points += whole_networks.points(measured)
     found = report.rows(points)
     worse = report.pays(found)
     apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]

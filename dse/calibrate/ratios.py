@@ -8,9 +8,9 @@ import numpy as np
 
 from dse.calibrate import ladder, measured_set
 from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.end_to_end import is_networks
 from dse.calibrate.launches import Kernel, kernel_of, launches
 from dse.calibrate.measured_set import MeasuredSet
+from dse.calibrate.validate.networks import is_networks
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import dse
 from dse import cli
-from dse.calibrate import alarms, choice, end_to_end, measured_set, network, predict
+from dse.calibrate import alarms, choice, measured_set, network, predict
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import kernel_of, launches
+from dse.calibrate.validate.networks import is_networks
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import sweep
@@ -308,7 +309,7 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
     """Of the speedups of every kernel that ships; what the fits themselves are off is part of the draws."""
     inside = []
     for path in sorted(SHIPPED.parent.glob("*.csv")):
-        if end_to_end.is_networks(path):
+        if is_networks(path):
             continue
         measured = measured_set.load(path)
         seen, fitted = launches(measured), {kernel.fitted.kernel: kernel for kernel in KERNELS}
@@ -328,7 +329,7 @@ def test_nine_tenths_of_what_was_measured_lie_within_the_limits():
 def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
     """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
     inside: dict[bool, list[float]] = {True: [], False: []}
-    sets = [measured_set.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not end_to_end.is_networks(path)]
+    sets = [measured_set.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path)]
     for measured in sets:
         for key, seen in launches(measured).items():
             there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]

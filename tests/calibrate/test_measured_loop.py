@@ -8,8 +8,9 @@ import pytest
 
 import dse
 from dse import cli
-from dse.calibrate import efficiencies, libraries, machine, measure, measured_set, predict, timing
-from dse.calibrate.measure import COLUMNS
+from dse.calibrate import efficiencies, measured_set, predict
+from dse.calibrate.measure import command, libraries, machine, timing
+from dse.calibrate.measure.command import COLUMNS
 from dse.calibrate.parameters import PARAMETERS
 from dse.sparsity.choose import random_mask
 
@@ -21,7 +22,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     asked = ["--cpu", "--repeats", "5", "--densities", "0.5", "0.1", "--kernels", "scipy csr", "--shapes", *SHAPES]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "NOISY", np.inf)  # as the machine is
+        patch.setattr(command, "NOISY", np.inf)  # as the machine is
         assert cli.main(["measure", "-o", str(folder), *asked]) == 0
     return folder
 
@@ -158,7 +159,7 @@ def test_a_kernel_that_the_machine_cannot_run_is_told_and_the_others_timed(tmp_p
         raise RuntimeError("architecture mismatch when calling init\nand where")
 
     broken = libraries.Timed("broken", "1.0", "2:4", "fp32", store)
-    monkeypatch.setattr("dse.calibrate.measure.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
+    monkeypatch.setattr("dse.calibrate.measure.command.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
     assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--shapes", "64x64x8", "32x32x8"]) == 0
     assert "not timed: broken 64x64: architecture mismatch when calling init; broken 32x32: architecture" in capsys.readouterr().err
     assert [(row.kernel, row.m) for row in measured_set.load(tmp_path / "measurements.csv").rows] == [("numpy", 64), ("numpy", 32)]

@@ -3,9 +3,10 @@
 import pytest
 
 from dse import cli
-from dse.calibrate import end_to_end, measured_set
+from dse.calibrate import measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import family, launches
+from dse.calibrate.validate import networks
 from dse.errors import BadInput
 from dse.sparsity.grammar import parse
 
@@ -191,7 +192,7 @@ def test_what_ships_is_small_and_names_its_sources():
     readme = (SHIPPED.parent / "README.md").read_text()
     for file in files:
         assert f"`{file.name}`" in readme
-        read = [one.row for one in end_to_end.load(file).networks] if end_to_end.is_networks(file) else measured_set.load(file).rows
+        read = [one.row for one in networks.load(file).networks] if networks.is_networks(file) else measured_set.load(file).rows
         assert all(row.source for row in read)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dse import cli
-from dse.calibrate import efficiencies, ladder, measured_set, report
-from dse.calibrate.carried import across_devices
+from dse.calibrate import efficiencies, ladder, measured_set
 from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.end_to_end import is_networks
 from dse.calibrate.launches import launches
-from dse.calibrate.validate import Evidence, Point, across_shapes, errors
+from dse.calibrate.validate import report
+from dse.calibrate.validate.devices import across_devices
+from dse.calibrate.validate.networks import is_networks
+from dse.calibrate.validate.shapes import Evidence, Point, across_shapes, errors
 
 README = Path(__file__).parents[2] / "README.md"
 MORE = Path(__file__).parents[3] / "shared" / "data" / "measured" / "nm_spmm_fp32_a100_rtx3090.csv"

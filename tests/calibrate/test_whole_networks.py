@@ -6,9 +6,10 @@ import pytest
 
 import dse
 from dse import cli
-from dse.calibrate import efficiencies, end_to_end, report
+from dse.calibrate import efficiencies
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.ladder import RUNGS
+from dse.calibrate.validate import networks, report
 from dse.errors import BadInput
 
 HEAD = "device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source"
@@ -17,7 +18,7 @@ ROW = r"a100-sxm4-80gb,deit-b,encoder\.layer\.0\.output\.dense,8,bf16,2:4,,2,3,a
 
 @pytest.fixture(scope="module")
 def rows():
-    return report.rows(end_to_end.points(end_to_end.load(SHIPPED.parent / "a100_vit.csv")))
+    return report.rows(networks.points(networks.load(SHIPPED.parent / "a100_vit.csv")))
 
 
 def written(folder: Path, *rows: str) -> Path:
@@ -41,7 +42,7 @@ def test_the_chapter_has_the_table_of_the_command(rows):
 
 
 def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):
-    (network,) = end_to_end.load(written(tmp_path, ROW)).networks
+    (network,) = networks.load(written(tmp_path, ROW)).networks
     dense = dse.load_workload("deit-b").dense
     assert [name for name, kept in zip(dense.layers.name, network.pruned.density, strict=True) if kept < 1] == [
         "encoder.layer.0.output.dense"
@@ -55,7 +56,7 @@ def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):
 
 def test_one_efficiency_of_each_run_is_the_mean_of_its_measured_kernel(tmp_path):
     """The constant of the kernel that `calibrated` names first, as if the description said so; times fall between the ends of the ladder."""
-    (network,) = end_to_end.load(written(tmp_path, ROW)).networks
+    (network,) = networks.load(written(tmp_path, ROW)).networks
     kernels = {str(kernel): kernel for kernel in efficiencies.load(SHIPPED).kernels}
     dense = kernels["a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16"]
     assert dense.constant == pytest.approx(0.71, abs=0.02)
@@ -67,7 +68,7 @@ def test_one_efficiency_of_each_run_is_the_mean_of_its_measured_kernel(tmp_path)
 
 
 def test_each_dense_time_counts_once(tmp_path):
-    found = end_to_end.points(end_to_end.load(written(tmp_path, ROW, ROW.replace("2:4,", "block:64x64,0.2"))))
+    found = networks.points(networks.load(written(tmp_path, ROW, ROW.replace("2:4,", "block:64x64,0.2"))))
     assert [(p.family, p.quantity) for p in found] == [
         ("dense", "time"), ("2:4", "time"), ("2:4", "speedup"), ("block:64x64", "time"), ("block:64x64", "speedup")
     ]  # fmt: skip
@@ -87,7 +88,7 @@ def test_each_dense_time_counts_once(tmp_path):
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, old, new, told):
     with pytest.raises(BadInput) as caught:
-        end_to_end.load(written(tmp_path, ROW, ROW.replace(old, new)))
+        networks.load(written(tmp_path, ROW, ROW.replace(old, new)))
     assert "networks.csv:3" in str(caught.value)
     assert told in str(caught.value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.calibrate.timing import Call
+from dse.calibrate.measure.timing import Call
 
 Multiply = Callable[[np.ndarray], Call]  # B [k, n] in float32 -> what computes A B
 Store = Callable[[np.ndarray], Multiply]  # A [m, k] in float32, with its zeros

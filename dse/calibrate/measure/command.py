@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dse.calibrate import machine
-from dse.calibrate.libraries import Timed, has_cuda, kernels
+from dse.calibrate.measure import machine
+from dse.calibrate.measure.libraries import Timed, has_cuda, kernels
+from dse.calibrate.measure.timing import Each, measured
 from dse.calibrate.measured_set import load
-from dse.calibrate.timing import Each, measured
 from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore.store import check_writable, replacing
 from dse.sparsity.choose import random_mask

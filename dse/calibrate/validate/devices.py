@@ -7,7 +7,7 @@ from dse.calibrate import choice, ladder
 from dse.calibrate.efficiencies import FittedKernel
 from dse.calibrate.fit import Fitted
 from dse.calibrate.launches import Kernel, Launches
-from dse.calibrate.validate import Evidence, Point, points
+from dse.calibrate.validate.shapes import Evidence, Point, points
 from dse.calibrate.written import describe
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dse.calibrate.ladder import RUNGS
-from dse.calibrate.validate import APART, Point, errors
+from dse.calibrate.validate.shapes import APART, Point, errors
 
 Row = dict[str, Any]
 

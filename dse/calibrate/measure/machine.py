@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dse import catalog
-from dse.calibrate.libraries import Timed
-from dse.calibrate.timing import Each, measured, on_cpu, on_gpu
+from dse.calibrate.measure.libraries import Timed
+from dse.calibrate.measure.timing import Each, measured, on_cpu, on_gpu
 
 SQUARE, SQUARE_ON_GPU = 1024, 8192
 STREAM = 64 * 2**20  # bytes copied to find the bandwidth: larger than most caches

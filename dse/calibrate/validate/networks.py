@@ -17,7 +17,7 @@ from dse.calibrate.choice import kernels_of
 from dse.calibrate.ladder import RUNGS
 from dse.calibrate.measured_set import described
 from dse.calibrate.network import kernels_for
-from dse.calibrate.validate import Point
+from dse.calibrate.validate.shapes import Point
 from dse.document import read_text
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector
