@@ -194,7 +194,7 @@ def test_mistakes_in_several_files_are_told_at_once(edited, folder):
 
 def test_an_empty_table_and_a_missing_one(folder):
     (folder / "net/layers.csv").write_text("")
-    assert any("layers.csv:1: column 'name' is missing" in problem for problem in problems(folder / "net"))
+    assert any("layers.csv: the file is empty; write a header with at least name,kind" in problem for problem in problems(folder / "net"))
     (folder / "net/layers.csv").unlink()
     assert any("layers.csv: no such file or directory" in problem for problem in problems(folder / "net"))
 

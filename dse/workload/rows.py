@@ -18,7 +18,8 @@ def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> 
     collected, those of single rows go there, and the other rows come back."""
     lines = _lines(path)
     if not lines:
-        raise BadInput([Problem("the file is empty", f"write a header, {','.join(row.model_fields)}, and rows below it", path)])
+        needed = ",".join(name for name, field in row.model_fields.items() if field.is_required())
+        raise BadInput([Problem("the file is empty", f"write a header with at least {needed}, and rows below it", path)])
     header = [name.strip() for name in lines[0][1]]
     _check_header(path, header, row)
     rows, found = [], problems or Collector()
