@@ -11,8 +11,8 @@
 
 The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
-output (`fill`). A library chooses the tile that is fastest; a kernel with one tile has no choice; and one that goes by rules of
-its own takes other tiles for deeper products, though they may be slower.
+output (`fill`). A library chooses the tile that is fastest, of those that it has, and may split k to fill a wave; a kernel with one
+tile has no choice; and one that goes by rules of its own takes other tiles for deeper products, though they may be slower.
 """
 
 from typing import Any

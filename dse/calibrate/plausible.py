@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dse import dtype
+from dse import dtype as dtypes
 from dse.accelerator import Accelerator
 from dse.calibrate.measurement import Measurement
 from dse.errors import Collector, Problem, suggestion
@@ -30,7 +30,10 @@ def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, pr
             problems.add(_no_unit(path, line, one, device))
             continue
         seconds, peak = one.time_ms / 1e3, device.units[unit].peak[one.dtype].value
-        rate, moved = 2 * one.m * one.k * one.n * one.kept / seconds, _bytes_from_outside(one, device) / seconds
+        rate, moved = (
+            2 * one.m * one.k * one.n * one.kept / seconds,
+            from_outside(one.m, one.k, one.n, one.kept, one.dtype, _held(device)) / seconds,
+        )
         bandwidth = device.value(f"memory.{device.outermost}.bandwidth")
         what = None
         if rate > ABOVE_PEAK * peak:
@@ -49,11 +52,14 @@ def _no_unit(path: Path, line: int, row: Measurement, device: Accelerator) -> Pr
     return Problem(what, suggestion(row.dtype, offered), path, line, "dtype")
 
 
-def _bytes_from_outside(row: Measurement, device: Accelerator) -> float:
-    """Values of the operands and the result beyond all that is on chip [B]: they have to come from outside, wherever they were before."""
-    held = sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
-    values = row.m * row.k * row.kept + row.k * row.n * row.kept + row.m * row.n
-    return max(0.0, values * dtype.BITS[dtype.storage(row.dtype)] / 8 - held)
+def _held(device: Accelerator) -> float:
+    """What fits on chip, in all levels together [B]."""
+    return sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
+
+
+def from_outside(m: float, k: float, n: float, kept: float, dtype: str, held: float) -> float:
+    """Bytes of the values of operands and result beyond what is `held`: they have to come from outside, wherever they were before."""
+    return max(0.0, (m * k * kept + k * n * kept + m * n) * dtypes.BITS[dtypes.storage(dtype)] / 8 - held)
 
 
 def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> None:

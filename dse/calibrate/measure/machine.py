@@ -12,6 +12,7 @@ import numpy as np
 from dse import catalog
 from dse.calibrate.measure.libraries import Timed
 from dse.calibrate.measure.timing import Each, measured, on_cpu, on_gpu
+from dse.calibrate.plausible import from_outside
 
 SQUARE, SQUARE_ON_GPU = 1024, 8192
 STREAM = 64 * 2**20  # bytes copied to find the bandwidth: larger than most caches
@@ -62,17 +63,18 @@ def timer(cuda: bool, warm: bool) -> Each:
 def description(named: str, rows: Sequence[Mapping[str, Any]], dense: Iterable[Timed], cuda: bool) -> str:
     """A device of which nothing is known but these measurements: its peaks are the best that any kernel reached, there or with a large
     square product; it runs the patterns of the kernels that were timed."""
-    peaks = {kernel.dtype: 0.0 for kernel in dense}
-    rates = [(row["dtype"], _rate(*(float(row[name]) for name in ("m", "k", "n", "density", "time_ms")))) for row in rows]
-    for dtype, rate in [*rates, *((kernel.dtype, _square(kernel, cuda)) for kernel in dense)]:
-        peaks[dtype] = max(peaks.get(dtype, 0.0), rate)
+    peaks = {kernel.dtype: _square(kernel, cuda) for kernel in dense}
     bandwidth, cache, processors = _gpu() if cuda else _cpu()
+    for row in rows:
+        m, k, n, density, time = (float(row[name]) for name in ("m", "k", "n", "density", "time_ms"))
+        peaks[row["dtype"]] = max(peaks.get(row["dtype"], 0.0), _rate(m, k, n, density, time))
+        bandwidth = max(bandwidth, from_outside(m, k, n, density, row["dtype"], cache) / (time / 1e3))
     listed = ", ".join(f"{dtype}: {{value: {rate / 1e9:.6g} GFLOP/s, kind: measured}}" for dtype, rate in peaks.items())
     patterns = dict.fromkeys(row["pattern"] for row in rows if row["pattern"] != "dense")
     runs = "".join(f'\n      {_slug(pattern).replace("-", "_")}: {{pattern: "{pattern}"}}' for pattern in patterns)
     unit = "cuda_core" if cuda else "core"
     level = f"\n  cache: {{capacity: {cache} B}}" if cache else ""
-    return f"""# Written by 'dse measure': a peak is the highest rate measured, the bandwidth that of a copy.
+    return f"""# Written by 'dse measure': a peak is the highest rate measured, the bandwidth that of a copy or a faster kernel.
 name: {named}
 description: the machine that measurements.csv was taken on
 source: "{rows[-1]["source"]}"
