@@ -3,7 +3,7 @@
 import json
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def calibrate(options: Namespace) -> str:
     poor = [
         f"explained by no law of work, tiles or bytes: {kernel}, mean error {kernel.error:.0%}" for kernel in found if kernel.error > POOR
     ]
-    return "\n".join([*lines, *few, *poor, *_unseen(found), str(options.out)])
+    return "\n".join([*lines, *few, *poor, *_uncounted(found), str(options.out)])
 
 
 def _pooled(options: Namespace) -> MeasuredSet:
@@ -65,13 +65,14 @@ def _pooled(options: Namespace) -> MeasuredSet:
     return pooled(sets)
 
 
-def _unseen(kernels: Iterable[FittedKernel]) -> list[str]:
-    """Which units' waves of tiles a fit can't see, for nothing says how many processors they have."""
-    units = dict.fromkeys((kernel.device, kernel.unit) for kernel in kernels if kernel.rates.processors is None)
-    return [
-        f"'{device}' says nothing of units.{unit}.processors: unfilled waves of tiles are not told from slow kernels"
-        for device, unit in units
-    ]
+def _uncounted(kernels: Sequence[FittedKernel]) -> list[str]:
+    """Units whose processors no description counts, and what the waves of their kernels tell."""
+    told = []
+    for unit in dict.fromkeys((kernel.device, kernel.unit) for kernel in kernels if kernel.rates.processors is None):
+        counts = sorted({kernel.processors for kernel in kernels if (kernel.device, kernel.unit) == unit and kernel.processors})
+        waves = f"the waves tell of {', '.join(f'{count:g}' for count in counts)}" if counts else "the waves tell of none"
+        told.append(f"'{unit[0]}' says nothing of units.{unit[1]}.processors: {waves}")
+    return told
 
 
 def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredSet], list[NetworkSet]]:

@@ -59,6 +59,7 @@ class FittedKernel(Part):
     deeper: tuple[tuple[float, str | None], ...] = Field((), description="from which k on it takes which other tile (null: the fastest)")
     splits: bool = Field(True, description="whether it may cut k, where it has no one tile")
     least: int = Field(1, ge=1, description="shortest edge of the tiles that it chooses from, where it has no one tile")
+    processors: float | None = Field(None, gt=0, description="as its waves tell, where no description counts them")
     power_slots: bool = False
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
@@ -120,7 +121,9 @@ class FittedKernel(Part):
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         draws = tuple(from_values(self._named(draw)) for draw in self.draws)
         deeper = tuple((least, tiles.named(text)) for least, text in self.deeper)
-        return Fitted(self.key, theta, tiles.named(self.tile), self.splits, self.least, self.power_slots, deeper, self.staged, draws=draws)
+        counted = np.nan if self.processors is None else self.processors
+        tile = tiles.named(self.tile)
+        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, draws=draws)
 
 
 class Efficiencies(Part):

@@ -22,6 +22,7 @@ WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that 
 FEWEST_SHAPES = 5
 SIEVE, FINALISTS = 128, 5
 BUSY = from_values(values(PRIOR) | {"extra_dense": 1.0})
+COUNTS = np.unique(np.round(8 * 1.04 ** np.arange(107)))  # of processors, up to 512
 ROUNDS = 5  # of choosing tiles and fitting parameters in turn
 
 
@@ -31,7 +32,7 @@ class Fitted:
 
     `tile`: the only one it has; None: it takes the fastest, of those with edges of at least `least`, and may cut k if it `splits`.
     `deeper`: from which k on the kernel takes which other tile (None: the fastest). `staged`: density, and the bytes of a scratchpad
-    that a tile takes at it, as measured; empty if that is not known.
+    that a tile takes at it, as measured; empty if that is not known. `processors`: as its waves tell, where no description counts them.
     """
 
     kernel: Kernel
@@ -41,6 +42,7 @@ class Fitted:
     least: int = 1
     power_slots: bool = False
     deeper: Deeper = ()
+    processors: float = np.nan
     staged: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
     draws: tuple[Theta, ...] = ()
@@ -62,13 +64,34 @@ class Fitted:
 
 
 def fit(launches: Launches) -> Fitted:
-    """The best of the special cases and, if none of them is worth it, the general one. The least promising are dropped early."""
-    few = launches.take(np.unique(np.linspace(0, len(launches) - 1, SIEVE).astype(int)))
-    general = _started(Fitted(launches.kernel, PRIOR), launches, 100)
-    promising = sorted(_special(launches), key=lambda case: _started(case, few, 25).cost)[:FINALISTS]
+    """The best of the special cases and, if none of them is worth it, the general one; where nobody counted the processors, as many as
+    the waves tell, if they do."""
+    found = _best(launches)
+    if not np.isnan(launches.rates.processors):
+        return found
+    counted = _best(launches, _processors(launches))
+    return counted if counted.cost < WORTH * found.cost else found
+
+
+def _best(launches: Launches, processors: float = np.nan) -> Fitted:
+    """With so many processors. The least promising cases are dropped early."""
+    few = _few(launches)
+    general = _started(Fitted(launches.kernel, PRIOR, processors=processors), launches, 100)
+    promising = sorted(_special(general, launches), key=lambda case: _started(case, few, 25).cost)[:FINALISTS]
     found = [_started(case, launches, 100) for case in promising]
     best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
     return replace(by_depth(best, launches), staged=_staging(launches))
+
+
+def _few(launches: Launches) -> Launches:
+    return launches.take(np.unique(np.linspace(0, len(launches) - 1, SIEVE).astype(int)))
+
+
+def _processors(launches: Launches) -> float:
+    """The count that suits some kind of kernel best."""
+    few, kinds = _few(launches), (Fitted(launches.kernel, PRIOR, splits=False, least=64), Fitted(launches.kernel, PRIOR, tile=(128, 128)))
+    cases = [replace(kind, processors=float(count)) for count in COUNTS for kind in kinds]
+    return min((refit(case, few, 15) for case in cases), key=lambda fitted: fitted.cost).processors
 
 
 def _started(case: Fitted, launches: Launches, steps: int) -> Fitted:
@@ -121,11 +144,11 @@ def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
     return tuple((float(d), float(np.nanmean(staged[launches.density == d]))) for d in densities)
 
 
-def _special(launches: Launches) -> Iterator[Fitted]:
+def _special(general: Fitted, launches: Launches) -> Iterator[Fitted]:
     """One tile, no splits of k, no small tiles, slots of an N:M padded to a power of two: kernels that do less than the general one may."""
     padded = (False, True) if len(set(launches.density[launches.slots > 0])) > 2 else (False,)
-    choosing = [Fitted(launches.kernel, PRIOR, splits=splits, least=least) for splits in (True, False) for least in LEAST]
-    one = [Fitted(launches.kernel, PRIOR, tile=tile) for tile in WIDE]
+    choosing = [replace(general, splits=splits, least=least) for splits in (True, False) for least in LEAST]
+    one = [replace(general, tile=tile) for tile in WIDE]
     for case, power in product([*choosing, *one], padded):
         if power or case is not choosing[0]:
             yield replace(case, power_slots=power)
@@ -172,7 +195,9 @@ def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
 
 def _features(fitted: Fitted, launches: Launches, moved: np.ndarray | None = None) -> tuple[Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
-    found, size = kernel.features(replace(launches, staged=_staged(fitted, launches)), fitted.power_slots, moved), len(launches)
+    rates = launches.rates if not np.isnan(launches.rates.processors) else replace(launches.rates, processors=fitted.processors)
+    known = replace(launches, staged=_staged(fitted, launches), rates=rates)
+    found, size = kernel.features(known, fitted.power_slots, moved), len(launches)
     rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
 

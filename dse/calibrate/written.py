@@ -37,7 +37,9 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     return FittedKernel(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=tiles.text(fitted.tile), deeper=tuple((_digits(k), tiles.text(tile)) for k, tile in fitted.deeper),
-        splits=fitted.splits, least=fitted.least, power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
+        splits=fitted.splits, least=fitted.least,
+        processors=None if np.isnan(fitted.processors) else fitted.processors,
+        power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
         sources=tuple(sources), parameters=parameters,
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,

@@ -201,6 +201,18 @@ def test_a_library_without_small_tiles_and_splits_is_found():
     np.testing.assert_allclose(found.seconds(made), made.time, rtol=0.02)
 
 
+def test_processors_that_nobody_counted_are_counted_by_the_waves():
+    rng = np.random.default_rng(3)
+    shapes = [tuple(int(128 * 2**x) for x in rng.uniform(0, 5, 3)) for _ in range(40)]
+    launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
+    time = Fitted(DENSE, from_values(values(PRIOR) | {"tail": 0.9}), tile=(128, 128)).seconds(launches)
+    found = fit(replace(launches, time=time * rng.lognormal(0, 0.02, len(time)), rates=replace(launches.rates, processors=np.nan)))
+    assert found.processors == pytest.approx(108, rel=0.05)
+    np.testing.assert_allclose(found.seconds(launches), time, rtol=0.1)
+    unseen = replace(launches, time=launches.product.compulsory / launches.rates.bandwidth + 1e-3)  # no waves in it
+    assert np.isnan(fit(replace(unseen, rates=replace(launches.rates, processors=np.nan))).processors)
+
+
 def test_a_product_with_one_column_takes_what_its_bytes_take():
     """Nothing but narrow tiles keeps a slow unit from computing 32 columns of which one is asked for; times made by hand."""
     shapes = [(m, k, 1) for m in (1024, 3000, 4096, 11008) for k in (1024, 4096, 8192)]
