@@ -78,7 +78,7 @@ def _on_gpu() -> Iterator[Timed]:
     from torch.sparse import semi_structured  # pyright: ignore[reportMissingImports]
 
     release = f"torch {version('torch')}, CUDA {torch.version.cuda}"
-    two_four = {"cuSPARSELt": semi_structured.SparseSemiStructuredTensorCUSPARSELT}
+    two_four: dict[str, Any] = {"cuSPARSELt": semi_structured.SparseSemiStructuredTensorCUSPARSELT}
     if torch.cuda.get_device_capability()[0] == 8:
         two_four["CUTLASS"] = semi_structured.SparseSemiStructuredTensorCUTLASS
     for dtype, kind in (("fp16", "float16"), ("fp32", "float32")):
