@@ -16,7 +16,7 @@ from dse.calibrate.measured_set import MeasuredSet, load, pooled
 from dse.calibrate.predict import probe
 from dse.calibrate.validate import networks as whole_networks
 from dse.calibrate.validate import report, shapes
-from dse.calibrate.validate.devices import across_devices
+from dse.calibrate.validate.devices import across_devices, sources_of
 from dse.calibrate.validate.networks import NetworkSet
 from dse.calibrate.written import as_yaml, describe
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -109,9 +109,9 @@ def validated(options: Namespace) -> tuple[str, bool]:
 
         store.check_writable(*(file for measured in (*sets, *networks) for file in files(options.out / measured.name)))
     evidence = [shapes.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
-    points = []
+    points, sources = [], sources_of(evidence)
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
-        points += shapes.across_shapes(each) + across_devices(each, evidence)
+        points += shapes.across_shapes(each) + across_devices(each, sources)
     for measured in tqdm(networks, unit=" sets", desc="networks", delay=2):
         points += whole_networks.points(measured)
     found = report.rows(points)

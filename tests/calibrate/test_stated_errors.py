@@ -12,7 +12,7 @@ from dse.calibrate import efficiencies, ladder, measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import launches
 from dse.calibrate.validate import report
-from dse.calibrate.validate.devices import across_devices
+from dse.calibrate.validate.devices import across_devices, sources_of
 from dse.calibrate.validate.networks import is_networks
 from dse.calibrate.validate.shapes import Evidence, Point, across_shapes, errors
 
@@ -38,7 +38,7 @@ def rows(points):
 
 @pytest.fixture(scope="module")
 def carried(evidence):
-    return [point for each in evidence for point in across_devices(each, evidence)]
+    return [point for each in evidence for point in across_devices(each, sources_of(evidence))]
 
 
 def mape(rows, rung="calibrated", **about):
@@ -164,7 +164,12 @@ def test_a_left_out_device_is_told_by_the_others_as_a_prediction_would(evidence,
         )
         for one in evidence
     ]
-    again = [point for each in slower for point in across_devices(each, slower) if point.split == "devices" and point.device == "rtx3090"]
+    again = [
+        point
+        for each in slower
+        for point in across_devices(each, sources_of(slower))
+        if point.split == "devices" and point.device == "rtx3090"
+    ]
     before = [point for point in left_out if point.device == "rtx3090"]
     assert [point.predicted["calibrated"] for point in again] == [point.predicted["calibrated"] for point in before]
 
@@ -195,7 +200,7 @@ def test_the_readme_has_the_tables_of_the_command(rows, carried):
 def test_from_one_gpu_to_another_by_its_data_sheet(known, other):
     """Fitted on one alone; the tiles of the older kernel (`nmsparse`) fill the smaller scratchpad of the other."""
     each = Evidence.of(measured_set.load(MORE), devices=[known])
-    points = [p for p in across_devices(each, [each]) if (p.split, p.device, p.quantity) == (known, other, "speedup")]
+    points = [p for p in across_devices(each, sources_of([each])) if (p.split, p.device, p.quantity) == (known, other, "speedup")]
     found = {kernel: errors([p for p in points if p.kernel == kernel], "calibrated")["mape"] for kernel in {p.kernel for p in points}}
     assert found["nmspmm"] < 0.10
     assert 0.10 < found["nmsparse"] < 0.15

@@ -1,6 +1,6 @@
 """Predicted against measured: each device by kernels that were fitted on others. Its data sheet is all that is known of the machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dse.calibrate import choice, ladder
@@ -19,13 +19,17 @@ class Source(NamedTuple):
     known: Launches
 
 
-def across_devices(evidence: Evidence, others: Sequence[Evidence]) -> list[Point]:
-    """Times and speedups of every kernel, by fits on all other devices together, then on each of them alone."""
-    sources = [
-        Source(describe(fitted, other.found[kernel], other.measured), fitted, other.found[kernel])
-        for other in others
-        for kernel, fitted in other.fits.items()
+def sources_of(evidence: Iterable[Evidence]) -> list[Source]:
+    """Every kernel that was fitted to some of it."""
+    return [
+        Source(describe(fitted, each.found[kernel], each.measured), fitted, each.found[kernel])
+        for each in evidence
+        for kernel, fitted in each.fits.items()
     ]
+
+
+def across_devices(evidence: Evidence, sources: Sequence[Source]) -> list[Point]:
+    """Times and speedups of every kernel, by fits on all other devices together, then on each of them alone."""
     found = _by(sources, evidence, "devices")
     for device in sorted({source.written.device for source in sources}):
         found += _by([source for source in sources if source.written.device == device], evidence, device)
