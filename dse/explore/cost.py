@@ -20,6 +20,7 @@ from dse.model.cost.network import Layers, spent_energy
 from dse.model.cost.power import power
 from dse.model.cost.power import static as static_power
 from dse.model.equation import inverse_rates
+from dse.model.levels import levels
 
 NEEDED_BY = {
     "area": {"area", "performance_per_area"},
@@ -123,6 +124,9 @@ def basis(name: str, plan: Plan) -> dict[str, Any]:
     errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
     attrs = {"model_error": f"mean error of the cost model for a die that it does not know, relative: {errors}"}
     attrs["coefficients"] = doubtful()
+    if name in NEEDED_BY["energy"]:
+        counted = {a.name: [level.name for level in levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
+        attrs["memory_levels"] = json.dumps(counted)  # whose bytes take energy
     if name not in of:
         return attrs
     stated = {a.name: a.at(f"cost.{of[name]}") for a in plan.accelerators}

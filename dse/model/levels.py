@@ -44,5 +44,5 @@ def notes(accelerator: Accelerator) -> list[str]:
 
 def _silence(name: str, without_capacity: bool) -> str:
     if without_capacity:
-        return f"memory level '{name}' has no capacity: it is left out"
-    return f"memory level '{name}' has no bandwidth: it sets no time, its capacity counts"
+        return f"memory level '{name}' has no capacity: it is left out of time and energy"
+    return f"memory level '{name}' has no bandwidth: its capacity counts, but its bytes take no time and no energy"

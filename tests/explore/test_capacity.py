@@ -78,8 +78,8 @@ def test_levels_are_those_with_numbers_and_the_rest_is_said():
     holes = described("  dram: {bandwidth: 1 TB/s}\n  l3: {bandwidth: 2 TB/s}\n  l2: {capacity: 1 MB}")
     assert levels(holes, "capacity") == (Level("dram", "memory.l2.capacity"),)
     assert notes(holes) == [
-        "'made': memory level 'l3' has no capacity: it is left out",
-        "'made': memory level 'l2' has no bandwidth: it sets no time, its capacity counts",
+        "'made': memory level 'l3' has no capacity: it is left out of time and energy",
+        "'made': memory level 'l2' has no bandwidth: its capacity counts, but its bytes take no time and no energy",
     ]
     bare = described("  dram: {bandwidth: 1 TB/s}")
     assert notes(bare) == ["'made': no capacity inside 'dram' is stated: its bytes are the compulsory ones"]
@@ -236,7 +236,9 @@ def test_one_design_and_one_variable(banded):
 def test_what_does_not_count_is_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: capacity}\n")
-    with pytest.warns(dse.ModelWarning, match="'chip': memory level 'l2' has no bandwidth: it sets no time, its capacity counts"):
+    with pytest.warns(
+        dse.ModelWarning, match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its bytes take no time and no energy"
+    ):
         dse.sweep(path)
 
 

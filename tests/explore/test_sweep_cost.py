@@ -1,6 +1,7 @@
 """Area, power and energy in sweeps: on every design, from the very execution that runs, only where they are asked for."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -68,6 +69,26 @@ def test_every_design_equals_costing_it_alone(swept, net):
             one = here.isel(batch=b, variant=number)
             expected = slow_energy(made, net.variants[number], batch) + power.static(design) * float(one.latency)
             assert float(one.energy) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("fidelity", "counted"), [("sol", ["dram"]), ("capacity", ["dram", "l2", "l1"])])
+def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(folder, fidelity, counted):
+    """Slow sum over layers in plain floats; a level of free bytes would show."""
+    chip, path = folder / "chip.yaml", folder / "small.yaml"
+    inner = "  l2: {capacity: 256 KiB, bandwidth: 5 TB/s}\n  l1: {capacity: 8 KiB, bandwidth: 20 TB/s}\n"
+    chip.write_text(re.sub(r"  l2: .*\n", inner, chip.read_text()) + "cost: {process: 7 nm}\n")
+    dense = path.read_text().replace("methods: all", "methods: [dense]")
+    path.write_text(dense + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n")
+    found, device = dse.sweep(path), dse.load_accelerator(chip)
+    assert json.loads(found.energy.attrs["memory_levels"]) == {"chip": counted}
+    design, variant = Design(device), dse.load_workload(folder / "net").dense
+    layers = dse.evaluate(device, variant, 1, "fp16", fidelity=fidelity)
+    moved = layers.traffic.sum("layer") if fidelity == "capacity" else [float(layers.bytes.sum())]
+    expected = power.static(design) * float(layers.latency.sum())
+    expected += sum(float(b) * energy.byte(design, level) for b, level in zip(moved, counted, strict=True))
+    for unit, flops in zip(layers.unit.values, layers.dense_flops.values, strict=True):
+        expected += flops * energy.operation(design, unit, "fp16")
+    assert float(found.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_what_follows_from_them(swept):

@@ -47,13 +47,17 @@ class Layers:
         return [cls(each.work[first], each.timed[first], fixed, each.done[first], rows[first, -1], count) for each in cases]
 
     def energy(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
-        """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so."""
+        """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so.
+
+        Every memory level whose bytes the case counts takes part: the outermost one and, by on-chip capacity, those inside it.
+        """
         columns = []
         for number, execution in enumerate(case.executions):
             legal = np.isfinite(self.work[:, number, 1])
-            timed, moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, BYTES))
+            timed, *moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, *range(BYTES, self.work.shape[2])))
             done = np.where(legal, self.done[:, number], 0.0)
-            counts = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), {execution.memory: moved})
+            by_level = dict(zip((execution.memory, *execution.inner), moved, strict=True))
+            counts = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), by_level)
             columns.append(dynamic(design, execution.unit, dtype, counts) * self.count)
         return np.stack(columns, axis=1)
 
