@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dse import accelerator, catalog
-from dse.accelerator import Accelerator, Run
+from dse.accelerator import Accelerator, Run, Unit
 from dse.errors import BadInput
+from dse.model.peak import open_runs
 from dse.sparsity.kinds import DENSE
 
 Row = dict[str, Any]
@@ -55,7 +56,7 @@ def of_workload(compute: float, traffic: float) -> float:
 
 
 def report(names: Sequence[str], dtype: str, sparsity: float, dense: float | None, sparse: float | None, as_json: bool) -> str:
-    """Break-even sparsity of every run of devices and what is missing at `sparsity`; raises BadInput."""
+    """Report the break-even sparsity of every run of devices, and what is missing at `sparsity`; raises BadInput."""
     for share in (dense, sparse):
         if share is not None and not 0 < share <= 1:
             raise BadInput.one(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
@@ -65,27 +66,44 @@ def report(names: Sequence[str], dtype: str, sparsity: float, dense: float | Non
     rows = [row for device in devices for row in runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
         raise BadInput.one(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
-    return json.dumps(rows, indent=2) if as_json else _table(rows)
+    return json.dumps(rows, indent=2) if as_json else "\n".join([_table(rows), *_unstated(rows)])
+
+
+def _unstated(rows: Sequence[Row]) -> list[str]:
+    """Name the devices whose efficiencies count as 1 because their descriptions state none."""
+    names = [
+        device for device in dict.fromkeys(row["device"] for row in rows) if not any(r["stated"] for r in rows if r["device"] == device)
+    ]
+    return [f"no efficiencies are stated for {', '.join(names)}: E_d and E_s count as 1, as in 'sol'"] if names else []
 
 
 def runs(device: Accelerator, dtype: str, sparsity: float, dense: float | None, sparse: float | None) -> list[Row]:
-    """Each sparse run against the device's fastest dense unit; `dense` and `sparse` replace the efficiencies described."""
+    """Compare each sparse run with the dense run that is fastest, the one with the highest peak x efficiency.
+
+    `dense` and `sparse` replace the efficiencies that the description states.
+    """
     having = {name: unit for name, unit in device.units.items() if dtype in unit.peak}
     if not having:
         return []
-    best = max(having, key=lambda name: having[name].peak[dtype].value)
-    listed = [run.efficiency.value for run in having[best].runs.values() if run.pattern == DENSE]
-    reached = dense if dense is not None else (listed or [1.0])[0]
-    found = []
+    baselines = [
+        (unit.peak[dtype].value, dense or run.efficiency.value, bool(dense or run.efficiency.text))
+        for unit in having.values()
+        for run in dense_runs(unit, dtype)
+    ]
+    dense_peak, dense_efficiency, dense_stated = max(baselines, key=lambda one: one[0] * one[1])
+    rows = []
     for name, unit in having.items():
-        peak = unit.peak[dtype].value / having[best].peak[dtype].value
-        usable = {key: run for key, run in unit.runs.items() if run.enabled and run.pattern != DENSE and dtype in (run.dtypes or unit.peak)}
+        usable = {key: run for key, run in open_runs(unit, dtype).items() if run.pattern != DENSE}
         for key, run in usable.items():
-            share = sparse if sparse is not None else run.efficiency.value
-            found.append(
-                {"device": device.name, "run": f"{name}.{key}", "pattern": str(run.pattern), **_row(run, peak, reached, share, sparsity)}
-            )
-    return found
+            compared = _row(run, unit.peak[dtype].value / dense_peak, dense_efficiency, sparse or run.efficiency.value, sparsity)
+            about = {"device": device.name, "run": f"{name}.{key}", "pattern": str(run.pattern)}
+            rows.append(about | compared | {"stated": dense_stated or bool(sparse or run.efficiency.text)})
+    return rows
+
+
+def dense_runs(unit: Unit, dtype: str) -> list[Run]:
+    """The dense runs of a unit: those listed for the dtype, else the one that every unit has."""
+    return [run for run in open_runs(unit, dtype).values() if run.pattern == DENSE]
 
 
 def _row(run: Run, peak: float, dense: float, sparse: float, sparsity: float) -> Row:

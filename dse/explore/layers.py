@@ -16,6 +16,7 @@ from dse.calibrate.network import case
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector
 from dse.explore.results import QUANTILES
+from dse.model.efficiency import unstated
 from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.evaluate import roofline
 from dse.model.levels import levels, notes
@@ -116,6 +117,8 @@ def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dt
     if found.least is not None:
         coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
         chosen["notes"] = "; ".join(notes(accelerator))
+    if warning := unstated(accelerator.name, found.candidates, dtype.label, options.fidelity):
+        chosen["notes"] = "; ".join(warning)
     return xr.Dataset(data, coords, names | {"batch": batch} | chosen)
 
 

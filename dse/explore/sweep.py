@@ -17,6 +17,7 @@ from dse.explore.job import Job
 from dse.explore.keep import stream
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
+from dse.model.efficiency import unstated
 from dse.model.levels import notes
 from dse.model.options import BY_CAPACITY
 
@@ -42,7 +43,13 @@ def run(plan: Plan, progress: bool = False) -> xr.Dataset:
 def remarks(prepared: Prepared) -> list[str]:
     """What a reader of the results should know about them."""
     plan = prepared.plan
-    return [*map(str, plans.idle_axes(plan)), *_unsupported(prepared.jobs, plan), *_notes(plan), *_unmeasured(prepared.jobs)]
+    return [
+        *map(str, plans.idle_axes(plan)),
+        *_unsupported(prepared.jobs, plan),
+        *_notes(plan),
+        *_unstated(prepared.jobs, plan),
+        *_unmeasured(prepared.jobs),
+    ]
 
 
 def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
@@ -70,6 +77,13 @@ def _notes(plan: Plan) -> list[str]:
         if plan.spec.model.fidelity in BY_CAPACITY
         else []
     )
+
+
+def _unstated(jobs: tuple[Job, ...], plan: Plan) -> list[str]:
+    """Devices on which `r3` counts no efficiency, for lack of any."""
+    dtypes = [dtype.label for dtype in plan.spec.dtype]
+    found = [unstated(job.accelerator.name, job.case.candidates, dtypes[job.place["dtype"]], plan.spec.model.fidelity) for job in jobs]
+    return list(dict.fromkeys(warning for each in found for warning in each))
 
 
 def _unmeasured(jobs: tuple[Job, ...]) -> list[str]:

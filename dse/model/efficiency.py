@@ -5,7 +5,13 @@
 `calibrated`: a function of the layer, which no path of the description holds (`dse.calibrate.network`).
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from dse.model.options import Fidelity
+
+if TYPE_CHECKING:
+    from dse.model.peak import Execution
 
 PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",), "capacity": (), "calibrated": ()}
 
@@ -13,3 +19,11 @@ PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",), "cap
 def efficiency_paths(run: str, fidelity: Fidelity) -> tuple[str, ...]:
     """The dotted paths whose product is E of the run at `run`."""
     return tuple(f"{run}.{key}" for key in PATHS[fidelity])
+
+
+def unstated(accelerator: str, executions: Iterable["Execution"], dtype: str, fidelity: Fidelity) -> list[str]:
+    """Warn if no execution of a device states an efficiency that the fidelity asks for: its results are then those of `sol`."""
+    if not PATHS[fidelity] or any(execution.how.efficiency.text for execution in executions):
+        return []
+    fix = "give its runs an 'efficiency' (the run 'dense' too), or use fidelity 'sol' or 'calibrated'"
+    return [f"fidelity '{fidelity}' equals 'sol' on '{accelerator}' in {dtype}: its description states no efficiencies; {fix}"]

@@ -77,14 +77,14 @@ def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> li
     found = [
         _execution(accelerator, unit, name, run, dtype, fidelity)
         for unit, described in units.items()
-        for name, run in _runs(described, dtype).items()
+        for name, run in open_runs(described, dtype.compute).items()
     ]
     return sorted(found, key=lambda execution: execution.sparse)
 
 
-def _runs(unit: Unit, dtype: Dtype) -> Mapping[str, Run]:
-    """The runs open to a dtype; `dense` needs no listing, but may be listed to give it an efficiency."""
-    listed = {name: run for name, run in unit.runs.items() if run.enabled and dtype.compute in (run.dtypes or unit.peak)}
+def open_runs(unit: Unit, dtype: str) -> Mapping[str, Run]:
+    """Runs of a unit that compute in a dtype. Every unit runs `dense`; a description may list it to state its efficiency."""
+    listed = {name: run for name, run in unit.runs.items() if run.enabled and dtype in (run.dtypes or unit.peak)}
     has_dense = any(isinstance(run.pattern, Dense) for run in listed.values())
     return listed if has_dense else {"dense": PLAIN, **listed}
 

@@ -134,3 +134,80 @@ def test_reductions_of_table_2_fall_short_of_tensor_cores(article):
         assert chosen.sel(dtype="fp32").item() == pytest.approx(work * 0.36, rel=0.005)
     gains = [r3.deficit(r3.reduction(0.96), reduction) for reduction in (5, 3)]
     assert gains == [pytest.approx(5), pytest.approx(8.3, abs=0.05)]
+
+
+TWO_UNITS = """
+name: two
+source: by hand
+units:
+  slow: {peak: {fp16: 100 TFLOP/s}, runs: {dense: {pattern: dense, efficiency: 0.3}}}
+  fast: {peak: {fp16: 80 TFLOP/s}, runs: {csr: {pattern: unstructured, efficiency: 0.5}}}
+memory: {dram: {capacity: 80 GB, bandwidth: 1000 TB/s}}
+"""
+
+
+@pytest.mark.parametrize(("dense", "ratio", "reached"), [(None, 80 / 80, 1.0), (0.25, 80 / 100, 0.25)])
+def test_the_dense_baseline_has_the_highest_peak_times_efficiency(tmp_path, dense, ratio, reached):
+    """100 TFLOP/s at 0.3 are less than 80 at 1; one efficiency for all dense kernels leaves the highest peak."""
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO_UNITS)
+    (row,) = r3.runs(dse.load_accelerator(path), "fp16", 0.6, dense, None)
+    assert (row["peak_ratio"], row["dense_efficiency"]) == (ratio, reached)
+    assert row["break_even"] == pytest.approx(max(0.0, 1 - ratio * 0.5 / reached))
+
+
+def test_the_command_breaks_even_where_the_model_does(tmp_path):
+    """At the sparsity of the table a product that the units bound takes as long sparse as dense."""
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO_UNITS)
+    (row,) = r3.runs(dse.load_accelerator(path), "fp16", 0.6, None, None)
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "workload.yaml").write_text("name: net\ntask: t\nmetric: {name: a}\nsources: [by hand]\n")
+    (tmp_path / "net" / "layers.csv").write_text("name,kind,m,k,n\na,gemm,4096,4096,4096\n")
+    density = 1 - row["break_even"]
+    (tmp_path / "s.yaml").write_text(
+        "name: s\naccelerators: [./two.yaml]\ndtype: fp16\nmodel: {fidelity: r3}\n"
+        f"workloads: {{./net: {{methods: [dense], patterns: [{{list: [unstructured], densities: [{density}]}}]}}}}\n"
+    )
+    found = dse.sweep(tmp_path / "s.yaml").speedup
+    assert found.to_numpy() == pytest.approx(1, rel=1e-9)
+
+
+def test_a_dense_run_of_another_dtype_is_no_baseline(tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        TWO_UNITS.replace("fp16: 100 TFLOP/s", "fp16: 100 TFLOP/s, int8: 100 TOP/s").replace(
+            "pattern: dense,", "pattern: dense, dtypes: [int8],"
+        )
+    )
+    (row,) = r3.runs(dse.load_accelerator(path), "fp16", 0.6, None, None)
+    assert (row["peak_ratio"], row["dense_efficiency"]) == (0.8, 1.0)
+
+
+def test_a_device_without_efficiencies_is_named(capsys):
+    assert cli.main(["r3", "h100-sxm5-80gb", "a100-sxm4-80gb"]) == 0
+    assert "no efficiencies are stated for h100-sxm5-80gb: E_d and E_s count as 1, as in 'sol'" in capsys.readouterr().out
+
+
+def sweep_of(folder, device):
+    path = folder / "s.yaml"
+    path.write_text(
+        f"name: s\naccelerators: [{device}]\nworkloads: {{resnet50: {{methods: [magnitude_pruning], sparsities: [0.9]}}}}\n"
+        "dtype: fp16\nmodel: {fidelity: r3}\nstore: {variables: [latency]}\n"
+    )
+    return path
+
+
+def test_a_sweep_warns_where_r3_is_no_more_than_sol(tmp_path):
+    with pytest.warns(dse.ModelWarning, match="'r3' equals 'sol' on 'h100-sxm5-80gb' in fp16: its description states no efficiencies"):
+        dse.sweep(sweep_of(tmp_path, "h100-sxm5-80gb"))
+    device, network = dse.load_accelerator("h100-sxm5-80gb"), dse.load_workload("resnet50")
+    assert "states no efficiencies" in dse.evaluate(device, network, fidelity="r3").attrs["notes"]
+    assert "notes" not in dse.evaluate(device, network).attrs
+
+
+def test_r3_differs_from_sol_where_efficiencies_are_stated(tmp_path):
+    dse.sweep(sweep_of(tmp_path, "a100-sxm4-80gb"))  # no warning
+    network = dse.load_workload("deit-b")
+    light, reached = (float(dse.evaluate("a100-sxm4-80gb", network, 64, fidelity=f).latency.sum()) for f in ("sol", "r3"))
+    assert 1.2 * light < reached <= light / 0.703

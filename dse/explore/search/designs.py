@@ -19,7 +19,7 @@ from dse.goal import Robust
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
-from dse.model.efficiency import PATHS
+from dse.model.efficiency import PATHS, unstated
 from dse.model.equation import inverse_rates
 from dse.model.options import Combined
 from dse.workload import Variant
@@ -66,8 +66,13 @@ class Designs:
 
     def remarks(self) -> list[str]:
         """What of the designs judged so far rests on no measurement of their own device, in words."""
-        cases = [found for structure in self._structures.values() for found in structure.cases]
-        return list(dict.fromkeys(remark for found in cases for remark in remarks(found, self.space.accelerator.name)))
+        name, cases = self.space.accelerator.name, [found for structure in self._structures.values() for found in structure.cases]
+        candidates = [execution for found in cases for execution in found.candidates]
+        dtype, fidelity = self.question.dtype.label, self.question.options.fidelity
+        return [
+            *dict.fromkeys(remark for found in cases for remark in remarks(found, name)),
+            *(unstated(name, candidates, dtype, fidelity) if cases else []),
+        ]
 
     def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
         """What is to be minimised, and by how much of its bound each limit is broken (at most 0 where it holds)."""
