@@ -14,6 +14,7 @@ from dse.workload import schema, tables
 
 if TYPE_CHECKING:
     from dse.accuracy import Curve
+    from dse.explore.axis import Role
     from dse.explore.plan import Plan
     from dse.workload import Variant
 
@@ -204,7 +205,12 @@ def check(path: Path) -> str:
     return f"{kind} '{document.validate(models[kind]).name}'"
 
 
-ROLES = {"rate": "scales a rate", "structure": "changes what runs", "idle": "changes no latency"}
+ROLES: dict["Role", str] = {
+    "rate": "scales a rate",
+    "structure": "changes what runs",
+    "capacity": "changes how many bytes move",
+    "idle": "changes no latency",
+}
 
 
 def describe(plan: "Plan") -> str:

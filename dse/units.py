@@ -140,6 +140,13 @@ class Capacity(Quantity):
 class Width(Quantity):
     unit, example = "bit", "32 bit"
 
+    @field_validator("value")
+    @classmethod
+    def _whole(cls, value: float) -> float:
+        if value < 1 or value % 1:
+            raise refusal(f"{value:g} bit is not a whole number of bits", f"write at least 1 bit, as in '{cls.example}'")
+        return value
+
 
 class Time(Quantity):
     unit, example = "s", "2.5 us"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse import catalog, spec
+from dse import catalog, listing, spec
 from dse.accelerator import Accelerator
 from dse.document import read
 from dse.explore import plan
@@ -83,6 +83,7 @@ def test_every_sweep_resolves(name):
     found = plan.load(name)
     assert found.spec.name == name
     assert found.variants
+    assert all(f"axis         {axis.path}: {len(axis)} values" in listing.describe(found) for axis in found.axes)
 
 
 def test_resnet50_counts_what_is_published():

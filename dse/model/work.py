@@ -94,6 +94,8 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     infinite = np.full(len(layers), np.inf)
     smallest = Stored(~everything, infinite, nothing, np.ones(len(layers)), infinite)
     for member, legal, elements in _ways(layers, variant, execution.pattern):
+        if not execution.format.accepts(member):
+            continue
         cost = execution.format.cost(member, layers.m, layers.k, elements)
         gathered = CHOSEN / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
         worked = _worked(layers, variant, execution, member, cost.elements)

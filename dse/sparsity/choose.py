@@ -150,7 +150,9 @@ def _fraction(scores: np.ndarray, rows: int, columns: int, sparsity: float | Non
 
 
 def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
-    """Of each group as many as the pattern fixes; `scores` are whole tiles."""
+    """Of each group as many as the pattern fixes, and every block of one that may keep any fraction; `scores` are whole tiles."""
+    if isinstance(pattern, Dense | Block):
+        return np.ones(scores.shape, bool)
     if isinstance(pattern, NM):
         return spread(_top_along(tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
     if isinstance(pattern, VNM):
@@ -159,10 +161,12 @@ def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
         kept = top(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
         return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
     assert isinstance(pattern, Hierarchy)
-    assert isinstance(pattern.outer, NM)
-    inner = _best(scores, pattern.inner, None if pattern.inner.density is not None else 0.0)
+    inner = fixed(scores, pattern.inner)
+    if isinstance(pattern.outer, Block):
+        return inner
     rows, columns = pattern.inner.tile
-    tiles = tiled(scores * inner, rows, columns).sum(axis=(1, 3))
+    gains = scores * (inner & (True if scores.min(initial=0) >= 0 else _worth(scores, pattern.inner)))  # slots may stay empty
+    tiles = tiled(gains, rows, columns).sum(axis=(1, 3))
     return inner & spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
 
 

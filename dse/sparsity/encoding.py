@@ -44,7 +44,10 @@ def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
     for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
         if above.pointer:
             parts.append(_bits(np.concatenate([[0], fibres.sum(axis=1).cumsum()]), int(above.pointer.value)))
-        parts += [] if rank.silent(level) else [_written(rank, fibres)]
+        if layout.coordinate:
+            parts.append(_written_coordinates(fibres, int(stored.shape[1]), int(layout.coordinate.value)))
+        elif not rank.silent(level):
+            parts.append(_written(rank, fibres))
         above = rank
     return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), tree.grown(weights, pattern)[stored], np.concatenate(parts))
 
@@ -58,16 +61,18 @@ def decode(encoded: Encoded) -> np.ndarray:
 
 
 def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
-    """Elements and bits that a legal `mask` takes in a format, counted without writing them; raises BadInput."""
+    """Elements and bits that a legal `mask` takes in a format, counted without writing them, and whether its numbers can hold them;
+    raises BadInput."""
     layout = _layout(pattern, form)
     stored = _stored(mask, pattern, layout)
-    total, above = 0.0, ROOT
+    total, fits, above = 0.0, bool(layout.addresses(float(stored.shape[0]), float(stored.shape[1]))), ROOT
     for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
         total += (0.0 if rank.silent(level) else _counted(rank, fibres)) + (
             above.pointer.value * (len(fibres) + 1) if above.pointer else 0.0
         )
+        fits &= bool(rank.reaches(level.size)) and (above.pointer is None or int(fibres.sum()) < 2**above.pointer.value)
         above = rank
-    return Cost(float(stored.sum()), total)
+    return Cost(float(stored.sum()), total, fits)
 
 
 def _layout(pattern: Pattern, form: Format) -> Layout:
@@ -108,6 +113,19 @@ def _written(rank: Rank, fibres: Fibres) -> Bits:
     return _placed(_bits(numbers, width := int(rank.bits_each(size))), kept, width, rank)
 
 
+def _written_coordinates(fibres: Fibres, across: int, width: int) -> Bits:
+    """A row number and a column number for each kept place of a grid with `across` columns, of `width` bits each."""
+    return np.stack([_bits(numbers, width).reshape(-1, width) for numbers in np.divmod(np.nonzero(fibres)[1], across)], axis=1).ravel()
+
+
+def _taken_coordinates(bits: Bits, kept: int, shape: tuple[int, int], width: int) -> Fibres:
+    """The inverse: the kept places of a grid of `shape`, as one fibre."""
+    rows, columns = bits.reshape(kept, 2, width).swapaxes(0, 1) @ (1 << np.arange(width, dtype=np.int64))
+    found = np.zeros(shape, bool)
+    found[rows, columns] = True
+    return found.reshape(1, -1)
+
+
 def _placed(bits: Bits, kept: np.ndarray, width: int, rank: Rank) -> Bits:
     """Numbers of `width` bits, `kept` of them for each fibre, each fibre filled up to the alignment."""
     placed = np.zeros(int(rank.rounded(kept * width).sum()), bool)
@@ -142,7 +160,9 @@ def _read(encoded: Encoded, layout: Layout, shape: tuple[int, ...]) -> Iterator[
         if above.pointer:
             used = int(above.pointer.value) * (number + 1)
             kept, bits = np.diff(_numbers(bits[:used], number + 1, int(above.pointer.value))), bits[used:]
-        if rank.silent(level):
+        if layout.coordinate:
+            fibres, bits = _taken_coordinates(bits, encoded.values.size, (shape[0], shape[1]), int(layout.coordinate.value)), bits[:0]
+        elif rank.silent(level):
             fibres = np.ones((number, size), bool)
         else:
             fibres, bits = _taken(rank, bits, kept, size)

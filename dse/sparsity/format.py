@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 from dse.errors import BadInput
 from dse.schema import Part, refusal
 from dse.sparsity.grammar import named
-from dse.sparsity.kinds import NM, UNSTRUCTURED, Dense, VNMFamily
+from dse.sparsity.kinds import UNSTRUCTURED, Dense, VNMFamily
 from dse.sparsity.layout import Cost, Layout, Order, readable
 from dse.sparsity.pattern import Counts, Pattern
 from dse.sparsity.rank import Rank
@@ -70,11 +70,11 @@ class DenseFormat(_Format):
 class _Elements(_Format):
     """Elements one by one, wherever they stand."""
 
-    carries = "unstructured and N:M patterns"
+    carries = "unstructured, and patterns of single elements that fix how many they keep, as N:M and V:N:M"
 
-    def _elements(self, pattern: Pattern, order: Order, *ranks: Rank) -> Layout | None:
-        single = pattern == UNSTRUCTURED or (isinstance(pattern, NM) and pattern.v == 1)
-        return Layout(order, ranks, UNSTRUCTURED, pattern.tile) if single else None
+    def _elements(self, pattern: Pattern, order: Order, *ranks: Rank, coordinate: Width | None = None) -> Layout | None:
+        single = pattern == UNSTRUCTURED or (pattern.grain == (1, 1) and _fixed(pattern))
+        return Layout(order, ranks, UNSTRUCTURED, pattern.tile, coordinate) if single else None
 
 
 class CSR(_Elements):
@@ -100,7 +100,8 @@ class COO(_Elements):
     index: Width = Field(default_factory=_word, description="of a row number, and of a column number")
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        return self._elements(pattern, "flat", Rank(kind="index", width=bits(2 * self.index.value)))
+        both = Rank(kind="index", width=bits(2 * self.index.value))
+        return self._elements(pattern, "flat", both, coordinate=self.index)
 
 
 class _Tiles(_Format):
@@ -127,7 +128,7 @@ class ELL(_Tiles):
     carries = "unstructured; 'blocked_ell': blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        if (self.kind == "ell") != (pattern == UNSTRUCTURED):
+        if self.kind == "ell" and pattern != UNSTRUCTURED:
             return None
         return self._tiles(pattern, "row", Rank(kind="dense", padded=True), Rank(kind="index", width=self.index))
 

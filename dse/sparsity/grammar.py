@@ -10,7 +10,7 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator, StringCons
 
 from dse.errors import BadInput
 from dse.schema import refusal
-from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole
+from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole, canonical
 from dse.sparsity.pattern import Pattern
 
 KNOWN = (
@@ -18,6 +18,7 @@ KNOWN = (
     "or levels as in 'block:32x32/2:4'"
 )
 NUMBER = r"\d{1,9}"
+WIDEST = 999_999_999  # of all levels together: as much as one number of a pattern can say
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
@@ -39,9 +40,14 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
 
 
 def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
-    """The pattern that `text` describes, level by level, by a form or by one of `names`; raises BadInput with what is impossible
-    about it, and at which character."""
-    found, start, names = [], 0, names or {}
+    """The canonical pattern that `text` describes, level by level, by a form or by one of `names` (patterns as written); raises
+    BadInput with what is impossible about it, and at which character."""
+    return canonical(_written(text, names or {}))
+
+
+def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
+    """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
+    found, start = [], 0
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
@@ -95,7 +101,7 @@ def _nm(n: int, m: int, v: int = 1) -> Pattern:
         raise BadInput.one(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
     if v == 0:
         raise BadInput.one(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
-    return DENSE if n == m else NM(n, m, v)
+    return NM(n, m, v)
 
 
 def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
@@ -108,10 +114,7 @@ def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
 
 
 def _vnm(v: int, n: int, m: int) -> Pattern:
-    _checked_vnm(v, n, m)
-    if m == CHOSEN:  # all columns are chosen: an N:4
-        return _nm(n, m)
-    return NM(n, m) if v == 1 else VNM(v, n, m)  # in one row, choosing 4 and then N of them is choosing N
+    return VNM(*_checked_vnm(v, n, m))
 
 
 def _block(rows: int, columns: int) -> Block:
@@ -129,18 +132,21 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
         return outer
     if isinstance(inner, BlockFamily | VNMFamily | Whole) or not isinstance(outer, Block | NM) or (isinstance(outer, NM) and outer.v > 1):
         raise BadInput.one(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
-    if isinstance(outer, Block):
-        if inner.density is None:
-            raise BadInput.one(f"in '{text}' both levels keep any fraction", f"write '{inner}' alone, which has the same masks")
-        if outer.rows % inner.tile[0] or outer.columns % inner.tile[1]:
-            rows, columns = inner.tile
-            raise BadInput.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
-    return outer if inner == UNSTRUCTURED else Hierarchy(outer, inner)
+    if inner.density is None and (isinstance(outer, Block) or outer.n == outer.m):
+        what = "both levels keep" if isinstance(outer, Block) else f"'{outer}' keeps every tile, and each"
+        raise BadInput.one(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
+    if isinstance(outer, Block) and (outer.rows % inner.tile[0] or outer.columns % inner.tile[1]):
+        rows, columns = inner.tile
+        raise BadInput.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
+    nested = Hierarchy(outer, inner)
+    if nested.tile[1] > WIDEST:
+        raise BadInput.one(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
+    return nested
 
 
 def validate(value: Any, info: ValidationInfo) -> Pattern:
     if isinstance(value, Pattern):
-        return value
+        return canonical(value)
     if not isinstance(value, str):
         raise refusal(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
@@ -171,5 +177,5 @@ def named_in(description: Any) -> dict[str, Pattern]:
     for _ in range(len(waiting)):  # each round knows more names than the one before
         for name in waiting.keys() - found.keys():
             with suppress(BadInput):
-                found[name] = parse(waiting[name], found)
+                found[name] = _written(waiting[name], found)
     return found

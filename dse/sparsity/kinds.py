@@ -65,6 +65,10 @@ class Block(Pattern):
         return True
 
     @property
+    def leaves_out(self) -> tuple[float, float, float]:
+        return (self.rows, self.columns, 1)
+
+    @property
     def tile(self) -> tuple[int, int]:
         return (self.rows, self.columns)
 
@@ -77,7 +81,7 @@ DENSE = Dense()
 class BlockFamily(Pattern):
     """Blocks of any multiple of `base`: hardware that lists it stores each mask in its own block size.
 
-    The same masks as `base` are legal, so the two fit each other; only what is stored differs.
+    The same masks as in `base` are legal, and `base`, which stores them in smaller blocks, is below the family.
     """
 
     base: Block
@@ -94,9 +98,13 @@ class BlockFamily(Pattern):
         return True
 
     def member_for(self, pattern: Pattern) -> Pattern | None:
-        if not pattern.fits(self):
+        if not self.admits(pattern):
             return None
         return pattern if isinstance(pattern, Block) else self.base
+
+    @property
+    def leaves_out(self) -> tuple[float, float, float]:
+        return (*self.base.tile, inf)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -210,7 +218,7 @@ class VNMFamily(Pattern):
     def member_for(self, pattern: Pattern) -> Pattern | None:
         """The widest group at which `pattern` is a V:N:M."""
         groups = sorted({limit.of * limit.columns for limit in pattern.limits if limit.of * limit.columns > CHOSEN}, reverse=True)
-        return next((member for m in groups if pattern.fits(member := VNM(self.v, self.n, m))), None)
+        return next((member for m in groups if (member := canonical(VNM(self.v, self.n, m))).admits(pattern)), None)
 
 
 @dataclass(frozen=True)
@@ -241,21 +249,25 @@ class Hierarchy(Pattern):
         if isinstance(self.outer, Block):  # any block may be kept
             return self.inner.limits
         (rows, columns), n, m = self.inner.tile, self.outer.n, self.outer.m
-        nested = [x for x in self.inner.limits if x.of * x.columns == columns and rows % x.rows == 0]
-        both = tuple(Limit(x.rows, x.columns, n * x.most, m * x.of) for x in nested)
+        nested = [(x, columns // (x.of * x.columns)) for x in self.inner.limits if columns % (x.of * x.columns) == 0 and rows % x.rows == 0]
+        both = tuple(Limit(x.rows, x.columns, n * groups * x.most, m * groups * x.of) for x, groups in nested)
         return (Limit(rows, columns, n, m), *both, *self.inner.limits)
 
     def member_for(self, pattern: Pattern) -> Pattern | None:
-        if not pattern.fits(self):
+        if not self.admits(pattern):
             return None
         blocks = isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block) and pattern.outer.fits(self.outer)
         return self if isinstance(self.outer, NM) or blocks else replace(self, full=True)
 
     @property
+    def leaves_out(self) -> tuple[float, float, float]:
+        return self.outer.leaves_out if isinstance(self.outer, Block) and not self.full else super().leaves_out
+
+    @property
     def density(self) -> float | None:
-        inner = 1.0 if isinstance(self.inner, Block) else self.inner.density
-        outer = 1.0 if self.full else self.outer.density
-        return None if outer is None or inner is None else outer * inner
+        if isinstance(self.outer, Block):
+            return self.inner.density if self.full else None
+        return self.outer.density * density_of_kept_blocks(self.inner)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -299,3 +311,53 @@ class Hierarchy(Pattern):
             return self.inside(tiles)
         kept = stored / self._stored_in_tile
         return [Level(1.0, tiles, kept), *self.inside(kept)]
+
+
+def density_of_kept_blocks(pattern: Pattern) -> float:
+    """The share kept [1] of a pattern inside an N:M level, where every block of it is kept."""
+    if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block):
+        return density_of_kept_blocks(pattern.inner)
+    return 1.0 if pattern.density is None else pattern.density
+
+
+def canonical(pattern: Pattern) -> Pattern:
+    """The one pattern that stands for all with the same legal masks that are stored alike; levels inside are read as they are written.
+
+    N:N is `dense`. V:N:M is N:M if each block of V rows can choose no more columns than 4 anyway: V N <= 4, or M = 4.
+    """
+    match pattern:
+        case NM(n, m) if n == m:
+            return DENSE
+        case VNM(v, n, m) if v * n <= CHOSEN or m == CHOSEN:
+            return canonical(NM(n, m))
+        case VNMFamily(v, n) if v * n <= CHOSEN:
+            return VNMFamily(1, n)
+        case Hierarchy(Block() as outer, inner):
+            found = canonical(inner)
+            return outer if isinstance(found, Dense) else Hierarchy(outer, found)
+        case Hierarchy(NM(n, m) as outer, inner):
+            return canonical(inner) if n == m else _counted_tiles(outer, _with_tile(canonical(inner), inner.tile))
+    return pattern
+
+
+def _with_tile(pattern: Pattern, tile: tuple[int, int]) -> Pattern:
+    """A canonical pattern whose tiles an outer N:M counts, although they are larger than its own: as blocks of that size."""
+    if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block) and pattern.outer.tile == pattern.inner.tile:
+        pattern = pattern.inner  # the outer N:M keeps or drops the same tiles
+    if pattern.tile == tile:
+        return pattern
+    return Block(*tile) if isinstance(pattern, Dense) else Hierarchy(Block(*tile), pattern)
+
+
+def _counted_tiles(outer: NM, inner: Pattern) -> Pattern:
+    """`outer` around a canonical pattern, as one level where it can be: 1:a of 1:b is 1:(a b), and N:M of V x 1 blocks is N:MxV."""
+    match inner:
+        case Dense():
+            return outer
+        case Block(rows, 1):
+            return NM(outer.n, outer.m, rows)
+        case NM(1, m, v) if outer.n == 1:
+            return NM(1, outer.m * m, v)
+        case Hierarchy(NM(1, m), inside) if outer.n == 1:
+            return Hierarchy(NM(1, outer.m * m), inside)
+    return Hierarchy(outer, inner)

@@ -8,6 +8,7 @@ import numpy as np
 from dse.sparsity import expectation
 from dse.sparsity.pattern import Counts, Level, Pattern
 from dse.sparsity.rank import Rank
+from dse.units import Width
 
 Order = Literal["row", "column", "flat"]
 
@@ -28,19 +29,21 @@ class Cost:
 class Layout:
     """Ranks for the tree of `pattern`, outermost first; `order`: what is outside on the grid of its tiles, or one rank for all.
 
-    `whole`: the tile that the matrix is padded to, where a format takes a pattern as single elements.
+    `whole`: the tile that the matrix is padded to, where a format takes a pattern as single elements. `coordinate`: bits of a row
+    number and of a column number, where the one index of a flat grid is the two of them.
     """
 
     order: Order
     ranks: tuple[Rank, ...]
     pattern: Pattern
     whole: tuple[int, int] = (1, 1)
+    coordinate: Width | None = None
 
     def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
         """What each rank has to speak of in an [m, k] matrix of which `stored` elements are stored."""
         if not self.ranks:
             return []
-        m, k = np.ceil(m / self.whole[0]) * self.whole[0], np.ceil(k / self.whole[1]) * self.whole[1]
+        m, k = self.padded(m, k)
         first, *inside = self.pattern.levels(m, k, stored)
         if not self.pattern.any_tile and self.pattern.density is not None:
             return [first, *inside]
@@ -50,9 +53,20 @@ class Layout:
         there = down if self.ranks[0].kind == "dense" else expectation.occupied(down, across, first.kept)
         return [Level(1.0, down, there), Level(there, across, first.kept / np.maximum(there, TINY), drawn=down), *inside]
 
+    def padded(self, m: Counts, k: Counts) -> tuple[Counts, Counts]:
+        """Rows and columns of an [m, k] matrix that is padded to whole tiles."""
+        return np.ceil(m / self.whole[0]) * self.whole[0], np.ceil(k / self.whole[1]) * self.whole[1]
+
+    def addresses(self, m: Counts, k: Counts) -> Any:
+        """Whether the numbers of all rows and columns of an [m, k] matrix fit the width of a coordinate."""
+        if self.coordinate is None:
+            return True
+        down, across = self.pattern.grid(*self.padded(m, k))
+        return np.maximum(down, across) <= 2.0**self.coordinate.value
+
     def cost(self, m: Counts, k: Counts, stored: Counts) -> Cost:
         """Exact where the pattern or the number of kept tiles settles it, else the mean over all masks with as many kept tiles."""
-        growth, bits, fits, above = 1.0, 0.0 * stored, True, ROOT
+        growth, bits, fits, above = 1.0, 0.0 * stored, self.addresses(m, k), ROOT
         for rank, level in zip(self.ranks, self.levels(m, k, stored), strict=True):
             kept = rank.kept(level, above.padded)
             bits = bits + growth * rank.bits(level, kept) + (above.pointer.value * (level.groups + 1) if above.pointer else 0.0)

@@ -65,8 +65,14 @@ class Pattern(ABC):
         return ()
 
     def fits(self, other: "Pattern") -> bool:
-        """Whether every mask legal here is legal in `other` (a partial order; `unstructured` is below `dense`)."""
-        return other.admits(self)
+        """Whether this pattern is below `other` in the partial order of canonical patterns: every mask legal here is legal there.
+
+        Patterns with the same legal masks may store them differently. Of two such ones, the one that leaves out more is below
+        (`unstructured` is below `dense`, `block:32x32/2:4` below `2:4`), and neither is if their blocks do not nest.
+        """
+        if not other.admits(self):
+            return False
+        return not self.admits(other) or all(theirs % ours == 0 for theirs, ours in _finite(other.leaves_out, self.leaves_out))
 
     def admits(self, other: "Pattern") -> bool:
         """Whether every mask legal in `other` is legal here."""
@@ -78,9 +84,16 @@ class Pattern(ABC):
         """Whether nothing is ever left out."""
         return False
 
+    @property
+    def leaves_out(self) -> tuple[float, float, float]:
+        """Rows and columns of the blocks that are not stored where they hold no nonzero, infinite if all are stored; then the largest
+        multiple of them that is stored as one block.
+        """
+        return (inf, inf, inf)
+
     def member_for(self, pattern: "Pattern") -> "Pattern | None":
         """The pattern as which a mask of `pattern` is stored by hardware that lists `self`; None if it can't be."""
-        return self if pattern.fits(self) else None
+        return self if self.admits(pattern) else None
 
     @property
     def density(self) -> float | None:
@@ -123,6 +136,11 @@ class Pattern(ABC):
         """What is kept of an [m, k] matrix of which `stored` elements are stored, level by level, outermost first."""
         rows, columns = self.tile
         return [Level(1.0, self.tiles(m, k), stored / (rows * columns))]
+
+
+def _finite(theirs: tuple[float, ...], ours: tuple[float, ...]) -> list[tuple[float, float]]:
+    """Pairs of sizes without those in which the other one is infinite, a multiple of every size."""
+    return [(a, b) for a, b in zip(theirs, ours, strict=True) if a < inf]
 
 
 def most(pattern: Pattern, limit: Limit) -> int:

@@ -5,7 +5,6 @@ What is stored is settled first, on whole tiles: every slot of a fixed pattern, 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -113,8 +112,10 @@ def _groups(stored: Mask, pattern: Pattern) -> list[Fibres]:
         return [occupied(stored, pattern.v, 1).reshape(-1, pattern.m)]
     if isinstance(pattern, VNM):
         return _chosen(stored, pattern)
-    if not isinstance(pattern, Hierarchy) or not isinstance(pattern.outer, NM):
+    if not isinstance(pattern, Hierarchy):
         return []
+    if isinstance(pattern.outer, Block):  # all of them are there
+        return _groups(stored, pattern.inner)
     tiles = occupied(stored, *pattern.inner.tile)
     return [tiles.reshape(-1, pattern.outer.m), *_groups(_stack(stored, tiles, pattern.inner), pattern.inner)]
 
@@ -147,12 +148,15 @@ def restored(fibres: Iterator[Fibres], layout: Layout, shape: tuple[int, int]) -
     tiles = tiles.T if layout.order == "column" else tiles
     if not isinstance(pattern, Hierarchy):
         return choose.spread(tiles, rows, columns)
-    return _unstacked(_inner(fibres, pattern, rows * int(tiles.sum()), columns), tiles, rows, columns)
+    return _unstacked(_ungrouped(fibres, pattern.inner, (rows * int(tiles.sum()), columns)), tiles, rows, columns)
 
 
 def _ungrouped(fibres: Iterator[Fibres], pattern: Pattern, shape: tuple[int, int]) -> Mask:
-    if isinstance(pattern, Dense):
+    """The inverse of `_groups`, of a pattern whose tiles are all there."""
+    if isinstance(pattern, Dense | Block):
         return np.ones(shape, bool)
+    if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block):
+        return _ungrouped(fibres, pattern.inner, shape)
     (m, k), first = shape, next(fibres)
     if isinstance(pattern, Whole):
         return np.broadcast_to(first.T if pattern.axis == "row" else first, shape).copy()
@@ -166,13 +170,7 @@ def _ungrouped(fibres: Iterator[Fibres], pattern: Pattern, shape: tuple[int, int
     assert isinstance(pattern, Hierarchy)
     rows, columns = pattern.inner.tile
     tiles = first.reshape(m // rows, k // columns)
-    return _unstacked(_inner(fibres, pattern, rows * int(tiles.sum()), columns), tiles, rows, columns)
-
-
-def _inner(fibres: Iterator[Fibres], pattern: Hierarchy, rows: int, columns: int) -> Any:
-    """What the kept tiles of an outer pattern hold, one below the other."""
-    whole = isinstance(pattern.inner, Block)
-    return np.ones((rows, columns), bool) if whole else _ungrouped(fibres, pattern.inner, (rows, columns))
+    return _unstacked(_ungrouped(fibres, pattern.inner, (rows * int(tiles.sum()), columns)), tiles, rows, columns)
 
 
 def _unstacked(kept: np.ndarray, tiles: Mask, rows: int, columns: int) -> Mask:

@@ -11,6 +11,7 @@ from dse.errors import BadInput
 from dse.explore import common, store
 from dse.explore.layers import evaluate
 from dse.model.evaluate import host, lines, rates, roofline
+from dse.sparsity import parse
 
 AXES = """
 axes:
@@ -286,3 +287,28 @@ def test_mistakes_in_every_file_of_a_sweep_are_told_at_once(edited, folder):
     path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, nothing]"))
     told = problems(path)
     assert [text.split(":")[0].removeprefix(f"{folder}/") for text in told] == ["chip.yaml", "net/layers.csv", "small.yaml"]
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bitmask", "nm_index"])
+def test_gathered_patterns_are_stored_in_the_format_of_the_run(kind, folder, edited):
+    """A 2:4 run takes V:2:M by gathering columns, whatever format stores its nonzeros: half the columns at twice the rate."""
+    edited("chip.yaml", ("{pattern: 2:4, gain: 2}", f"{{pattern: 2:4, gain: 2, format: {{kind: {kind}}}}}"))
+    edited("small.yaml", ("{methods: all}", "{methods: [dense], patterns: [{list: ['64:2:8', '2:4'], densities: own}]}"))
+    edited("small.yaml", ("[1, 16]", "[1024]"))
+    found = dse.sweep(folder / "small.yaml")
+    assert found.execution_share.sel(execution="tensor.sparse_24").squeeze()[-2:].min() > 0
+    assert found.latency.squeeze()[1] < found.latency.squeeze()[2]
+
+
+@pytest.mark.parametrize("text", ["2:4/block:32x32/1:8", "1:2/block:4x8/2:4/block:2x2", "block:64x64/1:2/block:4x4/2:4", "1:2/2:2:8"])
+def test_nested_patterns_run_where_they_are_listed(text, folder, edited):
+    edited("chip.yaml", ('pattern: "block:4x4*"', f'pattern: "{text}"'))
+    given = "0.1" if parse(text).density is None else "own"
+    edited(
+        "small.yaml",
+        ("{methods: all}", f"{{methods: [dense], patterns: [{{list: ['{text}'], densities: {given.replace('0.1', '[0.1]')}}}]}}"),
+    )
+    found = dse.sweep(folder / "small.yaml").isel(variant=1, batch=1).squeeze()
+    assert found.execution_share.sel(execution="tensor.blocks") > 0
+    density = parse(text).density or 0.1
+    assert found.sparsity.item() == pytest.approx(1 - density, rel=0.05)  # edges are padded

@@ -13,11 +13,11 @@ from dse.errors import BadInput
 from dse.readers import smtx
 from dse.sparsity import apply, parse, random_mask
 from dse.sparsity.encoding import count, decode, encode
-from dse.sparsity.format import BSR, CSR, Combinatorial, Format, NMIndex, default_format
+from dse.sparsity.format import BSR, COO, CSR, Combinatorial, Format, NMIndex, default_format
 
 PATTERNS = [
     "dense", "unstructured", "block:4x4", "block:1x8", "vector:4", "row", "column", "2:4", "1:8", "3:5", "1:4x8", "8:2:8", "4:3:10",
-    "3:4/2:4", "2:4/block:2x4", "2:4/4:2:8", "1:2/3:4/2:4", "block:8x16/2:4", "block:8x16/1:4x8", "block:16x16/8:2:8",
+    "3:4/2:4", "2:4/block:2x4", "1:2/block:2x8/2:4", "2:4/4:2:8", "1:2/3:4/2:4", "block:8x16/2:4", "block:8x16/1:4x8", "block:16x16/8:2:8",
 ]  # fmt: skip
 WRITTEN = [
     "{kind: dense}", "{kind: csr}", "{kind: csr, index: 16 bit, pointer: 20 bit}", "{kind: csc}", "{kind: coo, index: 12 bit}", "{kind: bsr}",
@@ -107,3 +107,60 @@ def test_numbers_that_do_not_fit_their_width_are_refused():
     narrow = CSR.model_validate({"kind": "csr", "index": "4 bit", "pointer": "32 bit"})
     with pytest.raises(BadInput, match="does not fit 4 bits"):
         encode(np.ones((1, 100)), parse("unstructured"), narrow)
+
+
+NARROW = [
+    "{{kind: csr, index: {w} bit, pointer: {p} bit}}", "{{kind: csc, index: {w} bit, pointer: {p} bit}}", "{{kind: coo, index: {w} bit}}",
+    "{{kind: ell, index: {w} bit}}", "{{kind: bsr, index: {w} bit, pointer: {p} bit}}", "{{kind: blocked_ell, index: {w} bit}}",
+    "{{kind: delta, width: {w} bit}}", "{{kind: delta, width: {w} bit, order: column, pointer: {p} bit}}",
+    "{{kind: levels, order: flat, levels: [{{kind: index, width: {w} bit}}]}}",
+    "{{kind: levels, levels: [{{kind: bitmask, pointer: {p} bit}}, {{kind: index, width: {w} bit}}]}}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", NARROW)
+@settings(max_examples=15)
+@given(
+    text=st.sampled_from(["unstructured", "block:2x2", "2:4", "8:2:8", "block:4x8/2:4"]),
+    size=st.sampled_from([(4, 33), (33, 8), (16, 16), (17, 16), (16, 17), (4, 64)]),
+    widths=st.tuples(st.integers(1, 7), st.integers(4, 9)),
+    seed=st.integers(0, 3),
+)
+def test_what_fits_its_widths_can_be_written_and_read(written, text, size, widths, seed):
+    """At the edge of every width: a matrix of which the last place is kept, as the narrowest numbers that may hold it or not."""
+    form = TypeAdapter(Format).validate_python(yaml.safe_load(written.format(w=widths[0], p=widths[1])))
+    pattern = parse(text)
+    if not form.accepts(pattern):
+        return
+    weights = np.random.default_rng(seed).standard_normal(size)
+    weights[-1, -1] = 100.0
+    weights *= apply(weights, pattern, None if pattern.density is not None else 0.5)
+    assert weights[-1, -1]
+    counted = count(weights != 0, pattern, form)
+    if not counted.fits:
+        with pytest.raises(BadInput, match="does not fit"):
+            encode(weights, pattern, form)
+        return
+    encoded = encode(weights, pattern, form)
+    assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata)
+    np.testing.assert_array_equal(decode(encoded), weights)
+
+
+@pytest.mark.parametrize(("rows", "columns", "fits"), [(256, 256, True), (257, 10, False), (10, 257, False), (1, 65536, False)])
+def test_coordinates_address_every_row_and_every_column(rows, columns, fits):
+    """8 bits for a row number and 8 for a column number do not address row 999, however few places the matrix has."""
+    form = COO.model_validate({"kind": "coo", "index": "8 bit"})
+    assert bool(form.cost(parse("unstructured"), float(rows), float(columns), 4.0).fits) == fits
+    weights = np.zeros((rows, columns))
+    weights[-1, -1] = 1.0
+    if fits:
+        assert encode(weights, parse("unstructured"), form).bits.tolist() == [True] * 16  # 255, 255
+    else:
+        with pytest.raises(BadInput, match="does not fit 8 bits"):
+            encode(weights, parse("unstructured"), form)
+
+
+@pytest.mark.parametrize("width", ["0.5 bit", "4.5 bit"])
+def test_a_width_is_a_whole_number_of_bits(width):
+    with pytest.raises(ValueError, match="not a whole number of bits"):
+        CSR.model_validate({"kind": "csr", "index": width})
