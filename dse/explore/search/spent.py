@@ -21,7 +21,7 @@ from dse.model.options import Combined
 class Arrays(NamedTuple):
     """Layers of all network states, those of a `step` of the scan beside each other: work [FLOP or B], how often each runs; which
     `states` each step counts for; inverse rates: the constant part and on which columns of values the rest depends. Where they count,
-    what a repeat takes beside [s], and the energy of all repeats [J]. One place, where nothing depends on any."""
+    what a repeat takes beside [s], and the energy of all repeats by memory [J]. One place, where nothing depends on any."""
 
     flops: Float[Any, "step layer execution term place"]
     moved: Float[Any, "step layer execution memory place"]
@@ -30,7 +30,7 @@ class Arrays(NamedTuple):
     constant: Float[Any, "execution term"]
     depends: Bool[Any, "axis execution term"]
     fixed: Float[Any, "step layer execution"] | None = None
-    joules: Float[Any, "step layer execution place"] | None = None
+    joules: Float[Any, "step layer execution memory place"] | None = None
 
     def singly(self) -> "Arrays":
         """The same, one layer a step: sooner compiled, and slower."""
@@ -91,7 +91,8 @@ def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, com
         beside = None if fixed is None else fixed[e] * launch
         time = roofline.layer_time(roofline.seconds(work, rates, compute), overlap, beside)
         if joules is not None:
-            energy = jnp.where(time < fastest, _at(joules[e], places[1]), energy)
+            by_memory = (_at(table, place) for table, place in zip(joules[e], places[1:], strict=True))
+            energy = jnp.where(time < fastest, reduce(add, by_memory), energy)
         fastest = jnp.where(time < fastest, time, fastest)
     return count * fastest, energy
 

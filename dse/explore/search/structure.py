@@ -64,7 +64,9 @@ class Structure:
         for path in reversed(self.slows or (None,)):
             flops = at(flops, path)
         moved = [at(arrays.moved[..., memory, :], path) for memory, path in enumerate(self.inside)]
-        joules = None if arrays.joules is None else at(arrays.joules, self.inside[0])[..., None]
+        joules = None
+        if arrays.joules is not None:
+            joules = jnp.stack([at(arrays.joules[..., memory, :], path) for memory, path in enumerate(self.inside)], axis=-1)[..., None]
         return arrays._replace(flops=flops[..., None], moved=jnp.stack(moved, axis=-1)[..., None], joules=joules)
 
     @property
@@ -171,6 +173,6 @@ def _rows(
     if parts[0].fixed is not None:
         found["fixed"] = placed(parts[0].fixed, 0.0, 0.0)
     if dtype is not None:
-        joules = [part.energy(case, design, dtype) for part, case in zip(parts, cases[:sizes], strict=False)]
+        joules = [part.energy_by_level(case, design, dtype) for part, case in zip(parts, cases[:sizes], strict=False)]
         found["joules"] = placed(np.stack(joules, axis=-1), 0.0, 0.0)
     return found

@@ -12,7 +12,7 @@ from jax import Array, lax
 from jaxtyping import Float
 
 from dse.model.cost.design import Design
-from dse.model.cost.energy import Counts, dynamic
+from dse.model.cost.energy import Counts, byte, dynamic
 from dse.model.equation import BYTES, Case
 from dse.model.evaluate import roofline
 from dse.model.options import Combined
@@ -47,18 +47,22 @@ class Layers:
         return [cls(each.work[first], each.timed[first], fixed, each.done[first], rows[first, -1], count) for each in cases]
 
     def energy(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
-        """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so.
+        """Energy [J] of all repeats of each layer under each execution; 0 where it may not be run so."""
+        return self.energy_by_level(case, design, dtype).sum(axis=-1)
 
-        Every memory level whose bytes the case counts takes part: the outermost one and, by on-chip capacity, those inside it.
+    def energy_by_level(self, case: Case, design: Design, dtype: str) -> Float[np.ndarray, "layer execution level"]:
+        """The same by memory level, the outermost first; that of the operations is counted with the outermost.
+
+        Every level whose bytes the case counts takes part: the outermost one and, by on-chip capacity, those inside it.
         """
         columns = []
         for number, execution in enumerate(case.executions):
             legal = np.isfinite(self.work[:, number, 1])
             timed, *moved = (np.where(legal, self.work[:, number, term], 0.0) for term in (1, *range(BYTES, self.work.shape[2])))
             done = np.where(legal, self.done[:, number], 0.0)
-            by_level = dict(zip((execution.memory, *execution.inner), moved, strict=True))
-            counts = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), by_level)
-            columns.append(dynamic(design, execution.unit, dtype, counts) * self.count)
+            operations = Counts(done, timed - done, np.where(legal, self.dense - timed, 0.0), {execution.memory: moved[0]})
+            inner = [byte(design, level) * part for level, part in zip(execution.inner, moved[1:], strict=True)]
+            columns.append(np.stack([dynamic(design, execution.unit, dtype, operations), *inner], axis=-1) * self.count[:, None])
         return np.stack(columns, axis=1)
 
 
