@@ -34,6 +34,9 @@ def run(options: argparse.Namespace) -> str:
         plans.check_memory(plan)
     if options.dry_run:
         return listing.describe(plan)
+    for workload in plan.workloads:
+        if unstated := workload.unstated_inputs:
+            print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
     store.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
     dataset = _filled(plan, written, options) if parted else _whole(plan, written)
     figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []

@@ -16,6 +16,7 @@ from dse.calibrate.network import case
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector
 from dse.explore.results import QUANTILES
+from dse.model import compaction, fusion
 from dse.model.efficiency import unstated
 from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.evaluate import roofline
@@ -105,7 +106,7 @@ def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dt
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     parts, time = times(found, inverse, options)
     choice = time.argmin(axis=1)
-    columns = _columns(found, variant, choice, inverse, parts) | _sampled(found, choice, inverse, options)
+    columns = _columns(found, variant, batch, choice, inverse, parts) | _sampled(found, choice, inverse, options)
     if found.least is not None:
         columns |= _bounds(found, found.least, choice, times(found.least, inverse, options)[1])
     columns["latency"] = _pick(time, choice) * found.count
@@ -113,12 +114,13 @@ def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dt
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(found.layers.name, object)}
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
-    chosen = {name: str(value) for name, value in options}
+    names |= {"inputs": variant.run_on} if variant.run_on else {}
+    chosen, assumed = {name: str(value) for name, value in options}, compaction.notes(variant)
     if found.least is not None:
         coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
-        chosen["notes"] = "; ".join(notes(accelerator))
-    if warning := unstated(accelerator.name, found.candidates, dtype.label, options.fidelity):
-        chosen["notes"] = "; ".join(warning)
+        assumed = [*notes(accelerator), *fusion.notes(variant, options), *assumed]
+    assumed = [*assumed, *unstated(accelerator.name, found.candidates, dtype.label, options.fidelity)]
+    chosen |= {"notes": "; ".join(assumed)} if assumed or found.least is not None else {}
     return xr.Dataset(data, coords, names | {"batch": batch} | chosen)
 
 
@@ -152,9 +154,11 @@ def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]
 
 
-def _columns(found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndarray, parts: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(
+    found: Case, variant: Variant, batch: int, choice: np.ndarray, inverse: np.ndarray, parts: np.ndarray
+) -> dict[str, np.ndarray]:
     """What there is to say of each layer; `parts` [resource, layer, execution] is the time that each resource takes."""
-    executions = [found.executions[number] for number in choice]
+    executions, whole = [found.executions[number] for number in choice], variant.layers.at_batch(batch)
     spent = np.stack([_pick(part, choice) for part in parts])
     bound = [execution.resources(True)[number] for execution, number in zip(executions, spent.argmax(axis=0), strict=True)]
     if found.fixed is not None:
@@ -163,7 +167,7 @@ def _columns(found: Case, variant: Variant, choice: np.ndarray, inverse: np.ndar
     return {
         "flops": spent[0] / inverse[choice, 1] / slowed * found.count,
         "gated_flops": (_pick(found.work[:, :, 1], choice) - _pick(found.done, choice)) * found.count,
-        "dense_flops": dense_flops(found.layers) * found.count,
+        "dense_flops": dense_flops(whole) * found.count,
         "bytes": _pick(found.work[:, :, BYTES], choice) * found.count,
         "count": found.count,
         "density": variant.density,

@@ -26,7 +26,10 @@ ATTRS = {
     "dense_latency_high": {"units": "s", "long_name": "95% of them"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
-    "fits": {"long_name": "weights, stored as small as a legal execution allows, fit the outermost memory (true if its size is not given)"},
+    "fits": {
+        "long_name": "weights (stored as small as a legal execution allows), key-value cache and the largest working set of activations "
+        "at this batch fit the outermost memory together (true if its size is not given)"
+    },
     "area": {"units": "m^2", "long_name": "silicon of the design"},
     "power": {"units": "W", "long_name": "power of the design at full load"},
     "energy": {"units": "J", "long_name": "energy of one run of the network, leakage included"},
@@ -139,7 +142,7 @@ class Arrays:
 
     def _put_fits(self, at: tuple[Any, ...], job: Job) -> None:
         if "fits" in self.arrays:
-            self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.weight_bytes
+            self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.footprint
 
     def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
         """Rate axes in place, an axis of length 1 for each idle one."""

@@ -17,6 +17,7 @@ from dse.explore.job import Job
 from dse.explore.keep import stream
 from dse.explore.plan import Plan
 from dse.explore.prepared import Prepared
+from dse.model import compaction, fusion
 from dse.model.efficiency import unstated
 from dse.model.levels import notes
 from dse.model.options import BY_CAPACITY
@@ -48,6 +49,7 @@ def remarks(prepared: Prepared) -> list[str]:
         *_unsupported(prepared.jobs, plan),
         *_notes(plan),
         *_unstated(prepared.jobs, plan),
+        *_assumed(plan),
         *_unmeasured(prepared.jobs),
     ]
 
@@ -84,6 +86,12 @@ def _unstated(jobs: tuple[Job, ...], plan: Plan) -> list[str]:
     dtypes = [dtype.label for dtype in plan.spec.dtype]
     found = [unstated(job.accelerator.name, job.case.candidates, dtypes[job.place["dtype"]], plan.spec.model.fidelity) for job in jobs]
     return list(dict.fromkeys(warning for each in found for warning in each))
+
+
+def _assumed(plan: Plan) -> list[str]:
+    """What is assumed about the networks because nothing says which of their layers reads which."""
+    each = [note for variant in plan.variants for note in (*compaction.notes(variant), *fusion.notes(variant, plan.spec.model))]
+    return list(dict.fromkeys(each))
 
 
 def _unmeasured(jobs: tuple[Job, ...]) -> list[str]:

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
-from dse.model import traffic, work
+from dse.model import compaction, footprint, traffic, work
 from dse.model.levels import levels
 from dse.model.options import BY_CAPACITY, ModelOptions
 from dse.model.peak import Execution, executions
@@ -51,7 +51,7 @@ class Case:
     executions: tuple[Execution, ...]
     work: Float[np.ndarray, "layer execution term"]
     done: Float[np.ndarray, "layer execution"]
-    weight_bytes: float  # of the whole network, with biases, norms and embeddings
+    footprint: float  # bytes in the outermost memory: weights with biases, norms and embeddings, key-value cache, activations
     unsupported: bool
     candidates: tuple[Execution, ...]
     legal: Bool[np.ndarray, "layer candidate"]
@@ -96,6 +96,7 @@ def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, o
 def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
     """The work of `variant` where every byte crosses every memory once."""
     candidates = executions(accelerator, dtype, options.fidelity)
+    described, variant = variant.layers, compaction.compacted(variant)
     layers = variant.layers.at_batch(batch)
     stored = [work.stored_weights(layers, variant, execution) for execution in candidates]
     legal, unsupported = _legal(candidates, stored, variant, options.dense_fallback)
@@ -113,7 +114,8 @@ def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtyp
     if options.fidelity in BY_CAPACITY:
         taken = [pair for pair, use in zip(pairs, used, strict=True) if use]
         reuse = Reuse.of(layers, variant, taken, dtype, options.activations)
-    whole = float((smallest + others).sum())
+    weights = float((smallest + others).sum())
+    whole = weights + footprint.cache(described, batch, dtype) + footprint.activations(described, batch, dtype)
     return Case(layers, kept, terms[:, used], done[:, used], whole, unsupported, tuple(candidates), legal, reuse)
 
 

@@ -26,7 +26,7 @@ class ModelOptions(Part):
     activations: Counting = Field("implicit", description="how often a convolution reads its input")
     dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
     overlap: Overlap = Field("full", description="full: the slowest resource sets the time; none: they add up")
-    fusion: Fusion = Field("none", description="fitting: activations that fill less than half of a memory stay in it (with 'capacity')")
+    fusion: Fusion = Field("none", description="fitting: activations stay in a memory between layers where they fit (with 'capacity')")
 
     @property
     def combined(self) -> Combined:

@@ -2,7 +2,7 @@
 
 A convolution is the product of its filters with the unrolled input, and its input is read as often as tiles with a rim need.
 Its geometry is not in the tables; kernels are taken as square, and as padded to keep the size where the uses of an element are a
-square number. With `fusion`, activations that fill less than half of a memory stay there from one layer to the next.
+square number. With `fusion`, activations stay in a memory between layers where they fit (see `dse.model.fusion`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from dse.dtype import Dtype
 from dse.model import traffic, work
 from dse.model.capacity import Product, attainable, bound
+from dse.model.fusion import Fusion
 from dse.model.options import Counting
 from dse.model.peak import Execution
 from dse.network.layers import Layers
@@ -32,6 +33,8 @@ class Reuse:
     product: Product  # of arrays [layer, execution]
     multiplies: Bool[np.ndarray, "layer"]
     weighted: Bool[np.ndarray, "layer"]
+    layers: Layers  # of one sample
+    count: PerLayer  # how often each layer runs at the batch
 
     @classmethod
     def of(
@@ -40,7 +43,7 @@ class Reuse:
         found = [_product(layers, variant, stored, execution, dtype, activations) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
         columns = {name: np.stack([np.broadcast_to(getattr(one, name), len(layers)) for one in found], axis=1) for name in names}
-        return cls(Product(**columns), layers.has_flops, layers.has_weights)
+        return cls(Product(**columns), layers.has_flops, layers.has_weights, variant.layers, layers.count)
 
     @cached_property
     def _distinct(self) -> tuple[Product, np.ndarray]:
@@ -61,17 +64,32 @@ class Reuse:
         return np.where(self.multiplies[:, None], how(product, capacity)[which], self.product.compulsory)
 
     def fused_attainable(self, capacity: float) -> Bytes:
-        """Bytes where the activations that fill less than half of the memory stay in it [B]; the first layer reads, the last writes."""
-        held = [part < capacity / 2 for part in (self._inputs, self.product.c)]
-        coming, going = held[0] & ~self._ends[0], held[1] & ~self._ends[1]
-        left = self._weights + np.where(coming, 0.0, self._inputs) + np.where(going, 0.0, self.product.c)
-        return np.where(coming | going, left, self.attainable(capacity))
+        """Bytes where activations stay in the memory as `Fusion` says [B]; other layers move what they do alone."""
+        if self.fusion is None:
+            return self.attainable(capacity)
+        held = self.fusion.held(capacity)
+        stays = held & (self.layers.cache_elements == 0)  # what is cached is written as well
+        moved = self._weights + self._inputs * self.fusion.share_read(held)[:, None] + np.where(stays[:, None], 0.0, self.product.c)
+        return np.where(self.fusion.streams(held)[:, None], moved, self.attainable(capacity))
 
     @property
     def fused_bound(self) -> Bytes:
-        """Bytes that every schedule moves, layers fused in whatever way: weights, what the network reads and what it writes [B]."""
+        """Bytes that every schedule moves, layers fused in whatever way: weights, what the network reads and what it writes [B].
+
+        Repeats of a layer, and experts, may read and write one tensor.
+        """
         first, last = self._ends
-        return self._weights + np.where(first, self._inputs, 0.0) + np.where(last, self.product.c, 0.0)
+        once = (np.where(self.layers.kind == "matmul", 1.0, self.layers.count) * self.layers.active)[:, None]
+        return self._weights + np.where(first[:, None], self._inputs / once, 0.0) + np.where(last[:, None], self.product.c / once, 0.0)
+
+    @cached_property
+    def fusion(self) -> Fusion | None:
+        """Tensors and what they take, of the execution that takes most; None where it is not known which layer reads which."""
+        if self.layers.graph is None:
+            return None
+        size = (self.product.c * self.count[:, None]).max(axis=1)
+        rows = np.minimum(self.product.a, self.product.c).max(axis=1) / self.product.m[:, 0]
+        return Fusion(self.layers, self.layers.graph, size, np.where(self.multiplies, rows, 0.0))
 
     @property
     def _weights(self) -> Bytes:
@@ -83,7 +101,9 @@ class Reuse:
 
     @property
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        number = np.arange(len(self.weighted))[:, None]
+        if self.fusion is not None:
+            return self.fusion.ends
+        number = np.arange(len(self.weighted))
         return number == 0, number == len(self.weighted) - 1
 
 

@@ -36,8 +36,8 @@ def compacted(layers: Layers, variant: Variant, execution: Execution) -> tuple[P
     whole = np.ones(len(layers))
     if execution.sparse or not isinstance(variant.pattern, Whole):
         return whole, whole
-    if variant.pattern.axis == "row":
-        return whole, variant.density
+    if variant.pattern.axis == "row":  # what is added to a result has all rows
+        return whole, np.where([added is None for added in layers.adds], variant.density, 1.0)
     return np.where((layers.kind == "gemm") | (variant.pattern.axis == "channel"), variant.density, 1.0), whole
 
 

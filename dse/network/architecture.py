@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from dse.network.graph import INPUT, SEPARATOR
 from dse.network.layers import LayerRow
 from dse.schema import Part, refusal
 
@@ -57,7 +58,9 @@ class Reading(Attending):
 class Generating(Reading):
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")
-    logits: Literal["all", "last"] = Field("all", description="for which tokens the vocabulary is scored")
+    logits: Literal["last", "all"] = Field(
+        "last", description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as perplexities need"
+    )
 
     @property
     def queries(self) -> int:
@@ -80,20 +83,31 @@ class Architecture(Part, ABC):
 
 
 class Rows(list[LayerRow]):
-    """Collects the layers of a network; names follow the modules of the reference implementation."""
+    """Collects the layers of a network; names follow the modules of the reference implementation.
 
-    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, **more: float | bool) -> None:
+    A layer reads the one before it, unless `reads` names others. `stream` is the layer whose output carries the residual stream.
+    """
+
+    stream = ""
+
+    def append_row(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
+        """Append a layer that reads the outputs of some layers above; `adds`: the one whose output is added to its result."""
+        sources = reads or ((self[-1].name,) if self else (INPUT,))
+        self.append(LayerRow(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
+
+    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **more: Any) -> None:
         extra = m * more.get("experts", 1) if bias else 0
-        self.append(LayerRow(name=name, kind="gemm", m=m, k=k, n=n, other_parameters=extra, **more))  # type: ignore[arg-type]
+        self.append_row(name, reads, kind="gemm", m=m, k=k, n=n, other_parameters=extra, **more)
 
-    def conv(self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0) -> int:
+    def conv(
+        self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0,
+        reads: tuple[str, ...] = (), adds: str = "",
+    ) -> int:  # fmt: skip
         """A convolution of `channels` x size x size, padded to keep it; returns the size of its output. `extra`: biases, norms."""
         out = -(-size // stride)
-        self.append(
-            LayerRow(
-                name=name, kind="conv", m=m, k=channels // groups * kernel**2, n=out**2, groups=groups,
-                input_elements=channels * size**2, other_parameters=extra,
-            )
+        self.append_row(
+            name, reads, adds, kind="conv", m=m, k=channels // groups * kernel**2, n=out**2, groups=groups,
+            input_elements=channels * size**2, other_parameters=extra,
         )  # fmt: skip
         return out
 
@@ -101,28 +115,44 @@ class Rows(list[LayerRow]):
         """A linear layer over each patch x patch tile; returns the number of tiles along a side."""
         return self.conv(name, m, channels, patch, size - size % patch, patch, extra=m + extra)  # an incomplete tile is left out
 
-    def moved(self, name: str, read: float, written: float, parameters: float = 0) -> None:
+    def moved(
+        self, name: str, read: float, written: float, parameters: float = 0, reads: tuple[str, ...] = (), per_channel: bool = False, **more: Any
+    ) -> None:
         """Work that moves bytes and computes next to nothing."""
-        self.append(LayerRow(name=name, kind="elementwise", input_elements=read, output_elements=written, other_parameters=parameters))
+        moved = {"input_elements": read, "output_elements": written, "other_parameters": parameters}
+        self.append_row(name, reads, kind="elementwise", per_channel=per_channel, **moved, **more)
 
     def norm(self, name: str, width: float, positions: float, parameters: float, residual: bool = True) -> None:
         """A normalisation, with the residual addition before it, whose sum is written too."""
         moved = (2 if residual else 1) * width * positions
-        self.moved(name, moved, moved, parameters)
+        self._normalise(name, moved, moved, parameters, residual)
+
+    def add_and_norm(self, name: str, width: float, positions: float, parameters: float) -> None:
+        """A normalisation after a residual addition, whose sum is not needed again, unlike in a pre-norm block."""
+        self._normalise(name, 2 * width * positions, width * positions, parameters, residual=True)
+
+    def _normalise(self, name: str, read: float, written: float, parameters: float, residual: bool) -> None:
+        summed = (self.stream,) if residual and self.stream else ()
+        self.moved(name, read, written, parameters, reads=(self[-1].name, *summed) if self else ())
+        self.stream = name
 
     def attend(
-        self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1
-    ) -> None:
+        self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1,
+        reads: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         """softmax(Q K^T) V; the query heads that share a key head are one product, so that the cache is read once.
 
-        Masked (causal) scores are counted: kernels differ in how many they skip.
+        Masked (causal) scores are counted: kernels differ in how many they skip. `reads`: the layers that make Q, K and V (default: the one
+        before makes all of them).
         """
+        query, key, value = reads or (self[-1].name,) * 3
         count, n = kv_heads * windows, heads // kv_heads * queries
         scores, into, out = n * keys, width * (n + keys), width * n
         product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
         read = (into, width * keys) if fused else (into, scores + width * keys)
         wrote = 0 if fused else scores
-        self.append(LayerRow(name=f"{name}.scores", m=keys, k=width, input_elements=read[0], output_elements=wrote, **product))
+        self.append_row(f"{name}.scores", (query, key), m=keys, k=width, input_elements=read[0], output_elements=wrote, **product)
         if not fused:
             self.moved(f"{name}.softmax", scores * count, scores * count)
-        self.append(LayerRow(name=f"{name}.context", m=width, k=keys, input_elements=read[1], output_elements=out, **product))
+        made = (self[-1].name, value)
+        self.append_row(f"{name}.context", made, m=width, k=keys, input_elements=read[1], output_elements=out, **product)

@@ -37,16 +37,13 @@ class BERT(Architecture):
 
     def _block(self, found: Rows, name: str, inputs: Reading) -> None:
         hidden, tokens, heads, inner = self.hidden_size, inputs.sequence, self.num_attention_heads, self.intermediate_size
-        for role in ("query", "key", "value"):
-            found.linear(f"{name}.attention.self.{role}", hidden, hidden, tokens)
-        found.attend(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, inputs.attention == "fused")
+        projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
+        for role in projected:
+            found.linear(role, hidden, hidden, tokens, reads=(found.stream,))
+        fused = inputs.attention == "fused"
+        found.attend(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
         found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
-        self._add_and_norm(found, f"{name}.attention.output.LayerNorm", tokens)
+        found.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)
         found.linear(f"{name}.intermediate.dense", inner, hidden, tokens)
         found.linear(f"{name}.output.dense", hidden, inner, tokens)
-        self._add_and_norm(found, f"{name}.output.LayerNorm", tokens)
-
-    def _add_and_norm(self, found: Rows, name: str, tokens: int) -> None:
-        """The sum is normalised and not needed again, unlike in a pre-norm block."""
-        moved = self.hidden_size * tokens
-        found.moved(name, 2 * moved, moved, 2 * self.hidden_size)
+        found.add_and_norm(f"{name}.output.LayerNorm", hidden, tokens, 2 * hidden)

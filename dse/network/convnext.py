@@ -43,7 +43,8 @@ class ConvNeXt(Architecture):
         return found
 
     def _block(self, found: Rows, name: str, width: int, size: int) -> None:
+        before = found[-1].name
         found.conv(f"{name}.dwconv", width, width, 7, size, groups=width, extra=width)
         found.norm(f"{name}.layernorm", width, size**2, 3 * width, residual=False)  # with the scale of the residual branch
         found.linear(f"{name}.pwconv1", 4 * width, width, size**2)
-        found.linear(f"{name}.pwconv2", width, 4 * width, size**2)
+        found.linear(f"{name}.pwconv2", width, 4 * width, size**2, adds=before)

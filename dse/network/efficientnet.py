@@ -45,13 +45,16 @@ class EfficientNet(Architecture):
         return rounded + 8 if rounded < 0.9 * wanted else rounded
 
     def _block(self, found: Rows, name: str, before: int, width: int, expansion: int, kernel: int, stride: int, size: int) -> int:
-        inner, gate = before * expansion, max(1, before // SQUEEZE)
+        inner, gate, above = before * expansion, max(1, before // SQUEEZE), found[-1].name
+        added = above if stride == 1 and before == width else ""
         if expansion > 1:
             found.conv(f"{name}.expansion.expand_conv", inner, before, 1, size, extra=2 * inner)
         size = found.conv(f"{name}.depthwise_conv.depthwise_conv", inner, inner, kernel, size, stride, groups=inner, extra=2 * inner)
-        found.moved(f"{name}.squeeze", inner * size**2, inner)
+        depthwise = found[-1].name
+        found.moved(f"{name}.squeeze", inner * size**2, inner, per_channel=True)
         found.conv(f"{name}.squeeze_excite.reduce", gate, inner, 1, 1, extra=gate)
         found.conv(f"{name}.squeeze_excite.expand", inner, gate, 1, 1, extra=inner)
-        found.moved(f"{name}.scale", inner * (size**2 + 1), inner * size**2)
-        found.conv(f"{name}.projection.project_conv", width, inner, 1, size, extra=2 * width)
+        scaled = (depthwise, f"{name}.squeeze_excite.expand")
+        found.moved(f"{name}.scale", inner * (size**2 + 1), inner * size**2, reads=scaled, per_channel=True)
+        found.conv(f"{name}.projection.project_conv", width, inner, 1, size, extra=2 * width, adds=added)
         return size

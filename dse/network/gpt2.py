@@ -37,7 +37,7 @@ class GPT2(Architecture):
     def _block(self, found: Rows, name: str, inputs: Generating) -> None:
         width, queries, heads, inner = self.n_embd, inputs.queries, self.n_head, self.n_inner or 4 * self.n_embd
         found.norm(f"{name}.ln_1", width, queries, 2 * width)
-        found.linear(f"{name}.attn.c_attn", 3 * width, width, queries)
+        found.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)
         found.attend(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused")
         found.linear(f"{name}.attn.c_proj", width, width, queries)
         found.norm(f"{name}.ln_2", width, queries, 2 * width)

@@ -6,15 +6,22 @@ inputs; n is per sample (output pixels or tokens).
 A mixture of experts is one row with `experts` copies of its weights, of which each position takes `active`. T
 positions touch on average D = experts (1 - (1 - active / experts)^T) different copies, if routing is uniform and
 independent; each of them sees T active / D positions.
+
+`reads` names the layers whose outputs a layer takes, separated by `;` (`input`: the network's own), and `adds` those that are added
+to its result on the way out, as residual connections are in a convolutional network. If every layer has `reads`, the graph is known
+(see `dse.network.graph`). `per_channel`: each output channel of an elementwise layer follows from the same channel of what it reads.
+`cache_elements`: elements of a sample that the key-value cache keeps of a layer's outputs, those of earlier tokens included.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from dse.network.graph import Graph
 from dse.schema import Part, refusal
 
 Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
@@ -22,6 +29,7 @@ Elements = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 WITH_WEIGHTS = ("gemm", "conv")
+NOT_NUMBERS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
 
 
 class LayerRow(Part):
@@ -42,6 +50,10 @@ class LayerRow(Part):
     other_parameters: Elements = 0
     activation_density: Density = 1
     own_weights: bool = True
+    reads: str | None = None
+    adds: str | None = None
+    per_channel: bool = False
+    cache_elements: Elements = 0
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -53,6 +65,10 @@ class LayerRow(Part):
             raise refusal("an elementwise layer moves elements", "fill input_elements and output_elements")
         if self.kind == "conv" and self.input_elements is None:
             raise refusal("a convolution reads its own input", "fill input_elements (C_in x H x W)")
+        if self.per_channel and self.kind != "elementwise":
+            raise refusal(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
+        if self.adds is not None and self.reads is None:
+            raise refusal("what is added is given, but not what is read", "fill reads")
         if self.active > self.experts:
             raise refusal(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
@@ -77,13 +93,17 @@ class Layers:
     other_parameters: np.ndarray
     activation_density: np.ndarray
     own_weights: np.ndarray
+    reads: tuple[str | None, ...]
+    adds: tuple[str | None, ...]
+    per_channel: np.ndarray
+    cache_elements: np.ndarray
 
     def __len__(self) -> int:
         return len(self.name)
 
     @classmethod
     def of(cls, rows: list[LayerRow]) -> "Layers":
-        names = [field.name for field in fields(cls) if field.name not in ("name", "kind", "prunable", "own_weights")]
+        names = [field.name for field in fields(cls) if field.name not in NOT_NUMBERS]
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
         kind = np.array([row.kind for row in rows])
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
@@ -91,7 +111,11 @@ class Layers:
             columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
         prunable = np.array([row.prunable for row in rows], bool) & np.isin(kind, WITH_WEIGHTS)
         own = np.array([row.own_weights for row in rows], bool)
-        return cls(name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, **columns)
+        links = {"reads": tuple(row.reads for row in rows), "adds": tuple(row.adds for row in rows)}
+        per_channel = np.array([row.per_channel for row in rows], bool)
+        return cls(
+            name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, per_channel=per_channel, **links, **columns
+        )  # fmt: skip
 
     def rows(self) -> list[LayerRow]:
         """As they would be written down: what follows from the rest is left out."""
@@ -100,17 +124,19 @@ class Layers:
 
     def _row(self, number: int, usual: Mapping[str, np.ndarray]) -> LayerRow:
         kind = self.kind[number]
-        names = (
-            LayerRow.model_fields.keys()
-            - {"name", "kind", "prunable", "own_weights"}
-            - ({"m", "k", "n"} if kind == "elementwise" else set())
-        )
+        names = LayerRow.model_fields.keys() - set(NOT_NUMBERS) - ({"m", "k", "n"} if kind == "elementwise" else set())
         given = {name: float(getattr(self, name)[number]) for name in names}
         for name, values in usual.items():
             if given[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
                 del given[name]
         prunable, own = bool(self.prunable[number]) or kind not in WITH_WEIGHTS, bool(self.own_weights[number])
-        return LayerRow(name=self.name[number], kind=kind, prunable=prunable, own_weights=own, **given)
+        links = {"reads": self.reads[number], "adds": self.adds[number], "per_channel": bool(self.per_channel[number])}
+        return LayerRow.model_validate({"name": self.name[number], "kind": kind, "prunable": prunable, "own_weights": own} | links | given)
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """Which layer reads the output of which; None unless every layer says so."""
+        return Graph.of(self.name, self.reads, self.adds)
 
     @property
     def has_weights(self) -> np.ndarray:
@@ -129,6 +155,11 @@ class Layers:
     def copies(self) -> np.ndarray:
         """Weight matrices of each layer that memory has to hold: repeats, all experts, none that another layer owns [layer]."""
         return self.count * self.experts * self.own_weights
+
+    @property
+    def instances(self) -> np.ndarray:
+        """Outputs of each layer that exist at once: those of all heads and of all active experts, but of one repeat [layer]."""
+        return np.where(self.kind == "matmul", self.count, self.active)
 
     @property
     def parameters(self) -> float:

@@ -63,21 +63,27 @@ class Llama(Architecture):
         wide, narrow = self.num_attention_heads * self.width, self.key_heads * self.width
         qkv_bias = self.attention_bias or self.model_type == "qwen2"
         found.norm(f"{name}.input_layernorm", hidden, queries, hidden)
-        for role, m in (("q", wide), ("k", narrow), ("v", narrow)):
-            found.linear(f"{at}.{role}_proj", m, hidden, queries, qkv_bias)
-        if self.model_type == "qwen3":
-            found.moved(f"{at}.qk_norm", (wide + narrow) * queries, (wide + narrow) * queries, 2 * self.width)
+        keys, read = min(inputs.sequence, self.sliding_window or inputs.sequence), (f"{name}.input_layernorm",)
+        query, key, value = (f"{at}.{role}_proj" for role in "qkv")
+        normalised = self.model_type == "qwen3"
+        found.linear(query, wide, hidden, queries, qkv_bias, read)
+        found.linear(key, narrow, hidden, queries, qkv_bias, read, cache_elements=0 if normalised else narrow * keys)
+        found.linear(value, narrow, hidden, queries, qkv_bias, read, cache_elements=narrow * keys)
+        if normalised:
+            moved, both = (wide + narrow) * queries, (query, key)
+            query = key = f"{at}.qk_norm"
+            found.moved(query, moved, moved, 2 * self.width, both, cache_elements=narrow * keys)
         fused = inputs.attention == "fused"
-        keys = min(inputs.sequence, self.sliding_window or inputs.sequence)
-        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused)
+        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
         found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
 
     def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
         found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
-        found.linear(f"{at}.gate_proj", inner, hidden, positions, self.mlp_bias)
-        found.linear(f"{at}.up_proj", inner, hidden, positions, self.mlp_bias)
-        found.moved(f"{at}.product", 2 * inner * positions, inner * positions)
+        for half in ("gate", "up"):
+            found.linear(f"{at}.{half}_proj", inner, hidden, positions, self.mlp_bias, (f"{name}.post_attention_layernorm",))
+        halves = (f"{at}.gate_proj", f"{at}.up_proj")
+        found.moved(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
         found.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
 
 
@@ -101,7 +107,9 @@ class Mixtral(Llama):
         moved = positions * self.num_experts_per_tok * inner
         found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
         found.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
-        found.linear(f"{at}.experts.w1", inner, hidden, positions, bias=False, **experts)
-        found.linear(f"{at}.experts.w3", inner, hidden, positions, bias=False, **experts)
-        found.moved(f"{at}.experts.product", 2 * moved, moved)
+        reads = (f"{name}.post_attention_layernorm", f"{at}.gate")
+        for half in ("w1", "w3"):
+            found.linear(f"{at}.experts.{half}", inner, hidden, positions, False, reads, **experts)
+        halves = (f"{at}.experts.w1", f"{at}.experts.w3")
+        found.moved(f"{at}.experts.product", 2 * moved, moved, reads=halves, per_channel=True)
         found.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)

@@ -47,9 +47,12 @@ class OPT(Architecture):
     def _block(self, found: Rows, name: str, inputs: Generating) -> None:
         hidden, queries, heads = self.hidden_size, inputs.queries, self.num_attention_heads
         found.norm(f"{name}.self_attn_layer_norm", hidden, queries, 2 * hidden)
-        for role in ("q", "k", "v"):
-            found.linear(f"{name}.self_attn.{role}_proj", hidden, hidden, queries)
-        found.attend(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, inputs.attention == "fused")
+        projected = tuple(f"{name}.self_attn.{role}_proj" for role in "qkv")
+        for role, cached in zip(projected, (0, hidden, hidden), strict=True):
+            reads = (f"{name}.self_attn_layer_norm",)
+            found.linear(role, hidden, hidden, queries, reads=reads, cache_elements=cached * inputs.sequence)
+        fused = inputs.attention == "fused"
+        found.attend(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected)
         found.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
         found.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
         found.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)

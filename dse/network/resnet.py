@@ -38,11 +38,13 @@ class ResNet(Architecture):
         return found
 
     def _block(self, found: Rows, name: str, before: int, width: int, size: int, stride: int) -> int:
+        above = skip = found[-1].name
         if before != width or stride > 1:
-            found.conv(f"{name}.shortcut.convolution", width, before, 1, size, stride, extra=2 * width)
+            found.conv(skip := f"{name}.shortcut.convolution", width, before, 1, size, stride, extra=2 * width)
         inner = width // 4 if self.layer_type == "bottleneck" else width
         plan = [(1, inner, 1), (3, inner, stride), (1, width, 1)] if inner < width else [(3, width, stride), (3, width, 1)]
         for number, (kernel, out, step) in enumerate(plan):
-            size = found.conv(f"{name}.layer.{number}.convolution", out, before, kernel, size, step, extra=2 * out)
+            links = {"reads": () if number else (above,), "adds": skip if number == len(plan) - 1 else ""}
+            size = found.conv(f"{name}.layer.{number}.convolution", out, before, kernel, size, step, extra=2 * out, **links)
             before = out
         return size

@@ -60,9 +60,10 @@ class Swin(Architecture):
         side = -(-size // window) * window  # the map is padded to whole windows
         tokens, windows, inner = window**2, (side // window) ** 2, max(1, int(self.mlp_ratio * width))
         found.norm(f"{name}.layernorm_before", width, size**2, 2 * width)
-        for role in ("query", "key", "value"):
-            found.linear(f"{name}.attention.self.{role}", width, width, side**2)
-        found.attend(f"{name}.attention.self", heads, heads, width // heads, tokens, tokens, fused, windows)
+        projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
+        for role in projected:
+            found.linear(role, width, width, side**2, reads=(found.stream,))
+        found.attend(f"{name}.attention.self", heads, heads, width // heads, tokens, tokens, fused, windows, projected)
         found.linear(f"{name}.attention.output.dense", width, width, side**2)
         biases = (2 * self.window_size - 1) ** 2 * heads  # by relative position
         found.norm(f"{name}.layernorm_after", width, size**2, 2 * width + biases)
@@ -74,4 +75,5 @@ class Swin(Architecture):
         half = -(-size // 2)
         found.norm(f"{name}.norm", 4 * width, half**2, 8 * width)
         found.linear(f"{name}.reduction", 2 * width, 4 * width, half**2, bias=False)
+        found.stream = f"{name}.reduction"
         return half, 2 * width

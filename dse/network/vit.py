@@ -42,15 +42,16 @@ class ViT(Architecture):
             self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
         found.norm("layernorm", hidden, tokens, 2 * hidden)
         for head in ("cls_classifier", "distillation_classifier") if self.distilled else ("classifier",):
-            found.linear(head, self.num_labels, hidden, 1, prunable=False)
+            found.linear(head, self.num_labels, hidden, 1, reads=(found.stream,), prunable=False)
         return found
 
     def _block(self, found: Rows, name: str, tokens: int, fused: bool) -> None:
         hidden, heads = self.hidden_size, self.num_attention_heads
         found.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
-        for role in ("query", "key", "value"):
-            found.linear(f"{name}.attention.attention.{role}", hidden, hidden, tokens)
-        found.attend(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused)
+        projected = tuple(f"{name}.attention.attention.{role}" for role in ("query", "key", "value"))
+        for role in projected:
+            found.linear(role, hidden, hidden, tokens, reads=(found.stream,))
+        found.attend(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
         found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
         found.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
         found.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)

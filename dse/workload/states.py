@@ -33,7 +33,8 @@ def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy
             found.append(_traced(workload, state, entries, counted.get(state, {})))
     found += [_uniform(workload, state) for state, row in known.items() if row.densities == "uniform"]
     problems.raise_all()
-    return tuple(_with_accuracy(variant, known.get(state_of(variant)), workload.description) for variant in found)
+    joined = (_with_accuracy(variant, known.get(state_of(variant)), workload.description) for variant in found)
+    return tuple(replace(variant, run_on=workload.run_on) for variant in joined)
 
 
 def state_of(variant: Variant) -> State:

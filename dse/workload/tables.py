@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from dse.document import Document, read
 from dse.errors import BadInput, Collector, Problem
+from dse.network import graph as graphs
 from dse.network.architecture import Architecture
 from dse.network.layers import LayerRow, Layers
 from dse.schema import checked
@@ -84,6 +85,9 @@ def _read_layers(path: Path) -> Layers:
     for line, row in rows:
         if row.name in first:
             problems.add(Problem(f"layer '{row.name}' is given twice", f"rename one (the first is on line {first[row.name]})", path, line))
+        for column, text in (("reads", row.reads), ("adds", row.adds)):
+            with problems.at(path, line, column):
+                graphs.sources(text or graphs.INPUT, {name: 0 for name in first})
         first.setdefault(row.name, line)
     problems.raise_all()
     return Layers.of([row for _, row in rows])

@@ -41,6 +41,7 @@ class Variant:
     stored: Mapping[Pattern, np.ndarray] = field(default_factory=dict, repr=False)  # elements [layer], NaN where illegal
     activation_density: np.ndarray | None = field(default=None, repr=False)
     row_spread: np.ndarray | None = field(default=None, repr=False)  # deviation of the nonzeros in a row over their mean, NaN unknown
+    run_on: str = field(default="", repr=False)  # inputs that the layers were made for, as in 'phase=decode, sequence=4096'
 
     @cached_property
     def sparsity(self) -> float:
@@ -71,6 +72,24 @@ class Workload:
     def name(self) -> str:
         return labelled(self.description.name, self.inputs)
 
+    @cached_property
+    def all_inputs(self) -> dict[str, Any]:
+        """What the layers were made for, defaults included; empty for a table of layers, and for a network that takes no choice."""
+        if self.description.network is None:
+            return {}
+        model = type(self.description.network).inputs
+        return model.model_validate({**self.description.inputs, **self.inputs}).model_dump()
+
+    @property
+    def unstated_inputs(self) -> list[str]:
+        """Which of phase and sequence length, which decide all results, are those of the description or defaults."""
+        return [name for name in ("phase", "sequence") if name in self.all_inputs.keys() - self.inputs.keys()]
+
+    @property
+    def run_on(self) -> str:
+        """All inputs in words, as in 'phase=decode, sequence=4096'."""
+        return ", ".join(f"{key}={value}" for key, value in self.all_inputs.items())
+
     def with_activation_density(self, share: float) -> "Workload":
         """The network if `share` of every layer's inputs were nonzero: an assumption in the place of what was counted."""
         layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, share, 1.0))
@@ -85,7 +104,7 @@ class Workload:
     def dense(self) -> Variant:
         """The unpruned network; its accuracy is the dense one of the variants, where they agree."""
         metric = self.description.metric.name
-        bare = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric)
+        bare = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric, run_on=self.run_on)
         known = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy) and variant.metric == metric]
         if len(values := {variant.dense_accuracy for variant in known}) != 1:
             return bare
@@ -130,4 +149,6 @@ class Workload:
         """A hypothetical variant: a pattern at given layer densities, without an accuracy."""
         pruned = np.where(self.layers.prunable, density, 1.0)
         metric = self.description.metric.name
-        return Variant(self.name, self.layers, "hypothetical", pattern, nominal, pruned, metric=metric, densities_from=origin)
+        return Variant(
+            self.name, self.layers, "hypothetical", pattern, nominal, pruned, metric=metric, densities_from=origin, run_on=self.run_on
+        )

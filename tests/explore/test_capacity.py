@@ -1,10 +1,12 @@
 """The fidelity `capacity`: levels, bands, capacities as axes, fusion, and what it may never be beside the speed of light."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +56,8 @@ def network(rows: list[dict], density: float = 1.0, pattern: str = "unstructured
 
 def chain(*widths: float, n: float) -> Variant:
     pairs = itertools.pairwise(widths)
-    return network([{"name": f"fc{number}", "kind": "gemm", "m": m, "k": k, "n": n} for number, (k, m) in enumerate(pairs)])
+    rows = [{"name": f"fc{number}", "kind": "gemm", "m": m, "k": k, "n": n} for number, (k, m) in enumerate(pairs)]
+    return network([row | {"reads": f"fc{number - 1}" if number else "input"} for number, row in enumerate(rows)])
 
 
 def test_a_level_moves_what_the_capacity_inside_it_cannot_keep():
@@ -146,13 +149,30 @@ def test_with_room_enough_it_is_the_speed_of_light(variant, batch, asked):
     np.testing.assert_allclose(found.latency_bound, light.latency, rtol=1e-12)
 
 
-@given(networks, st.floats(100, 1e7), st.integers(1, 16))
-def test_fusion_is_never_slower_and_has_a_bound_of_its_own(variant, capacity, batch):
-    chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity!r} B}}")
-    apart, fused = (evaluate(chip, variant, batch, fidelity="capacity", fusion=fusion) for fusion in ("none", "fitting"))
-    assert np.all(fused.latency <= apart.latency * ONCE)
-    assert np.all(fused.latency_bound <= fused.latency * ONCE)
-    assert np.all(fused.latency_bound <= apart.latency_bound * ONCE)
+@st.composite
+def graphs(draw) -> Variant:
+    """Networks whose layers read any of those above, of any size, and add others to their results."""
+    variant = draw(networks)
+    above, links = ["input"], []
+    for name in variant.layers.name:
+        reads, adds = (draw(st.lists(st.sampled_from(above), min_size=least, max_size=2, unique=True)) for least in (1, 0))
+        links.append((";".join(reads), ";".join(adds) or None))
+        above.append(name)
+    reads, adds = zip(*links, strict=True)
+    return replace(variant, layers=replace(variant.layers, reads=reads, adds=adds))
+
+
+@given(st.one_of(networks, graphs()), st.lists(st.floats(100, 1e7), min_size=2, max_size=3), st.integers(1, 16))
+def test_fusion_is_never_slower_and_has_a_bound_of_its_own(variant, capacities, batch):
+    before = np.inf
+    for capacity in sorted(capacities):
+        chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity!r} B}}")
+        apart, fused = (evaluate(chip, variant, batch, fidelity="capacity", fusion=fusion) for fusion in ("none", "fitting"))
+        assert np.all(fused.latency <= apart.latency * ONCE)
+        assert np.all(fused.latency_bound <= fused.latency * ONCE)
+        assert np.all(fused.latency_bound <= apart.latency_bound * ONCE)
+        assert np.all(fused.latency <= before * ONCE)
+        before = fused.latency.values
 
 
 def test_fused_layers_move_weights_and_the_ends():
@@ -163,6 +183,79 @@ def test_fused_layers_move_weights_and_the_ends():
         fused, apart = (evaluate(chip, chain(8, 64, 64, 4, n=100), fidelity="capacity", fusion=fusion) for fusion in ("fitting", "none"))
         assert fused.bytes_bound.sum() == weights + ends
         assert fused.bytes.sum() == (moved or apart.bytes.sum())
+
+
+ROW = {"kind": "gemm", "m": 64, "k": 64, "n": 64}
+TENSOR, WEIGHTS, LINE = 2 * 64 * 64, 2 * 64 * 64, 2 * 64  # bytes in fp16: of an output, of the weights of a layer, of one row
+SKIP = [
+    {"name": "a", "reads": "input"}, {"name": "b", "reads": "a"}, {"name": "c", "reads": "b", "adds": "a"}, {"name": "d", "reads": "c"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("capacity", "moved"),
+    [
+        # a, b and c are live while c runs: the three fit together with one row of c, so only the network's input and output move
+        (3 * TENSOR + LINE, [1, 0, 0, 1]),
+        # a byte less: none of three equal tensors may stay, so that each is written and read
+        (3 * TENSOR + LINE - 1, [2, 2, 2, 2]),
+    ],
+)
+def test_a_skip_connection_takes_room_until_it_is_added(capacity, moved):
+    chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity} B}}")
+    found = evaluate(chip, network([ROW | row for row in SKIP]), fidelity="capacity", fusion="fitting")
+    np.testing.assert_array_equal(found.bytes, WEIGHTS + TENSOR * np.array(moved))
+    np.testing.assert_array_equal(found.bytes_bound, WEIGHTS + TENSOR * np.array([1, 0, 0, 1]))
+
+
+def test_a_small_tensor_stays_while_a_large_skip_connection_is_read_again():
+    """x has 64 x 64 outputs and is added to the result of `up`; between `down` and `up` there are 8 channels. In 4 kB these stay, x does not:
+    `up` reads it at its addition, and writes its result."""
+    rows = [
+        {"name": "x", "kind": "gemm", "m": 64, "k": 8, "n": 64, "reads": "input"},
+        {"name": "down", "kind": "gemm", "m": 8, "k": 64, "n": 64, "reads": "x"},
+        {"name": "up", "kind": "gemm", "m": 64, "k": 8, "n": 64, "reads": "down", "adds": "x"},
+    ]
+    chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 4 kB}")
+    found = evaluate(chip, network(rows), fidelity="capacity", fusion="fitting")
+    weights, narrow = 2 * 64 * 8, 2 * 8 * 64
+    np.testing.assert_array_equal(found.bytes, [weights + narrow + TENSOR, weights + TENSOR, weights + narrow + TENSOR])
+
+
+def test_what_branches_is_written_or_stays_for_the_last_reader():
+    """`second` reads `stem`, not the layer listed before it, whose output is the network's and has to be written."""
+    rows = [{"name": "stem", "reads": "input"}, {"name": "first", "reads": "stem"}, {"name": "second", "reads": "stem"}]
+    chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 MB}")
+    found = evaluate(chip, network([ROW | row for row in rows]), fidelity="capacity", fusion="fitting")
+    np.testing.assert_array_equal(found.bytes, WEIGHTS + TENSOR * np.array([1, 1, 1]))
+    np.testing.assert_array_equal(found.bytes_bound, found.bytes)
+
+
+def test_nothing_is_fused_where_nobody_says_which_layer_reads_which():
+    variant = network([ROW | {"name": name} for name in "ab"])
+    chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 MB}")
+    apart, fused = (evaluate(chip, variant, fidelity="capacity", fusion=fusion) for fusion in ("none", "fitting"))
+    np.testing.assert_array_equal(fused.bytes, apart.bytes)
+    np.testing.assert_array_equal(fused.bytes_bound, WEIGHTS + TENSOR * np.array([1, 1]))
+    assert "which layer reads which is not known, so no layers are fused" in fused.attrs["notes"]
+
+
+def test_a_key_value_cache_is_written_even_where_it_stays(folder):
+    """One block, one token, and a large memory: weights, the cache read, the new keys and values written, the input and the output."""
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 100}
+    (folder / "decoder").mkdir()
+    description = {"name": "decoder", "task": "t", "metric": {"name": "x"}, "sources": ["a test"], "network": {"model_type": "llama"} | sizes}
+    (folder / "decoder" / "workload.yaml").write_text(yaml.safe_dump(description))
+    net = dse.load_workload(folder / "decoder", phase="decode", sequence=1000)
+    chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 GB}")
+    found = evaluate(chip, net, fidelity="capacity", fusion="fitting").bytes.to_series()
+    layers = found.index.str.removeprefix("model.layers.0.")
+    moved = dict(zip(layers, found - 2 * net.layers.weights, strict=True))
+    new, old = 2 * 64, 2 * 999 * 64
+    assert {name: value for name, value in moved.items() if value} == {
+        "model.embed_tokens": new, "input_layernorm": new, "self_attn.k_proj": new, "self_attn.v_proj": new,
+        "self_attn.scores": old, "self_attn.context": old, "lm_head": 2 * 100,
+    }  # fmt: skip
 
 
 def test_fusion_needs_capacity():

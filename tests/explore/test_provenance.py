@@ -28,3 +28,21 @@ def test_unverified_numbers_are_named_where_they_are_used(edited, folder):
     edited("chip.yaml", ("fp32: 5 TFLOP/s", "fp32: {value: 5 TFLOP/s, unverified: true}"))  # not of this dtype
     found = dse.sweep(folder / "small.yaml")
     assert json.loads(found.attrs["unverified"]) == {"chip": ["units.tensor.peak.fp16", "units.tensor.runs.sparse_24"]}
+
+
+def test_what_a_network_is_run_on_is_said_even_where_nobody_asked(edited, capsys, tmp_path):
+    """In the dataset, on stderr where it was not given, in the plan of a dry run, and layer by layer."""
+    from dse import cli
+
+    path = edited("small.yaml", ("./net: {methods: all}", "gpt2: {methods: [dense]}"))
+    assert cli.main(["sweep", str(path), "-o", str(tmp_path / "found.nc")]) == 0
+    assert "gpt2: phase, sequence not given: run on attention=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().err
+    inputs = {"attention": "fused", "sequence": 1024, "phase": "prefill", "logits": "last"}
+    assert json.loads(xr.open_dataset(tmp_path / "found.nc").attrs["inputs"]) == {"gpt2": inputs}
+    assert cli.main(["sweep", str(path), "--dry-run"]) == 0
+    assert "inputs       gpt2: attention=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().out
+    asked = edited("small.yaml", ("[dense]}", "[dense], inputs: {phase: decode, sequence: 10}}"))
+    assert cli.main(["sweep", str(asked), "-o", str(tmp_path / "asked.nc")]) == 0
+    assert "not given" not in capsys.readouterr().err
+    layers = dse.evaluate("a100-sxm4-80gb", dse.load_workload("gpt2", phase="decode"))
+    assert layers.attrs["inputs"] == "attention=fused, sequence=1024, phase=decode, logits=last"

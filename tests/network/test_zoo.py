@@ -68,7 +68,7 @@ GENERATING = [name for name in WANTED if name.startswith(("llama", "opt", "gpt",
 @pytest.mark.parametrize("name", GENERATING)
 def test_decoding_a_sequence_token_by_token_takes_the_work_of_its_cache(name):
     """Prefill of T computes T x T scores; the decode step at T computes T of them, and one token's linear layers."""
-    prefill, decode = (dse.load_workload(name, phase=phase, sequence=64).layers for phase in ("prefill", "decode"))
+    prefill, decode = (dse.load_workload(name, phase=phase, sequence=64, logits="all").layers for phase in ("prefill", "decode"))
     attention = prefill.kind == "matmul"
     work = [layers.m * layers.k * layers.n * layers.count * layers.active * layers.has_flops for layers in (prefill, decode)]
     np.testing.assert_allclose(work[0], 64 * work[1])
@@ -167,3 +167,25 @@ def test_layers_are_given_once(tmp_path):
     (tmp_path / "layers.csv").write_text("name,kind,m,k,n\nfc,gemm,4,4,1\n")
     with pytest.raises(dse.BadInput, match="layers are given twice"):
         tables.load(tmp_path)
+
+
+def test_a_prompt_scores_the_vocabulary_for_its_last_token_unless_asked_for_all():
+    """The head of LLaMA-2 7B multiplies 32000 x 4096 weights by one token of each sample, as in generating text, or by all 4096."""
+    last, every = dse.load_workload("llama-2-7b").layers, dse.load_workload("llama-2-7b", logits="all").layers
+    assert last.n[-1] == 1
+    assert every.macs - last.macs == 32000 * 4096 * 4095
+
+
+def test_the_graph_of_every_network_leads_from_its_input_to_its_output():
+    """Each layer reads something, something reads each layer but the last, and its inputs are no fewer than what the layer before made
+    unless that was pooled, cut to one token, or is a residual sum beside what was normalised."""
+    for name in WANTED:
+        layers = dse.load_workload(name).layers
+        assert layers.graph is not None, name
+        assert [number for number, users in enumerate(layers.graph.users) if not users] == [len(layers) - 1], name
+
+
+@pytest.mark.parametrize(("name", "elements"), [("llama-2-7b", 2 * 32 * 4096), ("llama-3.1-8b", 2 * 32 * 1024), ("gpt2", 2 * 12 * 768)])
+def test_the_key_value_cache_holds_a_key_and_a_value_of_each_block_and_token(name, elements):
+    for phase in ("prefill", "decode"):
+        assert dse.load_workload(name, phase=phase, sequence=100).layers.cache_elements.sum() == 100 * elements

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ def run(options: Namespace) -> str:
     folder = options.out or Path(name)
     journal = folder / "study.journal"
     store.check_writable(*_files(folder), *([] if options.storage else [journal]))
+    for network, states in designs.question.states.items():
+        if states[0].run_on:
+            print(f"{network}: run on {states[0].run_on}", file=sys.stderr)
     storage = _storage(journal, options.storage, options.resume or options.join)
     outcome = searching.look(designs, name, storage, options.resume, options.join, progress=True)
     if options.join:

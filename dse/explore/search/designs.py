@@ -16,6 +16,7 @@ from dse.explore.search.space import Points, Space
 from dse.explore.search.spent import spent_at, spent_within
 from dse.explore.search.structure import Structure
 from dse.goal import Robust
+from dse.model import compaction, fusion
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
@@ -65,11 +66,13 @@ class Designs:
         return self._structures[key]
 
     def remarks(self) -> list[str]:
-        """What of the designs judged so far rests on no measurement of their own device, in words."""
+        """What is assumed about the networks, and which designs judged so far rest on no measurement of their own device, in words."""
         name, cases = self.space.accelerator.name, [found for structure in self._structures.values() for found in structure.cases]
         candidates = [execution for found in cases for execution in found.candidates]
         dtype, fidelity = self.question.dtype.label, self.question.options.fidelity
+        assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.question.options))]
         return [
+            *dict.fromkeys(assumed),
             *dict.fromkeys(remark for found in cases for remark in remarks(found, name)),
             *(unstated(name, candidates, dtype, fidelity) if cases else []),
         ]
