@@ -1,10 +1,10 @@
 """Channels that a network loses as a whole, in the layers before and after the one that was pruned.
 
-A layer without some of its rows makes fewer channels, so that the next has fewer inputs (`row`); a layer that ignores some input channels
-leaves the rows that make them without a use (`channel`, and `column` of a linear layer). Both follow the graph of the network, through
-depthwise convolutions and elementwise layers that keep channels apart. They end where channels mix or are added to others, at normalisations
-and attention: which channels are left there is not known, so all are. A product of two tensors keeps at most what the thinner one has; of
-several readers of a tensor each may need other channels.
+A layer without some of its rows makes fewer channels, so that the next has fewer inputs (`row`); a layer that ignores some
+input channels leaves the rows that make them without a use (`channel`, and `column` of a linear layer). Both follow the graph
+of the network, through depthwise convolutions and elementwise layers that keep channels apart. They end where channels mix or
+are added to others, at normalisations and attention: which channels are left there is not known, so all are. A product of two
+tensors keeps at most what the thinner one has; of several readers of a tensor each may need other channels.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ def compacted(variant: Variant) -> Variant:
     inputs, outputs = channels.forward(variant.density) if pattern.axis == "row" else channels.backward(_needed_inputs(variant))
     layers, grouped = variant.layers, channels.depthwise
     smaller = replace(
-        layers, m=np.where(layers.has_weights, layers.m * outputs, layers.m), k=np.where(layers.has_weights & ~grouped, layers.k * inputs, layers.k),
+        layers, m=np.where(layers.has_weights, layers.m * outputs, layers.m),
+        k=np.where(layers.has_weights & ~grouped, layers.k * inputs, layers.k),
         groups=np.where(grouped, layers.groups * outputs, layers.groups), input_elements=layers.input_elements * inputs,
         output_elements=layers.output_elements * outputs,
     )  # fmt: skip
@@ -70,8 +71,11 @@ def _needed_inputs(variant: Variant) -> PerLayer:
 
 @dataclass(frozen=True, eq=False)
 class _Channels:
-    """`count`: channels of the output of each layer, NaN where they are mixed. `follows`: whether the channels that a layer reads are those
-    of the one layer before it, or of all layers before an elementwise one. `apart`: layers that have outputs for channels that they read."""
+    """Where channels can be followed from layer to layer.
+
+    `count`: channels of the output of each layer, NaN where they are mixed. `follows`: whether the channels that a layer reads are
+    those of the one layer that it reads, or of every layer that an elementwise one reads. `elements`: of the outputs of each layer.
+    """
 
     graph: Graph
     count: PerLayer
@@ -99,6 +103,7 @@ class _Channels:
 
     @property
     def apart(self) -> Bool[np.ndarray, "layer"]:
+        """Layers that make each output channel of the same channel of their inputs."""
         return self.depthwise | self.elementwise
 
     def forward(self, density: PerLayer) -> tuple[PerLayer, PerLayer]:

@@ -1,8 +1,8 @@
 """Bytes that a network needs in the outermost memory while it runs, beside its weights.
 
-    activations   the largest working set of any layer: its inputs and outputs, and where the graph is known every tensor that a later layer
-                  still needs; layers run one at a time, unfused
-    cache         keys and values of all tokens of each sample, in networks that generate
+activations   the largest working set of any layer: its inputs and outputs, and where the graph is known every tensor that a later layer
+              still needs; layers run one at a time, unfused
+cache         keys and values of all tokens of each sample, in networks that generate
 """
 
 from functools import lru_cache

@@ -1,9 +1,9 @@
 """Which activations stay on chip from the layer that makes them to the last one that needs them.
 
-A tensor may stay if it fits the memory together with every smaller one that is live at the same time, a skip connection included, and with a
-row of weights or of results of the layer that runs; and if every layer on its way moves its other operands once: one of them is held
-entirely, or the result is. Which tensors stay is thus possible for all of them at once, and more memory never keeps fewer. Where the graph is
-not known nothing stays.
+A tensor may stay if it fits the memory together with every smaller one that is live at the same time, skip connections included,
+and with a row of weights or of results of the layer that runs; and if every layer on its way moves its other operands once,
+because one of them, or the result, is held entirely. So all tensors that may stay fit at once, and more memory never keeps fewer.
+Where the graph is not known nothing stays.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,7 @@ def notes(variant: Variant, options: ModelOptions) -> list[str]:
 class Fusion:
     """The tensors of a network (the output of each layer) and their sizes at a batch.
 
-    `elements`: of all outputs of each layer, `read`: of all its inputs; `size`: bytes of the outputs [B]; `scratch`: bytes that a layer needs
-    beside the operand that it holds [B].
+    `size`: bytes of all outputs of each layer [B]; `scratch`: bytes that a layer needs beside the operand that it holds [B].
     """
 
     layers: Layers  # of one sample
@@ -47,10 +46,12 @@ class Fusion:
 
     @property
     def written(self) -> PerLayer:
+        """Elements of all outputs of each layer, for one sample."""
         return self.layers.output_elements * self.layers.instances
 
     @property
     def read(self) -> PerLayer:
+        """Elements of all inputs of each layer, for one sample."""
         return self.layers.input_elements * self.layers.instances
 
     @cached_property

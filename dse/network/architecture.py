@@ -59,7 +59,8 @@ class Generating(Reading):
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")
     logits: Literal["last", "all"] = Field(
-        "last", description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as perplexities need"
+        "last",
+        description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as perplexities need",
     )
 
     @property
@@ -116,7 +117,14 @@ class Rows(list[LayerRow]):
         return self.conv(name, m, channels, patch, size - size % patch, patch, extra=m + extra)  # an incomplete tile is left out
 
     def moved(
-        self, name: str, read: float, written: float, parameters: float = 0, reads: tuple[str, ...] = (), per_channel: bool = False, **more: Any
+        self,
+        name: str,
+        read: float,
+        written: float,
+        parameters: float = 0,
+        reads: tuple[str, ...] = (),
+        per_channel: bool = False,
+        **more: Any,
     ) -> None:
         """Work that moves bytes and computes next to nothing."""
         moved = {"input_elements": read, "output_elements": written, "other_parameters": parameters}

@@ -111,10 +111,11 @@ class Layers:
             columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
         prunable = np.array([row.prunable for row in rows], bool) & np.isin(kind, WITH_WEIGHTS)
         own = np.array([row.own_weights for row in rows], bool)
-        links = {"reads": tuple(row.reads for row in rows), "adds": tuple(row.adds for row in rows)}
+        reads, adds = tuple(row.reads for row in rows), tuple(row.adds for row in rows)
         per_channel = np.array([row.per_channel for row in rows], bool)
         return cls(
-            name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, per_channel=per_channel, **links, **columns
+            name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, per_channel=per_channel,
+            reads=reads, adds=adds, **columns,
         )  # fmt: skip
 
     def rows(self) -> list[LayerRow]:

@@ -5,7 +5,7 @@ Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023
 2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -103,7 +103,7 @@ class Mixtral(Llama):
 
     def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
-        experts = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
+        experts: dict[str, Any] = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
         moved = positions * self.num_experts_per_tok * inner
         found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
         found.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)

@@ -87,7 +87,7 @@ def _read_layers(path: Path) -> Layers:
             problems.add(Problem(f"layer '{row.name}' is given twice", f"rename one (the first is on line {first[row.name]})", path, line))
         for column, text in (("reads", row.reads), ("adds", row.adds)):
             with problems.at(path, line, column):
-                graphs.sources(text or graphs.INPUT, {name: 0 for name in first})
+                graphs.sources(text or graphs.INPUT, dict.fromkeys(first, 0))
         first.setdefault(row.name, line)
     problems.raise_all()
     return Layers.of([row for _, row in rows])

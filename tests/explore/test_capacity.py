@@ -244,7 +244,13 @@ def test_a_key_value_cache_is_written_even_where_it_stays(folder):
     """One block, one token, and a large memory: weights, the cache read, the new keys and values written, the input and the output."""
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 100}
     (folder / "decoder").mkdir()
-    description = {"name": "decoder", "task": "t", "metric": {"name": "x"}, "sources": ["a test"], "network": {"model_type": "llama"} | sizes}
+    description = {
+        "name": "decoder",
+        "task": "t",
+        "metric": {"name": "x"},
+        "sources": ["a test"],
+        "network": {"model_type": "llama"} | sizes,
+    }
     (folder / "decoder" / "workload.yaml").write_text(yaml.safe_dump(description))
     net = dse.load_workload(folder / "decoder", phase="decode", sequence=1000)
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 GB}")
