@@ -106,12 +106,13 @@ def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _add_pareto(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("pareto", help="find what nothing beats in several objectives at once: a dataset, a table, a figure")
+    parser = verbs.add_parser("pareto", help="find the Pareto front of each network and batch: a dataset, a table, a figure")
     parser.add_argument("dataset", type=Path, help="a .nc file or .zarr store that 'dse sweep' wrote")
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="the same, as in 'latency accuracy_drop'")
     parser.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="only what stands at these values, as in 'batch=32'")
     parser.add_argument("--reference", nargs="+", default=[], metavar="NAME=VALUE", help="corner of the hypervolume (default: the worst)")
+    parser.add_argument("--pool", action="store_true", help="one front over all networks and batches (default: one for each)")
     parser.add_argument("--unique", action="store_true", help="of points equal in every objective keep the first")
     parser.add_argument("-o", "--out", type=Path, help="a folder, or a file ending in .nc (default: beside the dataset)")
     parser.set_defaults(verb=_pareto)
@@ -301,10 +302,12 @@ def _pareto(options: argparse.Namespace) -> int:
     stem = _beside(options.dataset, options.out, "pareto")
     written = stem.with_name(f"{stem.name}.nc")
     store.check_writable(written, *plot.files(stem))
-    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique)
+    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
     table, figure = drawing.table(front), drawing.figure(dataset, front)
     store.write(front, written)
     print(written, *plot.save(figure, table, stem), sep="\n", file=sys.stderr)
+    if len(fronts := pareto.fronts_of(front)) > 1:
+        print("one front for each of these ('--pool': one over all of them)", *map(drawing.summary, fronts), sep="\n", file=sys.stderr)
     print(table.to_csv(index=False), end="")
     return 0
 

@@ -23,10 +23,14 @@ class Objectives(Part):
         return self
 
 
-class Front(Part):
-    """What nothing beats in every objective at once."""
+class FrontObjectives(Objectives):
+    pool: bool = Field(default=False, description="one front over all networks and batches, instead of one for each")
 
-    front: Objectives = Field(examples=["{minimize: [latency, area]}"])
+
+class Front(Part):
+    """The Pareto front."""
+
+    front: FrontObjectives = Field(examples=["{minimize: [latency, area]}"])
 
     @model_validator(mode="after")
     def _check(self) -> Self:

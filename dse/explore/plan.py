@@ -23,7 +23,7 @@ from dse.errors import BadInput, Collector, Problem, suggestion
 from dse.explore import axis as axes_
 from dse.explore.axis import Axis
 from dse.explore.variants import select
-from dse.keep import objectives
+from dse.keep import Top, objectives
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
@@ -252,8 +252,9 @@ def _check_keep(spec: Spec, document: Document, problems: Collector) -> None:
     for name in sorted(chosen - set(known)):
         fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else suggestion(name, [*known, *RESULTS])
         problems.add(document.problem(("keep",), f"there is no '{name}' to choose by", fix))
-    if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power", "fits"}:
-        problems.add(document.problem(("keep",), "nothing of this is about the network", "add 'latency'"))
+    if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power"}:
+        fix = "write another objective, as 'latency'" if isinstance(spec.keep, Top) else "add 'latency'"
+        problems.add(document.problem(("keep",), "nothing of this is about the network", fix))
     if spec.keep != "all" and spec.plots:
         problems.add(document.problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
 

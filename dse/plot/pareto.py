@@ -1,11 +1,10 @@
-"""The Pareto front over the cloud of all points, its knee marked: a panel for each pair of objectives.
+"""The Pareto front over the cloud of all points, its knee marked: a panel for each network, batch and pair of objectives.
 
 Two objectives: the steps are the border of what some point reaches. More: each panel is a projection, in which points of the
 front may lie behind others.
 """
 
 import itertools
-import json
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.explore.pareto import cloud, directions, prepared
+from dse.explore.pareto import GROUPS, cloud, directions, fronts_of, groups, prepared
 from dse.plot import style
 from dse.plot.style import Looks, Rows
 
@@ -27,28 +26,72 @@ def table(front: xr.Dataset) -> pd.DataFrame:
     """One row for each point: the objectives first, then what the design is, and whether it is the knee."""
     names = dict.fromkeys([*directions(front), *front.coords, *front.data_vars])
     columns = {str(name): front[name].values for name in names if front[name].dims == ("point",)}
-    return pd.DataFrame(columns | {"knee": np.arange(front.sizes["point"]) == front.attrs["knee"]})
+    knees = [one["knee"] for one in fronts_of(front)]
+    return pd.DataFrame(columns | {"knee": np.isin(np.arange(front.sizes["point"]), knees)})
+
+
+MOST_PANELS = 24
+ACROSS = 3  # panels side by side
 
 
 def figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
-    """`dataset` is what the front was taken of."""
+    """Panels of the fronts of a dataset: one for each network and batch, where these are apart, and pair of objectives."""
     names, rows = list(directions(front)), table(front)
-    _, points = cloud(prepared(dataset, names), names)
-    points = pd.DataFrame(points[np.isfinite(points).all(axis=1)], columns=names)
     pairs = list(itertools.combinations(names, 2)) or [(names[0], names[0])]
-    drawn = Figure(figsize=(max(4.4 * len(pairs), 6.2), 4.0), layout="constrained")
-    axes = drawn.subplots(1, len(pairs), squeeze=False)
-    for ax, (x, y) in zip(axes.flat, pairs, strict=True):
+    ends = np.cumsum([one["size"] for one in fronts_of(front)])
+    panels = [(one, rows[end - one["size"] : end], pair) for one, end in zip(fronts_of(front), ends, strict=True) for pair in pairs]
+    shown = panels[: max(MOST_PANELS // len(pairs), 1) * len(pairs)]
+    across = len(pairs) if len(pairs) > 1 else min(ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    drawn = Figure(figsize=(max(4.4 * across, 6.2), 4.0 if down == 1 else 3.5 * down), layout="constrained")
+    axes = drawn.subplots(down, across, squeeze=False)
+    for ax in axes.flat[len(shown) :]:
+        ax.remove()
+    for ax, (one, here, (x, y)) in zip(axes.flat, shown, strict=False):
+        points = _cloud(dataset, one, names)
         style.plain(ax)
-        draw(ax, points, rows, x, y, directions(front) if len(names) == 2 else None)
+        draw(ax, points, here, x, y, directions(front) if len(names) == 2 else None)
         _better_up_and_right(ax, front, points, x, y)
-    share, corner = front.attrs["hypervolume_share"], json.loads(front.attrs["reference_point"])
-    box = ", ".join(f"{_spoken(name)} {value:.4g}" for name, value in corner.items())
-    found = f"{len(rows):,} of {front.attrs['points']:,} points; hypervolume {share:.1%} of the box up to {box}"
-    style.finish(drawn, axes, dataset, _constants(dataset), "better is up and to the right", found)
-    for ax, (x, y) in zip(axes.flat, pairs, strict=True):
-        style.place_labels(ax, _labels(rows, x, y))
+        if title := _named(one):
+            ax.set_title(style.wrapped(title, 44), fontsize=9)
+    notes = [_constants(dataset), "better is up and to the right", *_measured(fronts_of(front))]
+    notes += [f"{len(ends) - len(shown) // len(pairs)} more fronts in the table"] if len(shown) < len(panels) else []
+    style.finish(drawn, axes.flat[: len(shown)], dataset, *notes)
+    for ax, (_, here, (x, y)) in zip(axes.flat, shown, strict=False):
+        style.place_labels(ax, _labels(here, x, y))
     return drawn
+
+
+def _cloud(dataset: xr.Dataset, one: dict[str, Any], names: list[str]) -> Rows:
+    """All points that a front was taken of."""
+    (shape, dims), points = cloud(prepared(dataset, names), names)
+    numbers = np.arange(len(points)).reshape(shape)
+    for group, places in groups(dataset, dims, pool=not _named(one)):
+        if all(group[name] == one[name] for name in group):
+            numbers = numbers[np.ix_(*(places.get(dim, np.arange(size)) for dim, size in zip(dims, shape, strict=True)))]
+            break
+    found = points[numbers.ravel()]
+    return pd.DataFrame(found[np.isfinite(found).all(axis=1)], columns=names)
+
+
+def _named(one: dict[str, Any]) -> str:
+    """Which network and batch a front is of, where there are several."""
+    return ", ".join(f"batch {one[name]}" if name == "batch" else str(one[name]) for name in GROUPS if name in one)
+
+
+def summary(one: dict[str, Any]) -> str:
+    """A front in a line: which network and batch it is of, and how many points it has."""
+    return f"  {_named(one)}: {one['size']:,} of {one['points']:,} points"
+
+
+def _measured(fronts: list[dict[str, Any]]) -> list[str]:
+    """Points and hypervolume of a single front."""
+    if len(fronts) > 1:
+        return []
+    (one,) = fronts
+    box = ", ".join(f"{_spoken(name)} {value:.4g}" for name, value in one["reference_point"].items())
+    share = "" if one["hypervolume_share"] is None else f"; hypervolume {one['hypervolume_share']:.1%} of the box up to {box}"
+    return [f"{one['size']:,} of {one['points']:,} points{share}"]
 
 
 def draw(ax: Axes, points: Rows, front: Rows, x: str, y: str, steps: dict[str, str] | None) -> list[Any]:

@@ -64,11 +64,16 @@ def looks(rows: Rows) -> Looks:
     }
 
 
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of at most so many characters: broken between words, else after a slash, an underscore or a hyphen, else anywhere."""
+    return "\n".join(textwrap.wrap(text.replace("_", "_\u200b").replace("/", "/\u200b"), width)).replace("\u200b", "")
+
+
 def finish(figure: Figure, axes: np.ndarray, dataset: xr.Dataset, *remarks: str) -> None:
     """One legend for all panels; above it what a reader must know to judge the figure."""
     unverified = [f"{name} {path}" for name, paths in json.loads(dataset.attrs.get("unverified", "{}")).items() for path in paths]
     note = "; ".join(filter(None, [*remarks, "unverified: " + ", ".join(unverified) if unverified else ""]))
-    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    handles = {label: handle for ax in np.ravel(axes) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     widest = 0.5 + 0.075 * max(map(len, handles), default=1)  # inches of an entry at 8 points
     columns = max(1, min(int(figure.get_figwidth() / widest), len(handles)))
     title = textwrap.wrap(note, int(14 * figure.get_figwidth()))

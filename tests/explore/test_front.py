@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dse.explore.front import hypervolume, knee, nondominated
+from dse.explore.front import hypervolume, knee, nondominated, rounded
 
 # Few distinct values, so that points often tie in an objective or in all.
 values = st.one_of(st.integers(0, 4).map(float), st.floats(-1e3, 1e3))
@@ -45,8 +45,55 @@ def corner(points: np.ndarray) -> np.ndarray:
 
 @given(clouds())
 def test_the_front_is_what_no_other_point_dominates(points):
-    expected = [not any(dominates(other, point) for other in points) for point in points]
-    np.testing.assert_array_equal(nondominated(points), expected)
+    np.testing.assert_array_equal(nondominated(points), on_the_front(points))
+
+
+def on_the_front(points: np.ndarray) -> list[bool]:
+    """By definition: no other point dominates it up to rounding, nor is equal up to rounding and first in lexicographic order."""
+    coarse = rounded(points)
+    return [
+        not any(
+            dominates(other, mine) or (tuple(other) == tuple(mine) and tuple(first) < tuple(exact))
+            for other, first in zip(coarse, points, strict=True)
+        )
+        for mine, exact in zip(coarse, points, strict=True)
+    ]
+
+
+noisy = st.integers(1, 4).map(float) | st.builds(lambda n, ulps: n * (1 + ulps * 2.0**-52), st.integers(1, 4), st.integers(0, 3))
+
+
+@given(clouds(elements=noisy), st.integers(1, 5), st.randoms())
+def test_the_front_of_the_fronts_of_any_parts_is_the_front_of_the_whole(points, parts, random):
+    """Also where points differ by rounding only."""
+    part = np.array([random.randrange(parts) for _ in points])
+    fronts = [points[part == number][nondominated(points[part == number])] for number in range(parts) if (part == number).any()]
+    together = np.concatenate(fronts)
+    found = together[nondominated(together)]
+    assert sorted(map(tuple, found)) == sorted(map(tuple, points[nondominated(points)])) == sorted(map(tuple, points[on_the_front(points)]))
+
+
+@given(clouds(elements=noisy))
+def test_no_point_is_on_the_front_for_a_difference_that_is_rounding(points):
+    front = np.unique(points[nondominated(points)], axis=0)
+    for one, other in itertools.permutations(front, 2):
+        assert not (one <= other * (1 + 1e-13)).all()
+    for point in points:
+        assert any((mark <= point * (1 + 1e-11)).all() for mark in front)
+
+
+def test_an_area_that_is_larger_by_rounding_is_no_smaller_area():
+    points = np.array([[1.0, 8.26e-4 + 1e-19], [2.0, 8.26e-4]])
+    assert points[0, 1] > points[1, 1]
+    assert nondominated(points).tolist() == [True, False]
+
+
+@given(st.floats(-1e300, 1e300), st.sampled_from([40, 20]))
+def test_rounding_is_relative_and_keeps_the_order(number, bits):
+    found = rounded(np.array([number]), bits)[0]
+    assert abs(found - number) <= abs(number) * 2.0**-bits + 5e-324
+    assert rounded(np.array([-number]), bits)[0] == -found
+    assert rounded(np.array([np.nextafter(number, np.inf)]), bits)[0] >= found
 
 
 @pytest.mark.parametrize(("objectives", "seed"), list(itertools.product((4, 5, 6), range(3))))

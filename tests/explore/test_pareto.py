@@ -110,9 +110,9 @@ def test_designs_that_differ_in_nothing_that_counts_are_ties(results):
 
 
 def test_a_reference_of_ones_own(results):
-    front = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 1.0})
+    front = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 1.0}, pool=True)
     assert json.loads(front.attrs["reference_point"]) == {"speedup": 1.0, "accuracy": 70.0}
-    better = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 0.5})
+    better = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 0.5}, pool=True)
     assert better.attrs["hypervolume"] > front.attrs["hypervolume"]
 
 
@@ -194,7 +194,7 @@ def test_selecting_keeps_the_dims_and_suggests(results):
     ("maximize", "minimize", "panels"), [(["speedup", "accuracy"], [], 1), (["speedup"], ["accuracy_drop", "latency"], 3)]
 )
 def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, panels):
-    front = dse.pareto(results, maximize, minimize)
+    front = dse.pareto(results, maximize, minimize, pool=True)
     figure = drawing.figure(results, front)
     assert len(figure.axes) == panels
     names, knee = maximize + minimize, front.isel(point=front.attrs["knee"])
@@ -210,7 +210,7 @@ def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, 
 )
 def test_the_steps_are_the_border_of_what_some_point_reaches(results, maximize, minimize):
     """At each corner some point of the front is as good in both; a little better in both, none is."""
-    front = dse.pareto(results, maximize, minimize)
+    front = dse.pareto(results, maximize, minimize, pool=True)
     signs = np.array([1.0] * len(maximize) + [-1.0] * len(minimize))
     (steps,) = (line for line in drawing.figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2)
     points = np.stack([front[name] for name in directions(front)], axis=-1) * signs
@@ -258,3 +258,56 @@ def test_a_dataset_of_someone_elses_with_a_variable_called_accuracy():
     assert dse.pareto(points, ["accuracy"], ["cost"]).sizes["point"] == 3
     with pytest.raises(BadInput, match="the dataset has no 'accuracy_drop'; did you mean 'accuracy'"):
         dse.pareto(points, ["accuracy"], ["accuracy_drop"])
+
+
+def test_networks_and_batches_have_fronts_of_their_own(results):
+    """Each is the front of its own selection; pooled, points of one batch drop those of another."""
+    apart, pooled = (dse.pareto(results, ["speedup"], ["latency"], pool=pool) for pool in (False, True))
+    fronts = json.loads(apart.attrs["groups"])
+    assert [one["batch"] for one in fronts] == [1, 16]
+    start = 0
+    for one in fronts:
+        alone = dse.pareto(results.sel(batch=[one["batch"]]), ["speedup"], ["latency"])
+        here = apart.isel(point=slice(start, start + one["size"]))
+        for name in ("speedup", "latency", "accelerator", "memory.dram.bandwidth", "variant"):
+            np.testing.assert_array_equal(here[name], alone[name])
+        for name in ("hypervolume", "hypervolume_share", "points", "left_out"):
+            assert one[name] == alone.attrs[name]
+        assert one["reference_point"] == json.loads(alone.attrs["reference_point"])
+        assert one["knee"] == alone.attrs["knee"] + start
+        start += one["size"]
+    assert start == apart.sizes["point"]
+    assert apart.attrs["points"] == pooled.attrs["points"]
+    assert json.loads(pooled.attrs["groups"])[0]["size"] == pooled.sizes["point"]
+    assert dse.pareto(apart, ["speedup"], ["latency"]).sizes["point"] == apart.sizes["point"]  # of a front, too
+
+
+def test_networks_are_not_mixed_and_each_keeps_its_own_metric(folder, results):
+    renamed = results.assign_coords(workload=("variant", np.array(["net", "net", "other", "other"], object)))
+    renamed.attrs["metrics"] = json.dumps({name: json.loads(results.attrs["metrics"])["net"] for name in ("net", "other")})
+    found = dse.pareto(renamed, ["speedup", "accuracy"])
+    assert {(one["workload"], one["batch"]) for one in json.loads(found.attrs["groups"])} == {
+        ("net", 1),
+        ("net", 16),
+        ("other", 1),
+        ("other", 16),
+    }
+    with pytest.raises(BadInput, match="accuracies of different networks or metrics cannot be compared"):
+        dse.pareto(renamed, ["speedup", "accuracy"], pool=True)
+
+
+def test_precision_says_what_is_rounding():
+    values = np.array([[[1.0, 1.0 + 3e-7], [1.0, 2.0]], [[1.0, 1.0], [3.0, 3.0]], [[0.0, 0.0]] * 2])
+    assert set(dse.pareto(made(values), ["gain"], ["cost"]).name.values) == {"v1"}
+    coarse = made(values)
+    assert dse.pareto(coarse.assign(gain=coarse.gain.astype(np.float32)), ["gain"], ["cost"]).sizes["point"] >= 1
+
+
+def test_the_command_names_its_fronts(results, folder, capsys):
+    store.write(results, folder / "results.nc")
+    assert cli.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency"]) == 0
+    told = capsys.readouterr().err
+    assert "  net, batch 1: " in told
+    assert "  net, batch 16: " in told
+    assert cli.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency", "--pool"]) == 0
+    assert "batch 1: " not in capsys.readouterr().err

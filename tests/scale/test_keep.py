@@ -1,6 +1,7 @@
 """What is kept of a sweep is what the whole sweep would give, whatever the pieces are."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -59,9 +60,24 @@ def test_the_front_of_pieces_is_the_front_of_all(spec, monkeypatch, most, maximi
     whole = dse.pareto(dse.sweep(spec), maximize, minimize)
     found = kept(spec, f"{{front: {{maximize: {maximize}, minimize: {minimize}}}}}", monkeypatch, most)
     assert rows(found) == rows(whole)
-    for name in ("objectives", "reference_point", "points", "left_out", "knee"):
+    for name in ("objectives", "points", "left_out"):
         assert found.attrs[name] == whole.attrs[name]
-    assert found.attrs["hypervolume"] == pytest.approx(whole.attrs["hypervolume"], rel=1e-12)
+    for one, expected in zip(*(json.loads(front.attrs["groups"]) for front in (found, whole)), strict=True):
+        assert one == expected | {name: pytest.approx(expected[name], rel=1e-12) for name in ("hypervolume", "hypervolume_share")}
+
+
+@pytest.mark.parametrize("pool", ["true", "false"])
+def test_a_front_over_what_fits_is_that_of_all(spec, monkeypatch, pool):
+    """`fits` is a truth value, which has no negative."""
+    spec.write_text(
+        spec.read_text()
+        .replace("area]", "fits]")
+        .replace("memory.l2.capacity: [10 MB, 40 MB, 80 MB]", "memory.dram.capacity: [10 MB, 1 GB]")
+    )
+    whole = dse.pareto(dse.sweep(spec), ["fits"], ["latency"], pool=pool == "true")
+    assert rows(kept(spec, f"{{front: {{maximize: [fits], minimize: [latency], pool: {pool}}}}}", monkeypatch, 5)) == rows(whole)
+    top = kept(spec, "{top: 3, maximize: [fits]}")
+    assert top.fits.all()
 
 
 @pytest.mark.parametrize("most", [5, 10**6])
@@ -89,23 +105,33 @@ def test_of_equal_ones_the_first_are_kept(spec, monkeypatch):
 
 
 @pytest.mark.parametrize("most", [5, 10**6])
-def test_a_summary_of_pieces_is_the_summary_of_all(spec, monkeypatch, most):
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_summary_of_chunks_is_the_summary_of_all(spec, monkeypatch, most, precision):
+    """Of every result, whatever dims it has: an area has no batch, so two batches do not count it twice."""
+    names = "latency, speedup, fits, area, power, energy, edp, performance_per_area"
+    spec.write_text(spec.read_text().replace(VARIABLES, f"store: {{variables: [{names}], dtype: {precision}}}\n"))
     whole, found = dse.sweep(spec), kept(spec, "summary", monkeypatch, most)
-    axes = [dim for dim in whole.latency.dims if "." in str(dim)]
-    for name, kept_axis in itertools.product(("latency", "speedup"), (None, *axes)):
-        over = [axis for axis in axes if axis != kept_axis]
+    setting = ("accelerator", "batch", "dtype", "variant")
+    axes = [str(dim) for dim in whole.latency.dims if "." in str(dim)]
+    for name, kept_axis in itertools.product(names.split(", "), (None, *axes)):
+        values = whole[name].astype(float)
+        own = [axis for axis in axes if axis in values.dims]
+        if kept_axis not in (None, *own):
+            continue
+        over = [axis for axis in own if axis != kept_axis]
         suffix = f"_by_{kept_axis}" if kept_axis else ""
         for statistic in ("min", "max", "mean"):
-            np.testing.assert_allclose(found[f"{name}_{statistic}{suffix}"], getattr(whole[name], statistic)(over), rtol=1e-12)
-        assert (found[f"{name}_count{suffix}"] == np.prod([whole.sizes[axis] for axis in over])).all()
+            np.testing.assert_allclose(found[f"{name}_{statistic}{suffix}"], getattr(values, statistic)(over), rtol=1e-12)
+        assert (found[f"{name}_count{suffix}"] == np.prod([values.sizes[axis] for axis in over])).all()
     for dim in ("accelerator", "batch", "variant", *axes):
         xr.testing.assert_equal(found[dim].variable, whole[dim].variable)
-    counts = found.latency_histogram.sum("bin")
-    assert (counts == np.prod([whole.sizes[axis] for axis in axes])).all()
     edges = np.append(found.bin, np.inf)
-    for cell in np.ndindex(counts.shape):
-        expected = np.histogram(whole.latency.transpose(*counts.dims, *axes).values[cell].ravel(), edges)[0]
-        np.testing.assert_array_equal(found.latency_histogram.values[cell], expected)
+    for name in ("latency", "area"):
+        counts, own = found[f"{name}_histogram"], [axis for axis in axes if axis in whole[name].dims]
+        others = [dim for dim in setting if dim in whole[name].dims]
+        for cell in np.ndindex(tuple(whole.sizes[dim] for dim in others)):
+            expected = np.histogram(whole[name].transpose(*others, *own).values[cell].astype(float).ravel(), edges)[0]
+            np.testing.assert_array_equal(counts.transpose(*others, "bin").values[cell], expected)
 
 
 fronts = st.integers(1, 4).flatmap(

@@ -40,7 +40,8 @@ def aligned(dataset: xr.Dataset, signs: Mapping[str, float]) -> tuple[list[str],
     found = [(dataset[name], sign) for name, sign in signs.items()]
     dims = [str(dim) for dim in dataset.dims if any(dim in one.dims for one, _ in found)]
     columns = [(one.expand_dims([dim for dim in dims if dim not in one.dims]).transpose(*dims).values, sign) for one, sign in found]
-    return dims, [column if sign > 0 else -column for column, sign in columns]
+    numbers = [(column.astype(float) if column.dtype.kind == "b" else column, sign) for column, sign in columns]
+    return dims, [column if sign > 0 else -column for column, sign in numbers]
 
 
 def extremes(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

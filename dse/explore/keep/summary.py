@@ -28,13 +28,15 @@ class Summary:
     def __init__(self, frame: Frame):
         self.frame = frame
         self.plain = [
-            str(name) for name, found in frame.sample.items() if found.dtype.kind == "f" and set(map(str, found.dims)) <= frame.dims.keys()
+            str(name) for name, found in frame.sample.items() if found.dtype.kind in "fb" and set(map(str, found.dims)) <= frame.dims.keys()
         ]
 
     def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Kept:
         """The statistics of a piece."""
         kept = {}
         for key, part in self._statistics(piece):
+            if self._counted_before(key[0], region):
+                continue
             name, starts = " ".join(key), [region[str(dim)].start if dim in region else 0 for dim in part.dims]
             filled = np.flatnonzero(part.values.reshape(-1, part.shape[-1]).any(axis=0)) if key[1] == "histogram" else []
             if len(filled):
@@ -42,9 +44,13 @@ class Summary:
             kept |= {name: part.values.astype(float), f"@{name}": np.array(starts, int)}
         return kept
 
+    def _counted_before(self, name: str, region: Mapping[str, slice]) -> bool:
+        """Whether an earlier chunk held the same values: a result without some dim, as an area has no batch, is counted in the first."""
+        return any(covered.start > 0 for dim, covered in region.items() if dim not in self.frame.sample[name].dims)
+
     def _statistics(self, piece: xr.Dataset) -> Iterator[tuple[Key, xr.DataArray]]:
         for name in self.plain:
-            values, known = piece[name], np.isfinite(piece[name])
+            values, known = piece[name].astype(float), np.isfinite(piece[name])
             numbers = {
                 "min": values.where(known, np.inf), "max": values.where(known, -np.inf), "sum": values.where(known, 0.0), "count": known
             }  # fmt: skip
@@ -59,8 +65,10 @@ class Summary:
         """In their order; the arrays of the first one may be taken over."""
         whole, *others = parts
         for part in others:
-            for name in whole:
-                if not name.startswith("@"):
+            for name in part:
+                if name not in whole:
+                    whole[name] = part[name]
+                elif not name.startswith("@"):
                     first, second = ((one[name], one[f"@{name}"]) for one in (whole, part))
                     whole[name], whole[f"@{name}"] = _folded(first, second, name.split(" ")[1])
         return whole
@@ -76,7 +84,8 @@ class Summary:
             name, start = " ".join(key), START[key[1]]
             shape = [sizes[str(dim)] for dim in sample.dims]
             empty = (np.full(shape, start), np.zeros(len(shape), int))
-            found[key] = (sample.dims, _folded(empty, (kept[name], kept[f"@{name}"]), key[1])[0])
+            part = (kept[name], kept[f"@{name}"]) if name in kept else empty  # of a sweep that is not complete
+            found[key] = (sample.dims, _folded(empty, part, key[1])[0])
         whole = self.frame.labels.drop_vars(["resource", "execution"], errors="ignore").assign_coords(bin=("bin", EDGES[:-1]))
         return _trimmed(whole.assign(dict(_described(found))))
 
