@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from yamlcore import CCoreLoader
 
 from dse.errors import BadInput, Problem
+from dse.regular import check_regular
 from dse.schema import Loc, explained
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -106,6 +107,8 @@ def _checked(path: Path, step: Callable[[], Any]) -> Any:
 
 
 def read_text(path: Path) -> str:
+    """The text of a file (UTF-8); raises BadInput."""
+    check_regular(path)
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """What a user is told when an input is wrong: every problem at once, each with its place and its fix."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +20,15 @@ class Problem:
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        return ": ".join(part for part in (place, self.path, f"{self.what}; {self.fix}") if part)
+        return _printable(": ".join(part for part in (place, self.path, f"{self.what}; {self.fix}") if part))
+
+
+def _printable(text: str) -> str:
+    """On one line: what a file holds may be shown, but not control a terminal."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that ends in an error

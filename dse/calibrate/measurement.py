@@ -10,6 +10,7 @@ from dse.schema import Part, refusal
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
 
+FEWEST = 0.5  # weights that a density keeps, rounded to one
 CONTRADICTION = 0.02  # of a speedup and its two times, or of two densities: more than rounding explains
 
 
@@ -33,9 +34,11 @@ class Measurement(Part):
     dense_dtype: str | None = None
     dense_ms: float | None = Field(None, gt=0, le=1e9, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
-    row_std: float | None = Field(None, ge=0, allow_inf_nan=False)
+    row_std: float | None = Field(None, ge=0, le=10**8, allow_inf_nan=False)
     spread: float | None = Field(None, ge=0, allow_inf_nan=False, description="interquartile range of the repeats over their median")
-    staged_kib: float | None = Field(None, gt=0, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes")
+    staged_kib: float | None = Field(
+        None, gt=0, le=2**20, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes"
+    )
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 
     @model_validator(mode="after")
@@ -48,6 +51,8 @@ class Measurement(Part):
         own = self.pattern.density
         if self.density is not None and own is not None and abs(self.density / own - 1) > CONTRADICTION:
             raise refusal(f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong")
+        if self.kept * self.m * self.k < FEWEST:
+            raise refusal(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
         if self.speedup is not None and self.dense_ms is None:
             raise refusal("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
         told, times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms

@@ -4,17 +4,16 @@ A row that a kernel model can say nothing of is left out with its reason. Form f
 assumed: 'A100' is the SXM4 80 GB.
 """
 
-import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dse.document import read_text
-from dse.errors import Collector, Problem
+from dse.errors import BadInput, Collector, Problem
 from dse.schema import explained
-from dse.workload.rows import Row
+from dse.workload.rows import Row, read_cells
 
 Cells = dict[str, str]
 DEVICES = {
@@ -99,30 +98,58 @@ def _bandwidth(row: Cells) -> Cells:
     raise _LeftOut(f"{row['gpu']}: bandwidths, no kernel")
 
 
-TABLES: dict[str, Callable[[Cells], Cells]] = {
-    "nm_spmm_fp32_a100_rtx3090.csv": _nm_fp32,
-    "rtx3090_fp16_vnm_2to4_vector_csr.csv": _vnm_fp16,
-    "a100_fp16_2to4_gemm.csv": _two_four_fp16,
-    "llmcompass_dense_matmul.csv": _dense_fp16,
-    "achievable_dense_matmul.csv": _achievable,
-    "a100_end_to_end_vit.csv": _network,
-    "measured_bandwidth.csv": _bandwidth,
-}
+@dataclass(frozen=True)
+class Table:
+    """A published table: the columns that are read, and how a row becomes one of `measurement`."""
+
+    columns: tuple[str, ...]
+    measurement: Callable[[Cells], Cells]
+
+
+_SIZES = ("M", "N", "K")
+TABLES: dict[str, Table] = {
+    "nm_spmm_fp32_a100_rtx3090.csv": Table(
+        ("gpu", "kernel", "sparsity", *_SIZES, "kernel_ms", "dense_ms", "speedup_vs_cublas", "source"), _nm_fp32
+    ),
+    "rtx3090_fp16_vnm_2to4_vector_csr.csv": Table(
+        ("gpu", "kernel", "V", "n", "m", *_SIZES, "best_sparse_ms", "dense_cublas_ms", "speedup", "dense_baseline", "source"), _vnm_fp16
+    ),
+    "a100_fp16_2to4_gemm.csv": Table(
+        ("gpu", "kernel", "pattern", *_SIZES, "sparse_ms", "dense_ms", "speedup", "source"), _two_four_fp16
+    ),
+    "llmcompass_dense_matmul.csv": Table(("gpu", "precision", *_SIZES, "ms", "source"), _dense_fp16),
+    "achievable_dense_matmul.csv": Table(("accelerator", "precision", "mamf_tflops", "best_shape_MxNxK", "source"), _achievable),
+    "a100_end_to_end_vit.csv": Table(("model", "pattern", "speedup", "source"), _network),
+    "measured_bandwidth.csv": Table(("gpu", "source"), _bandwidth),
+}  # fmt: skip
 
 
 def read(path: Path, row: type[Row], problems: Collector) -> tuple[list[tuple[int, Row]], list[str]]:
     """The rows of a known table with their lines, and what is left out; what is wrong with others is collected."""
-    reader = csv.DictReader(read_text(path).splitlines())
+    table = TABLES[path.name]
+    header, lines = read_cells(path, table.columns)
+    _check_header(path, header, table.columns)
+    if not lines:
+        problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
     rows, left_out = [], []
-    for cells in reader:
+    for line, cells in lines:
+        named = dict.fromkeys(header, "") | {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
         try:
-            given: Any = {name: cell for name, cell in TABLES[path.name](cells).items() if cell != ""}
-            rows.append((reader.line_num, row.model_validate({"source": cells["source"], **given})))
+            given: Any = {name: cell for name, cell in table.measurement(named).items() if cell != ""}
+            rows.append((line, row.model_validate({"source": named["source"], **given})))
         except _LeftOut as reason:
             left_out.append(str(reason))
         except ValidationError as error:
             for loc, what, fix in explained(row, error):
-                problems.add(Problem(what, fix, path, reader.line_num, ".".join(map(str, loc))))
-        except (KeyError, ValueError, TypeError) as error:
-            problems.add(Problem(f"not a row of this table: {error}", "keep the columns of the published table", path, reader.line_num))
+                problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
+        except (KeyError, ValueError, ArithmeticError) as error:
+            problems.add(Problem(f"not a row of this table: {error}", "keep the rows of the published table", path, line))
     return rows, left_out
+
+
+def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:
+    fix = "keep the columns of the published table"
+    problems = [Problem(f"column '{name}' is missing", fix, path, 1) for name in columns if name not in header]
+    problems += [Problem(f"column '{name}' is given twice", fix, path, 1) for name in columns if header.count(name) > 1]
+    if problems:
+        raise BadInput(problems)

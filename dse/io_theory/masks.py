@@ -19,6 +19,7 @@ from dse.network.layers import LayerRow
 from dse.readers.source import Source, Weights
 from dse.sparsity.statistics import nonzero
 
+MOST_CONNECTIONS = 2**26  # of a layer: beyond, a simulation takes hours, and its arrays gigabytes
 LAYOUTS = ("channels-last", "channels-first")
 
 
@@ -86,10 +87,13 @@ def _place_of(layout: str, channels: int, taps: int) -> np.ndarray:
 
 def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], tolerance: float) -> Any:
     """Where any tap is above the tolerance; the weights themselves where there is one tap."""
-    rows, columns, values, start = [], [], [], 0
+    rows, columns, values, start, connections = [], [], [], 0, 0
     for slab in weights.slabs():
         flat = slab.reshape(len(slab), -1)
-        r, c = np.nonzero(nonzero(flat, tolerance, start))
+        kept = nonzero(flat, tolerance, start)
+        if (connections := connections + int(kept.sum())) > MOST_CONNECTIONS:
+            raise BadInput.one(f"more than {MOST_CONNECTIONS} connections", "give smaller or sparser layers: each connection is simulated")
+        r, c = np.nonzero(kept)
         rows.append(r + start)
         columns.append(channel[c])
         values.append(flat[r, c].astype(np.float32))

@@ -10,17 +10,26 @@ normalisation with the residual addition before it, softmax and the product of a
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dse.network.graph import INPUT, SEPARATOR
-from dse.network.layers import LayerRow
+from dse.network.layers import LayerRow, computed_row
 from dse.schema import Part, refusal
 
 Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
-Depth = Annotated[int, Field(strict=True, gt=0, le=10_000)]
-Depths = Annotated[tuple[Depth, ...], Field(min_length=1, max_length=100)]
+MOST_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
+Depth = Annotated[int, Field(strict=True, gt=0, le=MOST_BLOCKS)]
 Counts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
 Scale = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+
+
+def _few_blocks(depths: tuple[int, ...]) -> tuple[int, ...]:
+    if sum(depths) > MOST_BLOCKS:
+        raise refusal(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MOST_BLOCKS} together")
+    return depths
+
+
+Depths = Annotated[tuple[Depth, ...], Field(min_length=1, max_length=100), AfterValidator(_few_blocks)]
 
 
 def check_heads(width: int, heads: int) -> None:
@@ -94,7 +103,7 @@ class Rows(list[LayerRow]):
     def append_row(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
         """Append a layer that reads the outputs of some layers above; `adds`: the one whose output is added to its result."""
         sources = reads or ((self[-1].name,) if self else (INPUT,))
-        self.append(LayerRow(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
+        self.append(computed_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
 
     def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **more: Any) -> None:
         extra = m * more.get("experts", 1) if bias else 0

@@ -16,13 +16,14 @@ to its result on the way out, as residual connections are in a convolutional net
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from dse.errors import BadInput
 from dse.network.graph import Graph
-from dse.schema import Part, refusal
+from dse.schema import Part, explained, refusal
 
 Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
 Elements = Annotated[float, Field(ge=0, le=1e15)]
@@ -72,6 +73,19 @@ class LayerRow(Part):
         if self.active > self.experts:
             raise refusal(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
+
+
+def computed_row(**fields: Any) -> LayerRow:
+    """A row whose sizes were computed from those of a file; raises BadInput that names the layer if one is out of range."""
+    try:
+        return LayerRow(**fields)
+    except ValidationError as error:
+        places = [(".".join(map(str, loc)), what) for loc, what, _ in explained(LayerRow, error)]
+        listed = "; ".join(f"{place}: {what}" if place else what for place, what in places)
+        raise BadInput.one(f"layer '{fields['name']}' has sizes that are not possible ({listed})", FIX_SIZES) from error
+
+
+FIX_SIZES = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
 
 
 @dataclass(frozen=True, eq=False)

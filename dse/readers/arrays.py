@@ -1,17 +1,25 @@
-"""NumPy files: `.npy` arrays, `.npz` archives of arrays, `.npz` files that scipy.sparse wrote. Nothing is ever unpickled."""
+"""NumPy files: `.npy` arrays, `.npz` archives of arrays, `.npz` files that scipy.sparse wrote. Nothing is ever unpickled.
+
+What a header claims is compared with the bytes that follow it before anything is allocated.
+"""
 
 import re
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import scipy.sparse
 
-from dse.errors import BadInput, Problem
-from dse.readers.source import Weights, rows_of, slabs_of
+from dse.errors import BadInput, Collector, Problem
+from dse.readers.source import SLAB_BYTES, Weights, check_sizes, rows_of, slabs_of
 
 T = TypeVar("T")
+SAVE = "save numeric arrays with numpy.save, numpy.savez or scipy.sparse.save_npz"
+SPARSE = {"format", "shape", "data"}  # what every archive of scipy.sparse has
 
 
 def weights(path: Path) -> dict[str, Weights]:
@@ -20,39 +28,106 @@ def weights(path: Path) -> dict[str, Weights]:
         array = _attempt(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if not isinstance(array, np.ndarray):
             raise BadInput([Problem("an archive, not one array", f"name it {path.stem}.npz", path)])
-        return {path.stem: Weights(array.shape, _dtype(path, array), lambda: slabs_of(array))}
-    names = _attempt(path, lambda: _opened(path, lambda archive: archive.files))
-    if "indices" in names or "row" in names:
+        return {path.stem: Weights(array.shape, _dtype(array.dtype), lambda: slabs_of(array))}
+    members = _members(path)
+    if members.keys() >= SPARSE:
         return {path.stem: _sparse(path)}
-    found = {name: _lazy(path, name) for name in names}
-    return {path.stem: next(iter(found.values()))} if names == ["arr_0"] else found
+    problems, found = Collector(), {}
+    for name, member in members.items():
+        with problems.at(path, path=name):
+            found[name] = Weights(member.shape, _dtype(member.dtype), member.slabs)
+    problems.raise_all()
+    return {path.stem: next(iter(found.values()))} if list(found) == ["arr_0"] else found
 
 
-def _opened(path: Path, step: Callable[[Any], T]) -> T:
-    """A step on an open archive, which is closed whatever happens."""
+@dataclass(frozen=True)
+class _Member:
+    """An array of an archive, read from its start for each count, so that an archive is never held whole."""
+
+    path: Path
+    member: str
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype
+
+    def slabs(self) -> Iterator[np.ndarray]:
+        """Pieces along the first dimension. An array in Fortran order is read whole."""
+        pieces = self._pieces()
+        while (piece := _attempt(self.path, lambda: next(pieces, None), self.member)) is not None:
+            yield piece
+
+    def _pieces(self) -> Iterator[np.ndarray]:
+        with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            _header(file)
+            if self.fortran_order:
+                yield from slabs_of(_numbers(file, self.dtype, self.shape[::-1]).T)
+                return
+            rows = max(1, SLAB_BYTES // max(prod(self.shape[1:]) * self.dtype.itemsize, 1))
+            for start in range(0, self.shape[0], rows):
+                yield _numbers(file, self.dtype, (min(rows, self.shape[0] - start), *self.shape[1:]))
+
+
+def _members(path: Path) -> dict[str, _Member]:
+    """The arrays of an archive by name, none of them read; raises BadInput."""
     with path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+        if file.read(6) == np.lib.format.MAGIC_PREFIX:
             raise BadInput([Problem("one array, not an archive of them", f"name it {path.stem}.npy", path)])
-        with archive:
-            return step(archive)
+    infos = _attempt(path, lambda: _contents(path))
+    problems, found = Collector(), {}
+    for info in infos:
+        name = info.filename.removesuffix(".npy")
+        if name in found:
+            problems.add(Problem("two arrays have this name", "save each array once", path, path=name))
+        with problems.at(path, path=name):
+            found[name] = _attempt(path, lambda info=info: _member(path, info), name)
+    problems.raise_all()
+    return found
 
 
-def _lazy(path: Path, name: str) -> Weights:
-    """An array that is read again for each count, so that an archive is never held whole."""
+def _contents(path: Path) -> list[zipfile.ZipInfo]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.infolist()
 
-    def read() -> np.ndarray:
-        return _attempt(path, lambda: _opened(path, lambda archive: archive[name]), name)
 
-    array = read()
-    return Weights(array.shape, _dtype(path, array), lambda: slabs_of(read()))
+def _member(path: Path, info: zipfile.ZipInfo) -> _Member:
+    with zipfile.ZipFile(path) as archive, archive.open(info) as file:
+        shape, fortran_order, dtype = _header(file)
+        if dtype.hasobject:
+            raise BadInput([Problem("it holds pickled objects", SAVE, path, path=info.filename)])
+        if min(shape, default=0) < 0 or info.file_size - file.tell() < prod(shape) * dtype.itemsize:
+            what = f"the array is shorter than its shape {shape} says"
+            raise BadInput([Problem(what, "save it again, or copy the whole file again", path, path=info.filename)])
+        return _Member(path, info.filename, shape, fortran_order, dtype)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether in Fortran order, and number type of the array that follows; raises ValueError."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(file)
+
+
+def _numbers(file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """The next numbers of a stream; raises ValueError where it ends early."""
+    return np.frombuffer(file.read(prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
 
 def _sparse(path: Path) -> Weights:
     """A matrix of scipy.sparse; explicit zeros are zeros."""
+    return _attempt(path, lambda: _checked_sparse(path))
+
+
+def _checked_sparse(path: Path) -> Weights:
+    """Indices are checked before the matrix is converted: the conversion trusts them."""
     with path.open("rb") as file:
-        matrix: Any = _attempt(path, lambda: scipy.sparse.csr_array(scipy.sparse.load_npz(file)))
-    _attempt(path, lambda: matrix.check_format(full_check=True))
+        given: Any = scipy.sparse.load_npz(file)
+    _dtype(given.dtype)
+    if len(given.shape) != 2:
+        raise BadInput([Problem(f"a sparse array of shape {given.shape} is not a matrix", "save a matrix", path)])
+    check_sizes(given.shape)
+    if hasattr(given, "check_format"):
+        given.check_format(full_check=True)
+    matrix: Any = scipy.sparse.csr_array(given)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
         raise BadInput([Problem("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)])
@@ -67,12 +142,11 @@ def _attempt(path: Path, step: Callable[[], T], name: str = "") -> T:
         raise
     except Exception as error:  # a damaged header ends in whatever the parser that meets it raises
         reason = "it holds pickled objects" if re.search("pickle|object", str(error), re.I) else "truncated, corrupt, or not a NumPy file"
-        raise BadInput(
-            [Problem(reason, "save numeric arrays with numpy.save, numpy.savez or scipy.sparse.save_npz", path, path=name)]
-        ) from error
+        raise BadInput([Problem(reason, SAVE, path, path=name)]) from error
 
 
-def _dtype(path: Path, array: Any) -> str:
-    if array.dtype.kind not in "biuf":
-        raise BadInput([Problem(f"an array of {array.dtype} is no weights", "save numbers or booleans", path)])
-    return str(array.dtype)
+def _dtype(dtype: np.dtype) -> str:
+    """The name of a number type; raises BadInput for one that weights cannot have."""
+    if dtype.kind not in "biuf":
+        raise BadInput.one(f"an array of {dtype} is no weights", "save numbers or booleans")
+    return str(dtype)

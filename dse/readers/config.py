@@ -10,6 +10,7 @@ from dse.errors import BadInput, Problem, suggestion
 from dse.network.architecture import Architecture, Inputs
 from dse.network.family import FAMILIES
 from dse.readers.source import Source, State, understood
+from dse.regular import check_regular
 from dse.schema import checked, explained
 
 
@@ -57,6 +58,7 @@ def source(path: Path, inputs: dict[str, Any]) -> Source:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    check_regular(path)
     try:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from dse.network.layers import LayerRow
 from dse.readers import arrays, safetensors_file, smtx, tensors
 from dse.readers.pytorch import weights as torch_weights
 from dse.readers.source import Source, State, Tensors, Weights
+from dse.regular import check_regular
 
 READERS: dict[str, Callable[[Path], Tensors]] = {
     ".smtx": lambda path: Tensors({path.stem: smtx.weights(path)}),
@@ -51,6 +52,7 @@ def gathered(files: list[Path]) -> Tensors:
     where: dict[str, Path] = {}
     for file in files:
         with problems.at(file):
+            check_regular(file)
             part = READERS[file.suffix.lower()](file)
             for name in part.weights.keys() & found.keys():
                 fix = "keep one of them, or give each network state a folder of its own"
@@ -64,6 +66,7 @@ def gathered(files: list[Path]) -> Tensors:
 
 def indexed(index: Path) -> Tensors:
     """The tensors that an index (`*.index.json`) names, from all its shards; raises BadInput."""
+    check_regular(index)
     try:
         named = {str(name): index.parent / Path(shard).name for name, shard in json.loads(index.read_bytes())["weight_map"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

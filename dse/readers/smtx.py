@@ -10,10 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dse.document import read_text
-from dse.errors import BadInput, Problem
-from dse.readers.source import Weights, rows_of
-
-MOST = 10**8  # rows or columns: far beyond any layer, and its counts still fit into memory
+from dse.errors import BadInput, Collector, Problem
+from dse.readers.source import Weights, check_sizes, rows_of
 
 
 def weights(path: Path) -> Weights:
@@ -31,9 +29,13 @@ def _header(path: Path) -> tuple[int, int]:
             [Problem(f"{len(lines)} lines, where a mask has 3", "give the whole file: sizes, row offsets, columns", path, len(lines) or 1)]
         )
     sizes = _numbers(path, 1, lines[0].replace(",", " "))
-    if len(sizes) != 3 or min(sizes[:2]) < 1 or max(sizes[:2]) > MOST or sizes[2] < 0:
+    if len(sizes) != 3 or min(sizes[:2]) < 1 or sizes[2] < 0:
         raise BadInput([Problem("not the sizes of a matrix", "write 'rows, columns, nonzeros'", path, 1)])
-    return int(sizes[0]), int(sizes[1])
+    problems = Collector()
+    with problems.at(path, 1):
+        check_sizes(shape := (int(sizes[0]), int(sizes[1])))
+        return shape
+    raise BadInput(problems.problems)
 
 
 def _matrix(path: Path) -> Any:

@@ -2,15 +2,41 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from dse.errors import BadInput
 from dse.network.architecture import Architecture
 from dse.network.layers import LayerRow, Layers
 
 SLAB_BYTES = 32 * 2**20  # of weights held at a time
+MOST_ROWS = 10**8  # or columns: far beyond any layer, and its counts still fit into memory
+MOST_ELEMENTS = 2**33  # four times the largest embedding table of 2025 (128 k tokens by 16 k); more would be counted for minutes
+
+
+def check_sizes(shape: tuple[int, ...]) -> None:
+    """Raise BadInput for a weight tensor larger than any network has.
+
+    A file may claim any size where it does not store every element: sparse matrices, expanded tensors.
+    """
+    rows, columns = shape[0], prod(shape[1:])
+    if max(rows, columns) > MOST_ROWS or rows * columns > MOST_ELEMENTS:
+        what = f"{rows} x {columns} weights are more than any layer has"
+        raise BadInput.one(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
+
+
+def check_computed(elements: int, stored: int) -> None:
+    """Raise BadInput for a weight that a file makes of far fewer numbers than it then has: it is computed in memory."""
+    if elements > max(MOST_REPEATED * stored, MOST_GENERATED):
+        what = f"{elements} weights are made of {stored} numbers in the file"
+        raise BadInput.one(what, "export the network with its weights as they are used (constants folded)")
+
+
+MOST_REPEATED = 16  # times that each number of a file may be repeated in a computed weight
+MOST_GENERATED = 2**24  # elements of a computed weight, however few numbers it is made of
 
 
 @dataclass(frozen=True)

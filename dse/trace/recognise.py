@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from dse.errors import BadInput, Collector, Problem
-from dse.network.layers import WITH_WEIGHTS, LayerRow, Layers
+from dse.network.layers import WITH_WEIGHTS, Layers, computed_row
 from dse.readers import config, files, matching, table, tensors
 from dse.readers.onnx import graph as onnx_graph
 from dse.readers.pytorch import graph as torch_graph
-from dse.readers.source import Source
+from dse.readers.source import Source, check_sizes
+from dse.regular import check_regular
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,14 @@ class Hints:
 
 def read(path: Path, hints: Hints) -> Source:
     """The network at `path`, by the ending of its name or the contents of a folder; raises BadInput."""
-    try:
-        return _complete(_named(_read(path, hints)))
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise BadInput([Problem(reason, "give a path that can be read", Path(error.filename or path))]) from error
+    problems = Collector()
+    with problems.at(path):
+        try:
+            return _complete(_named(_checked(_read(path, hints))))
+        except OSError as error:
+            reason = (error.strerror or "cannot be read").lower()
+            raise BadInput([Problem(reason, "give a path that can be read", Path(error.filename or path))]) from error
+    raise BadInput(problems.problems)
 
 
 def _read(path: Path, hints: Hints) -> Source:
@@ -40,12 +44,10 @@ def _read(path: Path, hints: Hints) -> Source:
     if reader is None:
         known = ", ".join(READERS)
         raise BadInput([Problem(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {known}", path)])
+    check_regular(path)
     if path.stat().st_size == 0:
         raise BadInput([Problem("the file is empty", "give the whole file", path)])
-    problems = Collector()
-    with problems.at(path):
-        return reader(path, hints)
-    raise BadInput(problems.problems)
+    return reader(path, hints)
 
 
 def _folder(path: Path, hints: Hints) -> Source:
@@ -87,15 +89,29 @@ READERS: dict[str, Callable[[Path, Hints], Source]] = {
 }
 
 
+def _checked(source: Source) -> Source:
+    """A network whose layers with weights are none larger than what can be counted; raises BadInput with every other one."""
+    problems = Collector()
+    for state in source.states:
+        for name, weights in state.weights.items():
+            with problems.at(source.path, path=name):
+                check_sizes(weights.shape)
+    problems.raise_all()
+    return source
+
+
 def _named(source: Source) -> Source:
     """Layers under names that a table can hold and that differ."""
-    used, rows, names = Counter[str](), [], {}
+    used, rows, names, problems = Counter[str](), [], {}, Collector()
     for row in source.layers:
         clean = _clean(row.name)
         used[clean] += 1
-        rows.append(row.model_copy(update={"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}))
+        named = {"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}
+        with problems.at(source.path):
+            rows.append(computed_row(**{**dict(row), **named}))
         if row.name not in names or row.kind in WITH_WEIGHTS:  # a product of activations may be called like a layer
-            names[row.name] = rows[-1].name
+            names[row.name] = named["name"]
+    problems.raise_all()
     states = tuple(
         replace(s, weights={names[n]: w for n, w in s.weights.items()}, nonzeros={names[n]: z for n, z in s.nonzeros.items()})
         for s in source.states
@@ -119,5 +135,5 @@ def _complete(source: Source) -> Source:
     rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
     rest = (source.parameters or 0) - Layers.of(list(rows)).parameters
     if rest > 0:
-        rows += (LayerRow(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
+        rows += (computed_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
     return replace(source, layers=rows)

@@ -46,7 +46,7 @@ def check(out: Path, source: Path) -> None:
 
 
 def _refused(place: Path, source: Path) -> str:
-    kept = [Path.cwd(), Path(os.path.abspath(source)), source.resolve()]
+    kept = [Path.cwd(), Path(os.path.abspath(source)), Path(os.path.realpath(source))]
     if any(place == path or place in path.parents for path in kept):
         return "it holds the source, or the working directory"
     if not re.fullmatch(r"\w[\w .+-]{0,99}", place.name):

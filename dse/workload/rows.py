@@ -1,6 +1,8 @@
 """CSV tables whose every error names a file, a line and a column."""
 
 import csv
+import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,40 +18,48 @@ Row = TypeVar("Row", bound=BaseModel)
 def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> list[tuple[int, Row]]:
     """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput; if `problems` are
     collected, those of single rows go there, and the other rows come back."""
-    lines = _lines(path)
-    if not lines:
-        needed = ",".join(name for name, field in row.model_fields.items() if field.is_required())
-        raise BadInput([Problem("the file is empty", f"write a header with at least {needed}, and rows below it", path)])
-    header = [name.strip() for name in lines[0][1]]
+    header, lines = read_cells(path, [name for name, field in row.model_fields.items() if field.is_required()])
     _check_header(path, header, row)
     rows, found = [], problems or Collector()
-    for line, cells in lines[1:]:
+    for line, cells in lines:
         try:
             rows.append((line, row.model_validate(_named(header, cells))))
         except ValidationError as error:
             for loc, what, fix in explained(row, error):
                 found.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
-    if not lines[1:]:
+    if not lines:
         found.add(Problem("the table has no rows", "add at least one below the header", path, 1))
     if problems is None:
         found.raise_all()
     return rows
 
 
+def read_cells(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header of a CSV file, and the cells of its other lines with their numbers; raises BadInput.
+
+    `needed` are the columns that an empty file is told to have.
+    """
+    lines = _lines(path)
+    if not lines:
+        raise BadInput([Problem("the file is empty", f"write a header with at least {','.join(needed)}, and rows below it", path)])
+    header = [name.strip() for name in lines[0][1]]
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise BadInput([Problem(f"its cells are parted by {name}", "part them by commas", path, 1)])
+    return header, lines[1:]
+
+
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """The cells of each line that has any, with its number."""
-    reader = csv.reader(read_text(path).splitlines(keepends=True), strict=True)
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         return [(reader.line_num, cells) for cells in reader if cells]
     except csv.Error as error:
-        raise BadInput([Problem(f"not a CSV table: {error}", "mend the quotes", path, reader.line_num)]) from error
+        raise BadInput([Problem(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num)]) from error
 
 
 def _check_header(path: Path, header: list[str], row: type[BaseModel]) -> None:
     known = row.model_fields
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and mark in header[0]:
-            raise BadInput([Problem(f"its cells are parted by {name}", "part them by commas", path, 1)])
     problems = [Problem(f"unknown column '{name}'", suggestion(name, known), path, 1) for name in header if name not in known]
     needed = [name for name, field in known.items() if field.is_required() and name not in header]
     problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(known)}", path, 1) for name in needed]

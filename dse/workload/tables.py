@@ -75,7 +75,9 @@ def _made(network: Architecture, document: Document, own: Mapping[str, Any], ask
     with problems.at():
         checked(model, dict(asked), ("inputs",))
     problems.raise_all()
-    return Layers.of(network.rows(model.model_validate({**own, **asked})))
+    with problems.at(*document.place(("network",))):
+        return Layers.of(network.rows(model.model_validate({**own, **asked})))
+    raise BadInput(problems.problems)
 
 
 def _read_layers(path: Path) -> Layers:

@@ -101,7 +101,7 @@ def test_every_road_gives_the_same_trace(write: Callable[[Path], Path], tmp_path
 
 @road
 def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path, monkeypatch):
-    for module in ("source", "safetensors_file"):
+    for module in ("source", "arrays", "safetensors_file"):
         monkeypatch.setattr(f"dse.readers.{module}.SLAB_BYTES", 1)
     for state in read(write(tmp_path), Hints()).states:
         for name, weights in state.weights.items():

@@ -33,7 +33,7 @@ from dse.workload.rows import read_rows
 def _expression(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise refusal(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
     return text
 
@@ -105,7 +105,7 @@ class NetworkSet:
 
 def is_networks(path: Path) -> bool:
     """Whether a file of measurements speaks of whole networks: its head has a column for them."""
-    return "workload" in read_text(path).partition("\n")[0].strip().split(",")
+    return "workload" in (name.strip() for name in read_text(path).partition("\n")[0].split(","))
 
 
 def load(path: Path) -> NetworkSet:

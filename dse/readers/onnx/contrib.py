@@ -24,7 +24,7 @@ def output_shapes(node: NodeProto, shapes: Mapping[str, Shape]) -> dict[str, Sha
     rule = _rule(node)
     try:
         shape = rule(node, shapes) if rule else None
-    except (LookupError, ValueError, ZeroDivisionError):  # a shape before it is not known, or sizes that contradict each other
+    except (LookupError, ValueError, ArithmeticError):  # a shape before it is not known, or sizes that contradict each other
         return {}
     names = node.output[::3] if node.op_type.startswith("Skip") else node.output[:1]
     return {} if shape is None else dict.fromkeys(filter(None, names), shape)

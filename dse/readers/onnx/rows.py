@@ -124,7 +124,7 @@ class Rows:
         """With onnxruntime's Attention, the projection to query, key and value comes first: it has its weight."""
         try:
             query, key, value = onnx_attention.heads(node, self.values.shapes, self.values.numbers)
-        except (LookupError, ValueError, ZeroDivisionError) as error:
+        except (LookupError, ValueError, ArithmeticError) as error:
             raise NotUnderstood(f"its heads or their shapes are not known ({error})") from error
         projection = []
         if node.op_type == "Attention" and node.domain == "com.microsoft":
@@ -183,7 +183,7 @@ def _explained(make: Callable[[NodeProto], list[Layer]], node: NodeProto) -> lis
         raise
     except ValidationError as error:
         raise NotUnderstood(f"its sizes make no layer ({error.errors()[0]['msg']})") from error
-    except (LookupError, ValueError, ZeroDivisionError) as error:
+    except (LookupError, ValueError, ArithmeticError) as error:
         raise NotUnderstood(f"its inputs or attributes are incomplete ({error})") from error
 
 

@@ -14,6 +14,7 @@ from dse.readers.onnx.attention import name_of
 from dse.readers.onnx.file import File
 
 Shape = tuple[int, ...]
+MOST_IN_TENSOR = 10**15
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")
 
 
@@ -27,13 +28,18 @@ class Values:
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
 
+    def note(self, name: str, shape: Shape) -> None:
+        """Note a shape, unless it is of more numbers than any tensor has: sizes of a damaged file."""
+        if prod(shape) <= MOST_IN_TENSOR:
+            self.shapes[name] = shape
+
     def learn(self, name: str, type_: TypeProto) -> None:
         """Note a shape if all of its sizes are known."""
         tensor = type_.tensor_type
         if tensor.elem_type:
             self.types[name] = tensor.elem_type
         if tensor.HasField("shape") and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim):
-            self.shapes[name] = tuple(dim.dim_value for dim in tensor.shape.dim)
+            self.note(name, tuple(dim.dim_value for dim in tensor.shape.dim))
 
 
 def infer(file: File) -> Values:
@@ -62,7 +68,7 @@ def _visit(node: NodeProto, values: Values) -> None:
     """Go on where the inference over the whole graph stopped: at operators of onnxruntime, at shapes that take arithmetic."""
     if any(name not in values.shapes for name in node.output if name):
         for name, shape in onnx_contrib.output_shapes(node, values.shapes).items():
-            values.shapes[name] = shape
+            values.note(name, shape)
             values.types.setdefault(name, values.types.get(node.input[0], TensorProto.FLOAT))
         _infer_alone(node, values)
     if _is_fixed(node, values):

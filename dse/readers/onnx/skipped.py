@@ -18,7 +18,7 @@ def verdict(node: NodeProto, values: Values, batch: int) -> tuple[float, str]:
     if (formula := _FORMULAS.get(node.op_type)) and node.domain in onnx_kinds.DOMAINS:
         try:
             return formula(node, values) / batch, "no layer of this kind"
-        except (LookupError, ValueError):  # a shape is not known
+        except (LookupError, ValueError, ArithmeticError):  # a shape is not known
             return weighed(node, values, None, "no layer of this kind, and its shapes are not known")
     return weighed(node, values, None, _reason(node))
 

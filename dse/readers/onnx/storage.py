@@ -12,6 +12,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
 from dse.errors import BadInput, Problem
+from dse.readers.source import MOST_ELEMENTS
 
 Stretch = Callable[[int, int], np.ndarray]  # elements from one to another, in the order in which they are stored
 
@@ -64,23 +65,42 @@ def dtype_name(data_type: int) -> str:
 
 
 def of(tensor: TensorProto, path: Path) -> Stored:
-    """A tensor of the model at `path`."""
-    shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
+    """A tensor of the model at `path`; raises BadInput for sizes that no tensor has."""
+    shape, dtype = _shape(tensor, path), dtype_name(tensor.data_type)
+    if not is_number(tensor):
+        return Stored(tensor.name, shape, dtype, lambda: _not_numbers(tensor, path))
     if tensor.data_location == TensorProto.EXTERNAL:
         beside = _Beside.of(tensor, path)
         return Stored(tensor.name, shape, dtype, beside.open, beside.check)
     return Stored(tensor.name, shape, dtype, lambda: _inside(tensor, path), lambda: _check_inside(tensor, path))
 
 
+def _shape(tensor: TensorProto | SparseTensorProto, path: Path) -> tuple[int, ...]:
+    """Its sizes, of which a damaged file may claim any."""
+    shape = tuple(tensor.dims)
+    if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
+        name = tensor.name if isinstance(tensor, TensorProto) else tensor.values.name
+        raise _bad(path, name, f"has the sizes {list(shape)}", f"export the model again: a tensor has at most {MOST_ELEMENTS} numbers")
+    return shape
+
+
+def _not_numbers(tensor: TensorProto, path: Path) -> Iterator[Stretch]:
+    kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in TensorProto.DataType.values() else tensor.data_type
+    raise _bad(path, tensor.name, f"is of type {kind}, which is not a number", "export the model again, with weights that are numbers")
+
+
 def scattered(tensor: SparseTensorProto, path: Path) -> Stored:
     """A tensor of which only the nonzeros are stored."""
     values, indices = of(tensor.values, path), of(tensor.indices, path)
-    shape = tuple(tensor.dims)
+    shape = _shape(tensor, path)
 
     def spread() -> Iterator[Stretch]:
         where, nonzeros = indices.whole(), values.whole()
+        flat = where if where.ndim == 1 else np.ravel_multi_index(tuple(where.T), shape)
+        if where.size and not 0 <= flat.min() <= flat.max() < prod(shape):
+            raise _bad(path, values.name, f"has a nonzero outside of its sizes {list(shape)}", "export the model again")
         dense = np.zeros(prod(shape), nonzeros.dtype)
-        dense[where if where.ndim == 1 else np.ravel_multi_index(tuple(where.T), shape)] = nonzeros
+        dense[flat] = nonzeros
         yield lambda start, stop: dense[start:stop]
 
     return Stored(values.name, shape, values.dtype, lambda: _explained(spread(), values.name, path))
@@ -119,6 +139,16 @@ def _check_inside(tensor: TensorProto, path: Path) -> None:
     held, needed = len(tensor.raw_data), _bytes(prod(tensor.dims), tensor.data_type)
     if tensor.HasField("raw_data") and held != needed:
         raise _bad(path, tensor.name, f"holds {held} bytes instead of {needed}", "export the model again")
+    if not tensor.HasField("raw_data"):
+        _check_listed(tensor, path)
+
+
+def _check_listed(tensor: TensorProto, path: Path) -> None:
+    """Numbers that the file lists one by one: as many as the sizes say; narrow types share a 32 bit number, complex ones take two."""
+    field = helper.tensor_dtype_to_field(tensor.data_type)
+    listed, needed = len(getattr(tensor, field)), prod(tensor.dims)
+    if listed not in (needed, _bytes(needed, tensor.data_type)):
+        raise _bad(path, tensor.name, f"holds {listed} numbers instead of {needed}", "export the model again")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dse.readers.onnx.attention import name_of
 from dse.readers.onnx.file import File
 from dse.readers.onnx.shapes import Values
 from dse.readers.onnx.storage import Stored, Stretch
-from dse.readers.source import Weights
+from dse.readers.source import Weights, check_computed
 
 Shape = tuple[int, ...]
 _SAME = ("Identity", "Cast", "CastLike")
@@ -106,8 +106,10 @@ class Tracer:
     def evaluated(self, name: str) -> Matrix:
         """A mask times a weight, a slice of it: evaluated in memory, but only this one, and only while it is read."""
         shape, dtype = self.values.shapes[name], onnx_storage.dtype_name(self.values.types.get(name, 0))
-        stored = onnx_storage.computed(name, shape, dtype, lambda: self._evaluate(name), self.file.path)
-        return Matrix(stored, shape, max(self._ancestors(name), key=lambda tensor: self.file.stored[tensor].elements, default=name))
+        ancestors = self._ancestors(name)
+        held = sum(self.file.stored[tensor].elements for tensor in ancestors)
+        stored = onnx_storage.computed(name, shape, dtype, lambda: self._evaluate(name, held, {}), self.file.path)
+        return Matrix(stored, shape, max(ancestors, key=lambda tensor: self.file.stored[tensor].elements, default=name))
 
     def _ancestors(self, name: str) -> list[str]:
         """The initializers from which a tensor is computed."""
@@ -119,11 +121,17 @@ class Tracer:
             waiting += new
         return [tensor for tensor in seen if tensor in self.file.stored]
 
-    def _evaluate(self, name: str) -> np.ndarray:
+    def _evaluate(self, name: str, held: int, evaluated: dict[str, np.ndarray]) -> np.ndarray:
+        """A tensor and, in `evaluated`, what it is computed from; `held` numbers of the file go into all of them."""
         if (known := self.number(name)) is not None:
             return known
-        node = self.producer[name]
-        return onnx_shapes.evaluate(node, {item: self._evaluate(item) for item in node.input if item}, self.values.opsets)[name]
+        if name not in evaluated:
+            node = self.producer[name]
+            numbers = {item: self._evaluate(item, held, evaluated) for item in node.input if item}
+            for output in node.output:
+                check_computed(prod(self.values.shapes[output]), held)
+            evaluated |= onnx_shapes.evaluate(node, numbers, self.values.opsets)
+        return evaluated[name]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dse.errors import BadInput, Problem
 from dse.readers.pytorch import program as torch_program
 from dse.readers.pytorch.dtypes import numpy_dtype, short
 from dse.readers.pytorch.program import ExportedProgram, Flat, Shape, TensorMeta
-from dse.readers.source import SLAB_BYTES, Weights, slabs_of
+from dse.readers.source import SLAB_BYTES, Weights, check_computed, slabs_of
 
 # The enumeration ScalarType of torch/_export/serde/schema.py
 DTYPES = {
@@ -153,6 +153,7 @@ def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload
     size = 4 if name == "complex32" else numpy_dtype(name).itemsize
     if min((*shape, *strides, offset, 0)) < 0 or archive.getinfo(member).file_size < _span(shape, strides, offset) * size:
         raise BadInput.one(f"'{member}' is smaller than its tensor", FIX)
+    check_computed(prod(shape), _span(shape, strides, offset))
     weights = Weights(shape, short(name), lambda: _slabs(path, member, shape, strides, offset, name))
     return weights, (member, offset, shape)
 

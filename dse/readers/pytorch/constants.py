@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dse.errors import BadInput
 from dse.readers.pytorch import aten
 from dse.readers.pytorch.program import Node, Shape
-from dse.readers.source import Weights, slabs_of
+from dse.readers.source import Weights, check_computed, slabs_of
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,20 @@ def weights(constant: Constant, stored: Mapping[str, Weights]) -> Weights | None
     source = stored[constant.stored]
     if not constant.steps:
         return source
-    return Weights(constant.shape, source.dtype, lambda: slabs_of(_array(constant, stored)))
+    for step in constant.steps:
+        check_computed(prod(step.shape), prod(constant.original))
+    return Weights(constant.shape, source.dtype, lambda: _computed(constant, stored))
+
+
+def _computed(constant: Constant, stored: Mapping[str, Weights]) -> Iterator[np.ndarray]:
+    try:
+        array = _array(constant, stored)
+    except BadInput:
+        raise
+    except (ValueError, IndexError, TypeError) as error:
+        fix = "export the network again: its shapes contradict each other"
+        raise BadInput.one(f"the weights made of '{constant.stored}' cannot be computed ({error})", fix) from error
+    yield from slabs_of(array)
 
 
 def _unreadable(constant: Constant, stored: Mapping[str, Weights]) -> bool:
@@ -183,5 +197,7 @@ def _array(constant: Constant, stored: Mapping[str, Weights]) -> np.ndarray:
     array = np.concatenate([np.atleast_1d(piece) for piece in stored[constant.stored].slabs()]).reshape(constant.original)
     for step in constant.steps:
         argument = _array(step.argument, stored) if isinstance(step.argument, Constant) else step.argument
+        if step.operation == "times" and np.broadcast_shapes(array.shape, np.shape(argument)) != step.shape:
+            raise ValueError(f"a product of {array.shape} and {np.shape(argument)} is not {step.shape}")
         array = _APPLY[step.operation](array, argument)
     return array
