@@ -8,6 +8,7 @@ import numpy as np
 
 from dse.explore.job import Job
 from dse.explore.plan import Plan
+from dse.model.cost.preference import preference
 from dse.model.equation import DECODE, Case, inverse_rates
 from dse.model.evaluate import host, structure
 from dse.model.evaluate.grid import Grid, cut
@@ -67,6 +68,12 @@ class Common:
         padded[:layers, executions:, 1] = np.inf
         return padded[..., list(self.terms)].astype(self.precision)
 
+    def ranks(self, preference: np.ndarray) -> np.ndarray:
+        """Ranks of the executions in a tie [layer, execution], absent ones last."""
+        layers, executions = preference.shape
+        absent = ((0, self.layers - layers), (0, self.executions - executions))
+        return np.pad(preference, absent, constant_values=self.executions)
+
     def beside(self, fixed: np.ndarray | None) -> np.ndarray | None:
         """Time of each layer beside that of its resources [layer, execution] in seconds, none of absent ones."""
         if fixed is None:
@@ -105,6 +112,13 @@ def _at_once(plan: Plan, size: int) -> tuple[int, int]:
 def _parts(case: Case, job: Job, plan: Plan) -> list[Part]:
     """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
     if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.energy:
-        return structure.whole(*case.distinct, len(plan.rate_axes))
-    rates = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
-    return structure.parts(*case.distinct, *rates, plan.spec.model.combined)
+        return structure.whole(case.distinct(_preference(case, job, plan)), len(plan.rate_axes))
+    rates, layers = inverse_rates(case.executions, job.accelerator, plan.rate_axes), case.distinct()
+    return structure.parts(layers.work, layers.fixed, *rates, plan.spec.model.combined)
+
+
+def _preference(case: Case, job: Job, plan: Plan) -> np.ndarray | None:
+    """Ranks of the executions in a tie, where a breakdown shows which one runs."""
+    if not plan.breakdown or case is not job.case:
+        return None
+    return preference(case, job.accelerator, plan.spec.dtype[job.place["dtype"]].compute, plan.accelerators[job.place["accelerator"]])

@@ -17,6 +17,7 @@ from dse.dtype import Dtype
 from dse.errors import BadInput, Collector
 from dse.explore.results import QUANTILES
 from dse.model import compaction, fusion
+from dse.model.cost.preference import preference
 from dse.model.efficiency import unstated
 from dse.model.equation import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.evaluate import roofline
@@ -105,12 +106,13 @@ def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dt
     """The same, of a case of `variant` that is made."""
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     parts, time = times(found, inverse, options)
-    choice = time.argmin(axis=1)
+    ranks = preference(found, accelerator, dtype.compute)
+    choice = roofline.handicapped(time, ranks).argmin(axis=1)
     columns = _columns(found, variant, batch, choice, inverse, parts) | _sampled(found, choice, inverse, options)
     if found.least is not None:
         columns |= _bounds(found, found.least, choice, times(found.least, inverse, options)[1])
     columns["latency"] = _pick(time, choice) * found.count
-    columns["rivals"] = np.array([_rivals(found, variant, number, row) for number, row in enumerate(time)], object)
+    columns["rivals"] = np.array([_rivals(found, variant, n, c, row) for n, (c, row) in enumerate(zip(choice, time, strict=True))], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(found.layers.name, object)}
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
@@ -160,7 +162,8 @@ def _columns(
     """What there is to say of each layer; `parts` [resource, layer, execution] is the time that each resource takes."""
     executions, whole = [found.executions[number] for number in choice], variant.layers.at_batch(batch)
     spent = np.stack([_pick(part, choice) for part in parts])
-    bound = [execution.resources(True)[number] for execution, number in zip(executions, spent.argmax(axis=0), strict=True)]
+    bounding = np.asarray(roofline.bounding_resource(list(spent)))
+    bound = [execution.resources(True)[number] for execution, number in zip(executions, bounding, strict=True)]
     if found.fixed is not None:
         bound = np.where(_pick(found.fixed, choice) > spent.max(axis=0), LAUNCH, bound)
     slowed = 1.0 if found.slowed is None else _pick(found.slowed[:, :, 1], choice)
@@ -178,10 +181,10 @@ def _columns(
     }
 
 
-def _rivals(found: Case, variant: Variant, layer: int, time: np.ndarray) -> str:
+def _rivals(found: Case, variant: Variant, layer: int, best: int, time: np.ndarray) -> str:
     """Why an execution was chosen: 'vector_unit.csr 4.1x' is how much longer another one would take, fastest first; of the others
     why they may not run it."""
-    best, *others = np.argsort(time)
+    others = [number for number in np.argsort(time, kind="stable") if number != best]
     legal = [number for number in others if np.isfinite(time[number]) and time[best] > 0]  # a row of parameters takes no time
     slower = [f"{found.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal]
     weighty = found.layers.has_weights[layer]

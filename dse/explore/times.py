@@ -32,10 +32,11 @@ class Times:
         """Time [execution, resource, *rates] in each execution while bound by each resource, on each design of a block; and the least
         latency [*rates], where that is known."""
         (everything,), shape = self.parts, (self.common.executions, self.common.resources)
+        ranks = {} if everything.preference is None else {"preference": self.common.ranks(everything.preference)}
         if self.least is None:
-            return self._evaluated(everything, block, shape, breakdown=True), None
+            return self._evaluated(everything, block, shape, breakdown=True, **ranks), None
         least = self.common.work(self.common.parts[self.least][0].work)
-        both = self._evaluated(everything, block, (math.prod(shape) + 1,), breakdown=True, least=least)
+        both = self._evaluated(everything, block, (math.prod(shape) + 1,), breakdown=True, least=least, **ranks)
         return both[:-1].reshape((*shape, *both.shape[1:])), both[-1]
 
     def latency(self, block: Block) -> np.ndarray:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dse.accelerator import Accelerator
 from dse.dtype import Dtype
@@ -71,14 +71,20 @@ class Case:
         """The work that would take as long at the speed of light."""
         return self.work if self.slowed is None else self.work * self.slowed
 
-    @cached_property
-    def distinct(self) -> tuple[Float[np.ndarray, "layer execution term"], Float[np.ndarray, "layer execution"] | None]:
-        """The work that sets the time of all repeats of each layer, and what they take beside [s]. Equal layers are taken together: the
-        blocks of a network are mostly alike."""
-        timed, beside = self.timed, np.zeros((len(self.work), 0)) if self.fixed is None else self.fixed
-        rows, which = np.unique(np.concatenate([timed.reshape(len(timed), -1), beside], axis=1), axis=0, return_inverse=True)
-        work, fixed = np.split(rows * np.bincount(which.ravel(), self.count)[:, None], [timed[0].size], axis=1)
-        return work.reshape(-1, *timed.shape[1:]), None if self.fixed is None else fixed
+    def distinct(self, preference: Int[np.ndarray, "layer execution"] | None = None) -> "Distinct":
+        """The layers that differ in time, or in what they prefer in a tie, each with the work of all its repeats: the blocks of a network
+        are mostly equal."""
+        nothing = np.zeros((len(self.work), 0))
+        columns = (self.timed.reshape(len(self.work), -1), nothing if self.fixed is None else self.fixed)
+        ranks = nothing if preference is None else preference
+        rows, which = np.unique(np.concatenate([*columns, ranks], axis=1), axis=0, return_inverse=True)
+        repeats = np.bincount(which.ravel(), self.count)[:, None]
+        work, fixed, ranks = np.split(rows, np.cumsum([part.shape[1] for part in columns]), axis=1)
+        return Distinct(
+            (work * repeats).reshape(-1, *self.work.shape[1:]),
+            None if self.fixed is None else fixed * repeats,
+            None if preference is None else ranks.astype(int),
+        )
 
     @cached_property
     def resources(self) -> list[str]:
@@ -86,6 +92,15 @@ class Case:
         units = dict.fromkeys(execution.unit for execution in self.executions)
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
         return [*([] if self.fixed is None else [LAUNCH]), *units, *decoders, self.executions[0].memory, *self.executions[0].inner]
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Work of all repeats of each distinct layer, what these take beside [s], and ranks of the executions in a tie."""
+
+    work: Float[np.ndarray, "layer execution term"]
+    fixed: Float[np.ndarray, "layer execution"] | None
+    preference: Int[np.ndarray, "layer execution"] | None
 
 
 def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
+from dse.model.cost.network import energy_of_fastest
 from dse.model.evaluate import roofline
 from dse.model.options import Combined
 
@@ -82,19 +83,19 @@ def _each(layers: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, compute: int, overlap: Combined) -> tuple[Array, Any]:
     """Time [s] and energy [J] of all repeats of a layer [design]."""
     flops, moved, count, fixed, joules = layer
-    fastest, energy = jnp.full(inverse.shape[-1], jnp.inf), jnp.zeros(inverse.shape[-1])
+    times = []
     for e, rates in enumerate(inverse):
         work = [
             *(_at(table, places[0]) for table in flops[e]),
             *(_at(table, place) for table, place in zip(moved[e], places[1:], strict=True)),
         ]
         beside = None if fixed is None else fixed[e] * launch
-        time = roofline.layer_time(roofline.seconds(work, rates, compute), overlap, beside)
-        if joules is not None:
-            by_memory = (_at(table, place) for table, place in zip(joules[e], places[1:], strict=True))
-            energy = jnp.where(time < fastest, reduce(add, by_memory), energy)
-        fastest = jnp.where(time < fastest, time, fastest)
-    return count * fastest, energy
+        times.append(roofline.layer_time(roofline.seconds(work, rates, compute), overlap, beside))
+    energy: Any = 0.0
+    if joules is not None:
+        energies = [[_at(table, place) for table, place in zip(by_memory, places[1:], strict=True)] for by_memory in joules]
+        energy = energy_of_fastest(times, [reduce(add, parts) for parts in energies])
+    return count * reduce(jnp.minimum, times), energy
 
 
 def _at(table: Float[Array, "place"], place: Int[Any, "design"]) -> Array:

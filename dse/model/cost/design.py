@@ -49,9 +49,10 @@ class Design:
 
     @property
     def matrix_unit(self) -> str:
-        """The unit with the highest peak: its multipliers share operands, those of the others (vector units) have their own."""
+        """The unit with the highest peak, of equals the first by name: its multipliers share operands, those of the others (vector units)
+        have their own."""
         units = (self.base or self.accelerator).units
-        return max(units, key=lambda name: max(width(key) * peak.value for key, peak in units[name].peak.items()))
+        return max(sorted(units), key=lambda name: max(width(key) * peak.value for key, peak in units[name].peak.items()))
 
     def rate(self, unit: str) -> Values:
         """Rate [FLOP/s] of a unit in terms of 16 bit operands: its precisions share wires and multipliers, so the largest counts."""

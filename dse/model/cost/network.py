@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -37,6 +37,11 @@ class Layers:
         return cls.alike([case])[0]
 
     @classmethod
+    def each(cls, case: Case) -> "Layers":
+        """Every layer by itself, in the order of the network."""
+        return cls(case.work, case.timed, case.fixed, case.done, dense_flops(case.layers), case.count)
+
+    @classmethod
     def alike(cls, cases: Sequence[Case]) -> "list[Layers]":
         """Of cases that differ in their bytes alone: the same layers of each, those taken together that differ in none."""
         case = cases[0]
@@ -66,6 +71,13 @@ class Layers:
         return np.stack(columns, axis=1)
 
 
+def energy_of_fastest(times: list[Any], energies: list[Any]) -> Any:
+    """Least energy [J] among the executions that take no longer than the fastest one."""
+    fastest = reduce(jnp.minimum, times)
+    spent = [jnp.where(roofline.is_tied(time, fastest), energy, jnp.inf) for time, energy in zip(times, energies, strict=True)]
+    return reduce(jnp.minimum, spent)
+
+
 @partial(jax.jit, static_argnames=("compute", "overlap"), compiler_options=roofline.COMPILED)
 def spent_energy(
     work: Float[Any, "layer execution term"],
@@ -79,7 +91,8 @@ def spent_energy(
 ) -> Float[Array, "row column"]:
     """Energy [J] of a network on many designs; arguments as of `roofline.spent_time`, the work of one repeat of a layer.
 
-    `energy` is that of all repeats of each layer under each execution; which one runs is decided by time alone, as there.
+    `energy` is that of all repeats of each layer under each execution; the fastest one runs, of those that take equally long the one
+    of least energy.
     """
     global trace_count
     trace_count += 1
@@ -87,12 +100,11 @@ def spent_energy(
     zero = jnp.zeros(inverse.shape[2:], work.dtype)
 
     def step(total: Array, layer: tuple[Array, Array, Any]) -> tuple[Array, None]:
-        fastest, spent = zero + jnp.inf, zero
         beside = [None] * len(inverse) if layer[2] is None else layer[2]
-        for amounts, joules, rates, more in zip(*layer[:2], inverse, beside, strict=True):
-            time = roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap, more)
-            spent = jnp.where(time < fastest, joules, spent)
-            fastest = jnp.where(time < fastest, time, fastest)
-        return total + spent, None
+        times = [
+            roofline.layer_time(roofline.seconds(amounts, rates, compute), overlap, more)
+            for amounts, rates, more in zip(layer[0], inverse, beside, strict=True)
+        ]
+        return total + energy_of_fastest(times, list(layer[1])), None
 
     return lax.scan(step, zero, (work, energy, fixed), unroll=roofline.at_once(len(work), len(inverse), overlap))[0]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
+from dse.model.equation import Distinct
 from dse.model.evaluate.lines import Lines
 from dse.model.evaluate.rates import Rate, pairs
 from dse.model.options import Combined
@@ -35,11 +36,13 @@ class Part:
     fixed: Fixed | None  # time beside that of resources
     lines: Lines | None = None
     rates: tuple[Rate, ...] = ()
+    preference: Int[np.ndarray, "layer execution"] | None = None  # ranks of the executions in a tie
 
 
-def whole(work: Work, fixed: Fixed | None, axes: int) -> list[Part]:
+def whole(layers: Distinct, axes: int) -> list[Part]:
     """All layers under all executions, on every axis."""
-    return [Part(tuple(range(axes)), tuple(range(work.shape[1])), work, fixed)]
+    executions = tuple(range(layers.work.shape[1]))
+    return [Part(tuple(range(axes)), executions, layers.work, layers.fixed, preference=layers.preference)]
 
 
 def parts(

@@ -1,0 +1,34 @@
+"""Which of several executions runs a layer where all of them take equally long: the one of least energy, then the first by name.
+
+Ties are common: whatever the memory limits takes equally long on every unit that stores it alike. The order of units and runs in a
+description does not count.
+"""
+
+import numpy as np
+from jaxtyping import Int
+
+from dse.accelerator import Accelerator
+from dse.model.cost.design import Design
+from dse.model.cost.network import Layers
+from dse.model.equation import Case
+
+PROCESS = "cost.process"
+REFERENCE = 7e-9  # m: assumed where a description has no process; all units scale alike with it
+DIGITS = 12  # of an energy that count
+
+
+def preference(case: Case, accelerator: Accelerator, dtype: str, base: Accelerator | None = None) -> Int[np.ndarray, "layer execution"]:
+    """Rank of each execution of each layer in a tie, 0 first; `base` is the description that the accelerator was varied from."""
+    given = {} if accelerator.value(PROCESS) is not None else {PROCESS: REFERENCE}
+    energy = rounded(Layers.each(case).energy(case, Design(accelerator, given, base), dtype))
+    names = [execution.name for execution in case.executions]
+    by_name = np.array([sorted(names).index(name) for name in names])
+    order = np.lexsort((np.broadcast_to(by_name, energy.shape), energy), axis=1)
+    return order.argsort(axis=1)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Numbers to their leading digits, so that rounding does not order what is equal."""
+    with np.errstate(divide="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(np.abs(values))) + 1 - DIGITS)
+    return np.where(unit > 0, np.round(values / np.where(unit > 0, unit, 1.0)) * unit, 0.0)
