@@ -21,6 +21,7 @@ from dse.model import compaction, fusion
 from dse.model.efficiency import unstated
 from dse.model.levels import notes
 from dse.model.options import BY_CAPACITY
+from dse.model.peak import Execution
 
 SILENT = SimpleNamespace(update=lambda count: None)  # a bar of tqdm holds a lock, which a killed worker leaves behind
 
@@ -82,10 +83,12 @@ def _notes(plan: Plan) -> list[str]:
 
 
 def _unstated(jobs: tuple[Job, ...], plan: Plan) -> list[str]:
-    """Devices on which `r3` counts no efficiency, for lack of any."""
-    dtypes = [dtype.label for dtype in plan.spec.dtype]
-    found = [unstated(job.accelerator.name, job.case.candidates, dtypes[job.place["dtype"]], plan.spec.model.fidelity) for job in jobs]
-    return list(dict.fromkeys(warning for each in found for warning in each))
+    """Devices that state no efficiency for the fidelity on any of their designs."""
+    executions: dict[tuple[str, int], list[Execution]] = {}
+    for job in jobs:
+        executions.setdefault((job.accelerator.name, job.place["dtype"]), []).extend(job.case.candidates)
+    found = (unstated(name, some, plan.spec.dtype[n].label, plan.spec.model.fidelity) for (name, n), some in executions.items())
+    return list(dict.fromkeys(text for texts in found for text in texts))
 
 
 def _assumed(plan: Plan) -> list[str]:
