@@ -5,7 +5,7 @@ The loader follows the YAML 1.2 core schema, so that `2:4` and `no` are text and
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 MOST_KEYS = 200_000
+MOST_LEVELS = 100
+MOST_DIGITS = 300  # of a whole number: more than any float holds
+MOST_BYTES = 100_000_000
+_TOO_DEEP = (f"nested more than {MOST_LEVELS} levels deep, or an anchor contains itself", "write fewer levels")
+_TOO_LARGE = ("the file is too large, or its aliases multiply", f"write at most {MOST_KEYS} keys and items")
+_INTEGER = "tag:yaml.org,2002:int"
+_TAGS = {_INTEGER, *(f"tag:yaml.org,2002:{name}" for name in ("str", "float", "bool", "null"))}
 
 
 @dataclass(frozen=True)
@@ -82,57 +89,122 @@ def read(path: Path) -> Document:
 
 def parse(path: Path, text: str) -> Document:
     """The document that `text` holds; `path` names it in errors. Raises BadInput."""
-    node = _checked(path, lambda: yaml.compose(text, Loader=CCoreLoader))
+    _checked(path, text, lambda: _check_nesting(path, text))
+    loader = _Loader(text)
+    node = _checked(path, text, loader.get_single_node)
     if node is None:
         raise BadInput([Problem("the file is empty", "describe something in it; 'dse schema' shows how", path, 1)])
     if not isinstance(node, yaml.MappingNode):
         raise BadInput([Problem("not a YAML mapping", "start with 'name: ...'", path, node.start_mark.line + 1)])
-    lines: dict[Loc, int] = {(): 1}
-    if twice := _checked(path, lambda: list(_walk(node, (), lines, path))):
-        raise BadInput(twice)
-    return Document(path, _checked(path, lambda: yaml.load(text, Loader=CCoreLoader)), lines, text)
+    walk = _Walk(path, loader, {(): 1}, [])
+    walk.visit(node, ())
+    if walk.problems:
+        raise BadInput(walk.problems)
+    return Document(path, loader.construct_document(node), walk.lines, text)
 
 
-def _checked(path: Path, step: Callable[[], Any]) -> Any:
-    """A step of reading; what the parser objects to becomes a BadInput."""
+class _Loader(CCoreLoader):
+    """A loader whose mappings have text as keys, as it stands in the file: `1e3: x` has the key '1e3'."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+
+def _checked(path: Path, text: str, step: Callable[[], Any]) -> Any:
+    """The result of a step of reading; raises BadInput for what the parser objects to."""
     try:
         return step()
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise BadInput([Problem(f"not YAML: {error.reason}", "remove it", path, line)]) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
-        problem = Problem(what, "mend the syntax on or just before this line", path, mark.line + 1 if mark else 1)
-        raise BadInput([problem]) from error
-    except RecursionError as error:
-        raise BadInput([Problem("an anchor contains itself, or the nesting has no end", "write it out", path, 1)]) from error
+        raise BadInput([Problem(what, "fix the syntax on or just before this line", path, mark.line + 1 if mark else 1)]) from error
+
+
+def _check_nesting(path: Path, text: str) -> None:
+    """Raises BadInput for a file that is too deep or too long to be composed: libyaml composes by recursion on the C stack."""
+    depth, keys = 0, 0
+    for event in yaml.parse(text, Loader=CCoreLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.NodeEvent):
+            keys += 1
+        if depth > MOST_LEVELS:
+            raise BadInput([Problem(*_TOO_DEEP, path, event.start_mark.line + 1)])
+        if keys > 2 * MOST_KEYS:
+            raise BadInput([Problem(*_TOO_LARGE, path, event.start_mark.line + 1)])
 
 
 def read_text(path: Path) -> str:
-    """The text of a file (UTF-8); raises BadInput."""
+    """The text of a file in UTF-8; raises BadInput for one that can't be read, is too large or not text."""
     check_regular(path)
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput([Problem("not a text file (UTF-8)", "give a YAML or CSV file", path, 1)]) from error
     except OSError as error:
         reason = (error.strerror or "cannot be read").lower()
         raise BadInput([Problem(reason, "give a file that exists and can be read", path)]) from error
+    if len(data) > MOST_BYTES:
+        raise BadInput([Problem(f"larger than {MOST_BYTES / 1e6:g} MB", "split it, or keep what is needed", path)])
+    return text
 
 
-def _walk(node: yaml.Node, loc: Loc, lines: dict[Loc, int], path: Path) -> Iterator[Problem]:
-    """Note the line of every key and item below `node`; yield a problem for each key given twice."""
-    if len(lines) > MOST_KEYS:
-        raise BadInput([Problem("the file is too large, or its aliases multiply", f"write at most {MOST_KEYS} keys and items", path, 1)])
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            here = (*loc, index)
-            lines[here] = item.start_mark.line + 1
-            yield from _walk(item, here, lines, path)
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here, line = (*loc, str(key.value)), key.start_mark.line + 1
-            if here in lines:
-                dotted = ".".join(map(str, here))
-                yield Problem(f"key '{key.value}' is given twice", f"keep one (the first is on line {lines[here]})", path, line, dotted)
-            else:
-                lines[here] = line
-                yield from _walk(value, here, lines, path)
+@dataclass
+class _Walk:
+    """Visits every node: collects the line of each key and item, and a problem for each key given twice or not text, and for each
+    value that can't be read. Aliases are followed, so that what they multiply counts."""
+
+    path: Path
+    loader: _Loader
+    lines: dict[Loc, int]
+    problems: list[Problem]
+
+    def visit(self, node: yaml.Node, loc: Loc) -> None:
+        """Visit `node` and everything below it; raises BadInput for too many of them."""
+        line = node.start_mark.line + 1
+        if len(loc) > MOST_LEVELS or len(self.lines) > MOST_KEYS:
+            raise BadInput([Problem(*(_TOO_DEEP if len(loc) > MOST_LEVELS else _TOO_LARGE), self.path, line)])
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.lines[*loc, index] = item.start_mark.line + 1
+                self.visit(item, (*loc, index))
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                self._visit_pair(key, value, loc)
+        elif problem := _scalar_problem(self.loader, node):
+            self._add(*problem, line, loc)
+
+    def _visit_pair(self, key: yaml.Node, value: yaml.Node, loc: Loc) -> None:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            self._add("a list or a mapping is written as a key", "write text", line, loc)
+            return
+        here = (*loc, key.value)
+        if here in self.lines:
+            self._add(f"key '{key.value}' is given twice", f"keep one (the first is on line {self.lines[here]})", line, here)
+        else:
+            self.lines[here] = line
+            self.visit(value, here)
+
+    def _add(self, what: str, fix: str, line: int, loc: Loc) -> None:
+        self.problems.append(Problem(what, fix, self.path, line, ".".join(map(str, loc))))
+
+
+def _scalar_problem(loader: _Loader, node: yaml.Node) -> tuple[str, str] | None:
+    """What is wrong with a single value, and the fix."""
+    if node.tag not in _TAGS:
+        return f"the tag '{node.tag}' is not known", "remove it"
+    if node.tag == _INTEGER and len(node.value) > MOST_DIGITS:
+        return f"a whole number of {len(node.value)} digits", f"write at most {MOST_DIGITS}"
+    try:
+        loader.construct_object(node)
+    except (ValueError, LookupError):  # an explicit tag: `!!int x`, `!!bool x`
+        return f"'{node.value}' does not have the type of its tag '{node.tag}'", "remove the tag"
+    return None

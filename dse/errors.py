@@ -1,7 +1,6 @@
 """What a user is told when an input is wrong: every problem at once, each with its place and its fix."""
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,15 +19,19 @@ class Problem:
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        return _printable(": ".join(part for part in (place, self.path, f"{self.what}; {self.fix}") if part))
+        return ": ".join(part for part in (legible(place), legible(self.path), f"{legible(self.what)}; {legible(self.fix)}") if part)
 
 
-def _printable(text: str) -> str:
-    """On one line: what a file holds may be shown, but not control a terminal."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+LONGEST = 1500
 
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+def legible(text: str) -> str:
+    """`text` on one line of at most about `LONGEST` characters: control characters are escaped, the middle of a long text is left out."""
+    short = text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    return short if short.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)
+
+
+MOST_SHOWN = 200
 
 
 class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that ends in an error
@@ -36,7 +39,9 @@ class BadInput(ValueError):  # noqa: N818 - an input is bad, whether or not that
 
     def __init__(self, problems: Iterable[Problem]):
         self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda p: (str(p.file or ""), p.line or 0)))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__("\n".join(shown + [f"... and {more} more problems"] * (more > 0)))
 
     def __reduce__(self) -> tuple[type["BadInput"], tuple[tuple[Problem, ...]]]:
         return BadInput, (self.problems,)  # so that it comes back from another process
@@ -90,11 +95,14 @@ class Collector:
             raise BadInput(self.problems)
 
 
+MOST_COMPARED, MOST_OPTIONS = 100, 1000  # comparing takes time in proportion to the characters of both
+
+
 def suggestion(word: object, known: Iterable[str]) -> str:
     """`did you mean ...?` where something known begins alike or is close, else the list of what is known."""
-    options = sorted(known)
-    longer = [option for option in options if option.startswith(str(word))][:4]
-    if close := longer or difflib.get_close_matches(str(word), options, n=1, cutoff=0.5):
+    options, text = sorted(known), str(word)[:MOST_COMPARED]
+    longer = [option for option in options if option.startswith(text)][:4]
+    if close := longer or difflib.get_close_matches(text, options[:MOST_OPTIONS], n=1, cutoff=0.5):
         return f"did you mean {' or '.join(repr(option) for option in close)}?"
     if not options:
         return "nothing can stand here"

@@ -40,8 +40,13 @@ class Expression:
         return list(dict.fromkeys(node.id for node in sorted(found, key=lambda node: node.col_offset)))
 
     def value(self, of: Mapping[str, Any], arrays: Any = np) -> Any:
-        """The value where names stand for the arrays `of` them; `arrays` is numpy, or what takes its place."""
-        return _walk(self.tree, of, arrays)
+        """The value where names stand for the arrays `of` them; `arrays` is numpy, or what takes its place.
+
+        It is infinite or NaN where it is not a real number, as log(-1) and 1 / 0.
+        """
+        known = {name: np.float64(found) if isinstance(found := of[name], int | float) else found for name in self.names}
+        with np.errstate(all="ignore"):
+            return _walk(self.tree, known, arrays)
 
 
 def parse(text: str, known: Iterable[str]) -> Expression:
@@ -53,31 +58,50 @@ def parse(text: str, known: Iterable[str]) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = f" (see character {error.offset})" if isinstance(error, SyntaxError) and error.offset else ""
         raise BadInput.one(f"'{text}' is no expression{place}", f"write arithmetic, {EXAMPLE}") from error
-    _check(tree, text)
-    found = Expression(text.strip(), tree)
+    found = Expression(text.strip(), _folded(tree, text))
+    if not found.names:
+        raise BadInput.one(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
     for name in found.names:
         if name not in known:
             raise BadInput.one(f"'{name}' in '{text}' is no result", suggestion(name, known))
     return found
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _folded(node: ast.expr, text: str) -> ast.expr:
+    """`node` with each part that names no result as one number; raises BadInput for what is not arithmetic, or not a finite number."""
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return None
-        case ast.Name():
-            return None
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return _check(inner, text)
+            return _number(node, text, node)
+        case ast.Name(id=name) if name not in _FUNCTIONS:
+            return node
+        case ast.UnaryOp(op=ast.USub() as sign, operand=inner):
+            return _number(ast.UnaryOp(sign, _folded(inner, text)), text, node)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            _check(left, text)
-            return _check(right, text)
-        case ast.Call(func=ast.Name(id=name), args=[first, *rest], keywords=[]) if name in _FUNCTIONS and len(rest) == name.endswith("mum"):
-            for argument in (first, *rest):
-                _check(argument, text)
-            return None
-    written = ast.get_source_segment(text.strip(), node) or text
-    raise BadInput.one(f"'{written}' cannot stand in an expression", f"write numbers, results, + - * / ** and {', '.join(_FUNCTIONS)}")
+            return _number(ast.BinOp(_folded(left, text), op, _folded(right, text)), text, node)
+        case ast.Call(func=ast.Name(id=name) as func, args=[_, *rest], keywords=[]) if name in _FUNCTIONS and len(rest) == name.endswith(
+            "mum"
+        ):
+            return _number(ast.Call(func, [_folded(argument, text) for argument in node.args], []), text, node)
+    fix = f"write numbers, results, + - * / ** and {', '.join(_FUNCTIONS)}"
+    raise BadInput.one(f"'{_source(node, text)}' cannot stand in an expression", fix)
+
+
+def _number(folded: ast.expr, text: str, written: ast.expr) -> ast.expr:
+    """`folded` as a constant if its operands are; raises BadInput where that is not a finite, real number."""
+    if any(isinstance(node, ast.Name) and node.id not in _FUNCTIONS for node in ast.walk(folded)):
+        return folded
+    try:
+        with np.errstate(all="ignore"):
+            value = _walk(folded, {}, np)
+    except ArithmeticError:
+        value = np.nan
+    if isinstance(value, complex) or not np.isfinite(value):
+        raise BadInput.one(f"'{_source(written, text)}' is not a finite, real number", "write another number")
+    return ast.Constant(float(value))
+
+
+def _source(node: ast.expr, text: str) -> str:
+    return ast.get_source_segment(text.strip(), node) or text
 
 
 def _walk(node: ast.expr, of: Mapping[str, Any], arrays: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a search is after: objectives, constraints, and how to look for them; `search:` of a specification."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -70,16 +71,16 @@ class Drop:
         return self.text
 
 
-_CONSTRAINT = re.compile(r"\s*(.+?)\s*(<=|>=)\s*(.+?)\s*")
+_RELATION = re.compile(r"(<=|>=)")
 
 
 def _constraint(value: Any) -> Limit | Drop:
     if isinstance(value, Limit | Drop):
         return value
-    match = _CONSTRAINT.fullmatch(str(value))
-    if match is None:
+    parts = [part.strip() for part in _RELATION.split(str(value), maxsplit=1)]
+    if len(parts) != 3 or not all(parts):
         raise refusal(f"'{value}' is no constraint", "write a result, <= or >= and a bound, as in 'area <= 826 mm^2'")
-    name, relation, bound = match.groups()
+    name, relation, bound = parts
     if name == "accuracy_drop":
         return _drop(str(value), relation, bound)
     found = _expression(name)
@@ -104,7 +105,10 @@ def _bound(found: Expression, bound: str) -> float:
     """A quantity where the left side is one result with a unit, a number of SI units otherwise."""
     kind = _UNITS.get(found.text)
     try:
-        return kind.model_validate(bound).value if kind else float(bound)
+        number = kind.model_validate(bound).value if kind else float(bound)
+        if not math.isfinite(number):
+            raise ValueError(bound)
+        return number
     except ValueError as error:
         fix = kind.advice() if kind else "write a number, in SI units"
         raise refusal(f"'{bound}' is no bound of '{found}'", fix) from error

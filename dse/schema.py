@@ -1,6 +1,7 @@
 """What the schemas share: frozen parts that refuse unknown keys, and errors that say what to write instead."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -9,6 +10,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from dse.errors import BadInput, Problem, suggestion
 
 Loc = tuple[Any, ...]
+
+MOST_EXPLAINED = 100
 
 # What pydantic calls a mistake -> what to write instead.
 _FIXES = {
@@ -26,6 +29,7 @@ _FIXES = {
     "float_parsing": "write a number",
     "finite_number": "write a finite number",
     "too_short": "write at least one",
+    "too_long": "write fewer",
     "string_too_short": "write some text",
     "union_tag_not_found": "say of which kind, as in '{kind: csr}'",
     "string_pattern_mismatch": "write letters, digits and '_' (lower case in a key)",
@@ -36,7 +40,7 @@ _BOUNDS = {"greater_than": "above", "greater_than_equal": "of at least", "less_t
 class Part(BaseModel):
     """A piece of a description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def refusal(what: str, fix: str) -> PydanticCustomError:
@@ -51,8 +55,12 @@ def refused(title: str, refusals: list[tuple[Loc, PydanticCustomError]]) -> Vali
 
 
 def explained(model: type[BaseModel], error: ValidationError) -> list[tuple[Loc, str, str]]:
-    """Each mistake in `error` as its place, what is wrong, and what to write instead."""
-    return [(item["loc"], *_explain(model, item)) for item in error.errors() if not _follows(item)]
+    """Each mistake in `error` (of very many the first) as its place, what is wrong, and what to write instead."""
+    items = [item for item in error.errors(include_url=False) if not _follows(item)]
+    found = [(item["loc"], *_explain(model, item)) for item in items[:MOST_EXPLAINED]]
+    if len(items) > MOST_EXPLAINED:
+        found.append(((), f"{len(items)} problems, of which {MOST_EXPLAINED} are listed", "fix these first"))
+    return found
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -89,7 +97,10 @@ def _explain(model: type[BaseModel], item: Any) -> tuple[str, str]:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    try:
+        text = str(value)
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        return "a number of too many digits"
     return text if len(text) <= 40 else text[:37] + "..."
 
 
@@ -102,9 +113,14 @@ def _example(model: type[BaseModel], loc: Loc) -> str:
     return examples[0] if examples else "..."
 
 
+@cache
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
 def _nodes(model: type[BaseModel], loc: Loc) -> list[dict[str, Any]]:
     """The nodes of the JSON Schema that may describe `loc`."""
-    root = model.model_json_schema()
+    root = _json_schema(model)
     nodes = _alternatives(root, root)
     for part in loc:
         below = [child for node in nodes for child in _children(node, part)]

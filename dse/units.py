@@ -24,7 +24,9 @@ _DEFINITIONS = (
     "joule = [energy] = J", "watt = joule / second = W",
 )  # fmt: skip
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*?)\s*", re.IGNORECASE)
+MOST_CHARACTERS = 400  # of a quantity: a float has at most 309 digits before its point
+MOST_OF_A_UNIT = 60  # characters; pint reads a unit by recursion
+_NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*)", re.IGNORECASE | re.ASCII)
 _UNIT = re.compile(r"|[A-Za-zµ]+(\^[1-9])?(\s*[*/]\s*[A-Za-zµ]+(\^[1-9])?)*")
 _VENDOR_RATE = re.compile(r"([kMGTP]?)(FLOP|OP)S", re.IGNORECASE)
 _VENDOR_BANDWIDTH = re.compile(r"([kMGTP]i?)([Bb])ps")
@@ -42,7 +44,7 @@ def _registry() -> Any:
 
 def parse(text: str, kind: "type[Quantity]") -> float:
     """The magnitude of `text` in the unit of `kind`; raises BadInput for what is not a positive, finite one of its dimension."""
-    match = _NUMBER.fullmatch(text)
+    match = _NUMBER.fullmatch(text.strip()) if len(text) <= MOST_CHARACTERS else None
     if match is None:
         raise BadInput.one(f"'{text}' is not a quantity", kind.advice())
     number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
@@ -61,10 +63,10 @@ def _scale(written: str, kind: "type[Quantity]") -> float:
 
     registry = _registry()
     try:
-        if not _UNIT.fullmatch(written):
+        if len(written) > MOST_OF_A_UNIT or not _UNIT.fullmatch(written):
             raise UndefinedUnitError(written)
         scale = registry.Quantity(1.0, written)
-    except UndefinedUnitError as error:
+    except (UndefinedUnitError, ValueError, OverflowError) as error:  # ValueError: pint reads 'nan' as a number
         raise BadInput.one(f"unknown unit '{written}'", _spelling(written) or kind.advice()) from error
     if scale.dimensionality != registry.Quantity(1.0, kind.unit).dimensionality:
         raise BadInput.one(f"'{written}' is the wrong unit here", kind.advice())

@@ -1,11 +1,16 @@
 """Every error names its file, its line, its path and what to write instead."""
 
+import time
+from pathlib import Path
+
 import pytest
 
 import dse
-from dse import accelerator
+from dse import accelerator, document
 from dse.document import read
-from dse.errors import BadInput
+from dse.errors import BadInput, Problem
+from dse.schema import checked
+from dse.spec import Spec
 
 
 def problems(function, *arguments) -> list[str]:
@@ -59,14 +64,84 @@ def test_all_mistakes_at_once_in_the_order_of_the_file(edited):
         (b"hello there\n", ":1: not a YAML mapping; start with 'name: ...'"),
         (b"- a\n", ":1: not a YAML mapping; start with 'name: ...'"),
         (bytes(range(128, 256)), ":1: not a text file (UTF-8); give a YAML or CSV file"),
-        (b"a: [1\nb: 2\n", ":2: not YAML: did not find expected ',' or ']'; mend the syntax on or just before this line"),
-        (b"a: &x [*x]\n", ":1: an anchor contains itself, or the nesting has no end; write it out"),
+        (b"a: [1\nb: 2\n", ":2: not YAML: did not find expected ',' or ']'; fix the syntax on or just before this line"),
+        (b"a: &x [*x]\n", ":1: nested more than 100 levels deep, or an anchor contains itself; write fewer levels"),
     ],
 )
 def test_files_that_are_no_descriptions(tmp_path, content, expected):
     path = tmp_path / "file.yaml"
     path.write_bytes(content)
     assert problems(read, path) == [f"{path}{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a: " + "[" * 20_000, ":1: nested more than 100 levels deep, or an anchor contains itself; write fewer levels"),
+        ("a:\n" + "- " * 20_000, ":2: nested more than 100 levels deep, or an anchor contains itself; write fewer levels"),
+        ("a: " + "{b: " * 500 + "}" * 500, ":1: nested more than 100 levels deep, or an anchor contains itself; write fewer levels"),
+        ("a0: &a0 x\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 300)), ":1: nested more than 100 levels deep, or an anchor contains itself; write fewer levels"),
+        ("a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)), ":1: the file is too large, or its aliases multiply; write at most 200000 keys and items"),
+        ("a: [" + "1, " * 500_000 + "]", ":1: the file is too large, or its aliases multiply; write at most 200000 keys and items"),
+        ("a: 1\nb: " + "7" * 5000, ":2: b: a whole number of 5000 digits; write at most 300"),
+        ("a: 0x" + "f" * 5000, ":1: a: a whole number of 5002 digits; write at most 300"),
+        ("a: 1\nb: !!int x\nc: !!float y\n", ":2: b: 'x' does not have the type of its tag 'tag:yaml.org,2002:int'; remove the tag"),
+        ("a: !!python/object/apply:os.system [true]\nb: !!python/name:os x", ":2: b: the tag 'tag:yaml.org,2002:python/name:os' is not known; remove it"),
+        ("a:\n  ? [1, 2]\n  : 3\n", ":2: a: a list or a mapping is written as a key; write text"),
+        ("a: 1\nb: \0\n", ":2: not YAML: control characters are not allowed; remove it"),
+    ],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_files_that_would_break_the_parser(tmp_path, content, expected):
+    path = tmp_path / "file.yaml"
+    path.write_text(content)
+    assert f"{path}{expected}" in problems(read, path)
+
+
+def test_keys_are_text_as_written(tmp_path):
+    """YAML's own are numbers, truth values and nothing, which equal each other: 1, 1.0 and true."""
+    path = tmp_path / "file.yaml"
+    path.write_text("1: a\n1.0: b\ntrue: c\nnull: d\n<<: e\n" + "9" * 900 + ": f\n")
+    assert list(read(path).data) == ["1", "1.0", "true", "null", "<<", "9" * 900]
+
+
+def test_a_number_as_a_key_is_refused_with_its_line(edited):
+    path = edited("chip.yaml", ("units:\n", "units:\n  1e400: {peak: {1: 3 FLOP/s}}\n"))
+    assert any(line.startswith(f"{path}:4: units.1e400") for line in problems(accelerator.load, path))
+
+
+def test_thousands_of_mistakes_are_explained_at_once(edited):
+    """Each unknown key was compared with a JSON Schema made anew, and all its characters with those of every known key."""
+    path = edited("chip.yaml", ("source: a test", "source: a test\n" + "".join(f"{'x' * 900}{n}: 1\n" for n in range(5000))))
+    began = time.process_time()
+    with pytest.raises(BadInput) as caught:
+        accelerator.load(path)
+    assert time.process_time() - began < 10
+    assert len(str(caught.value)) < 1_000_000
+    assert "5000 problems, of which 100 are listed; fix these first" in str(caught.value)
+
+
+def test_messages_stay_on_one_line_and_short():
+    problem = Problem("'a\x1b[31m\nb\u202e\x00'" + "x" * 100_000, "write text")
+    assert str(problem).startswith("'a\\x1b[31m\\nb\\u202e\\x00'xxx")
+    assert len(str(problem)) < 2000
+    assert str(Problem("é µ 中文", "ok")) == "é µ 中文; ok"
+    assert str(BadInput(Problem(str(n), "y") for n in range(1000))).endswith("\n... and 800 more problems")
+
+
+def test_whole_numbers_that_python_cannot_write_are_refused():
+    with pytest.raises(BadInput, match="a number of too many digits"):
+        checked(Spec, {"name": 10**5000})
+
+
+def test_a_path_that_no_file_can_have():
+    assert problems(read, Path("a\0b")) == ["a\\x00b: not a path; give a file that exists and can be read"]
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(document, "MOST_BYTES", 1000)
+    (tmp_path / "file.yaml").write_text("a: " + "x" * 1000)
+    assert problems(read, tmp_path / "file.yaml")[0].endswith("larger than 0.001 MB; split it, or keep what is needed")
 
 
 def test_a_missing_file_and_a_folder(tmp_path):

@@ -1,4 +1,5 @@
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -77,3 +78,22 @@ def test_a_quantity_keeps_what_was_written_and_where_it_is_from():
 def test_what_is_no_text_is_refused(value):
     with pytest.raises(ValueError, match=r"quantity|finite|no unit"):
         Capacity.model_validate(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 " + "B/" * 20_000 + "B", "1 " + "B/" * 200 + "B", "1 " + " " * 100_000 + "B", " " * 100_000 + "x", "9" * 100_000 + " B", "1 nan", "1 inf*B", "٣ GB", "3 GB\0",
+     "1 PB^9*PB^9*PB^9*PB^9"],
+    ids=lambda text: text[:20],
+)  # fmt: skip
+def test_endless_quantities_are_refused_at_once(text):
+    began = time.process_time()
+    with pytest.raises(BadInput):
+        parse(text, Capacity)
+    assert time.process_time() - began < 2
+
+
+def test_numbers_of_thousands_of_digits_are_refused():
+    for value in (10**5000, "7" * 100_000, 10**400):
+        with pytest.raises(ValueError, match=r"Efficiency"):
+            Efficiency.model_validate(value)

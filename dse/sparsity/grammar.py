@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
 from dse.errors import BadInput
 from dse.schema import refusal
@@ -17,8 +17,10 @@ KNOWN = (
     "'dense', 'unstructured', 'row', 'column', 'channel', '2:4', '1:4x32', '64:2:8', 'block:16x16', 'vector:8', "
     "or levels as in 'block:32x32/2:4'"
 )
-NUMBER = r"\d{1,9}"
+NUMBER = r"[0-9]{1,9}"
 WIDEST = 999_999_999  # of all levels together: as much as one number of a pattern can say
+MOST_CHARACTERS = 200
+MOST_LEVELS = 8
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
@@ -47,6 +49,8 @@ def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
 
 def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
+    if len(text) > MOST_CHARACTERS:
+        raise BadInput.one(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
     found, start = [], 0
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
@@ -54,7 +58,13 @@ def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     pattern = found.pop()
     while found:
         pattern = _nested(found.pop(), pattern)
+    if (levels := _levels(pattern)) > MOST_LEVELS:
+        raise BadInput.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
     return pattern
+
+
+def _levels(pattern: Pattern) -> int:
+    return 1 + _levels(pattern.inner) if isinstance(pattern, Hierarchy) else 1
 
 
 def named(pattern: Pattern | str) -> Pattern:
@@ -166,16 +176,29 @@ WrittenPattern = Annotated[
     Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": EXAMPLES})
 ]  # a pattern as it stands in a description
 PatternName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), AfterValidator(_unlike_forms)]
-Named = dict[PatternName, WrittenPattern]  # patterns by names of one's own: `patterns:` of a description
+MOST_NAMES = 100
+Named = Annotated[
+    dict[PatternName, WrittenPattern], Field(max_length=MOST_NAMES)
+]  # patterns by names of one's own: `patterns:` of a description
 
 
 def named_in(description: Any) -> dict[str, Pattern]:
     """The patterns that a description names; one may build on another. Those that make no sense are told where they are validated."""
     written = description.get("patterns") if isinstance(description, Mapping) else None
-    waiting = {name: str(text) for name, text in written.items()} if isinstance(written, Mapping) else {}
+    if not isinstance(written, Mapping) or len(written) > MOST_NAMES:
+        return {}
+    return _resolved(tuple((name, text) for name, text in written.items() if isinstance(text, str)))
+
+
+@lru_cache(maxsize=16)  # every pattern of a description asks for its names
+def _resolved(written: tuple[tuple[str, str], ...]) -> dict[str, Pattern]:
+    """The patterns of names whose texts may name each other."""
     found: dict[str, Pattern] = {}
-    for _ in range(len(waiting)):  # each round knows more names than the one before
-        for name in waiting.keys() - found.keys():
-            with suppress(BadInput):
-                found[name] = _written(waiting[name], found)
+    known = -1
+    while known < len(found):  # each round knows more names than the one before
+        known = len(found)
+        for name, text in written:
+            if name not in found:
+                with suppress(BadInput):
+                    found[name] = _written(text, found)
     return found

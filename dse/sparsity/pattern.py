@@ -143,14 +143,20 @@ def _finite(theirs: tuple[float, ...], ours: tuple[float, ...]) -> list[tuple[fl
     return [(a, b) for a, b in zip(theirs, ours, strict=True) if a < inf]
 
 
+MOST_WINDOWS = 100_000  # compared of two rules whose group sizes have a large common multiple
+
+
 def most(pattern: Pattern, limit: Limit) -> int:
     """An upper bound on the tiles with nonzeros in any group that `limit` speaks of, over the masks of `pattern`."""
     return min([limit.of, *(_bound(known, limit) for known in pattern.limits)])
 
 
 def _bound(known: Limit, asked: Limit) -> int:
-    """What one rule of a pattern leaves for the groups of another rule, wherever they lie."""
-    width, period = asked.of * asked.columns, lcm(asked.of * asked.columns, known.of * known.columns)
+    """What one rule of a pattern leaves for the groups of another rule, wherever they lie; nothing, where counting takes too long."""
+    width, group = asked.of * asked.columns, known.of * known.columns
+    period = lcm(width, group)
+    if period // width + period // group > MOST_WINDOWS:
+        return asked.of
     across = max(_in_window(known, asked.columns, start, start + width) for start in range(0, period, width))
     return min(asked.of, across * _met(asked.rows, known.rows))
 

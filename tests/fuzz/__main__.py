@@ -13,9 +13,9 @@ def main() -> int:
     options = _parser().parse_args()
     numbers = [options.only] if options.only is not None else range(options.first, options.first + options.cases)
     began = time.monotonic()
-    report = harness.run(options.name, options.seed, numbers, options.workers, options.save)
-    for failure in report.failures:
-        print(failure, end="\n\n")
+    report = harness.run(
+        options.name, options.seed, numbers, options.workers, options.save, notify=lambda failure: print(failure, end="\n\n", flush=True)
+    )
     print(f"{options.name}: {len(numbers)} cases in {time.monotonic() - began:.0f} s, seed {options.seed}")
     for label, count in [*report.labels.most_common(), ("failed", len(report.failures))]:
         print(f"  {count:7d} {label}")

@@ -15,17 +15,18 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from random import Random
 from typing import Any
 
-SECONDS = 20.0
+SECONDS = 20.0  # of processor time; of the clock, eight times as many, since the machine may be busy
+CLOCK = 8
 BYTES = 4 * 10**9
 _CONTEXT = multiprocessing.get_context("spawn")  # forked processes deadlock once JAX has started its threads
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAGE, _TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 def names() -> list[str]:
@@ -63,9 +64,16 @@ def generator(name: str, seed: int, number: int) -> Random:
 
 
 def run(
-    name: str, seed: int, numbers: Iterable[int], workers: int = 1, save: Path | None = None, seconds: float = SECONDS, memory: int = BYTES
+    name: str,
+    seed: int,
+    numbers: Iterable[int],
+    workers: int = 1,
+    save: Path | None = None,
+    seconds: float = SECONDS,
+    memory: int = BYTES,
+    notify: Callable[[Failure], object] = lambda failure: None,
 ) -> Report:
-    """Run the cases `numbers` of a fuzzer; inputs of failed cases are copied below the folder `save`."""
+    """Run the cases `numbers` of a fuzzer; inputs of failed cases are copied below the folder `save`, `notify` is called for each."""
     report, waiting = Report(), iter(numbers)
     pool = [_Worker(name, seed, seconds, memory) for _ in range(workers)]
     try:
@@ -73,7 +81,8 @@ def run(
         while busy:
             wait([worker.connection for worker in busy], timeout=0.1)
             for worker in [worker for worker in busy if worker.finished()]:
-                worker.collect(report, save)
+                if failure := worker.collect(report, save):
+                    notify(failure)
                 if not worker.take(waiting):
                     busy.remove(worker)
     finally:
@@ -114,24 +123,31 @@ class _Worker:
         self.inputs.mkdir()
         with contextlib.suppress(OSError):  # a process that died meanwhile is noticed by finished()
             self.connection.send((number, self.inputs))
-        self.began = time.monotonic()
+        self._begin()
         return True
+
+    def _begin(self) -> None:
+        self.began, self.used = time.monotonic(), _processor_time(self.process.pid)
 
     def finished(self) -> bool:
         """Whether there is an outcome; a case beyond its limits is stopped, which is one."""
         if not self.ready and self.process.is_alive() and self.connection.poll():
             with contextlib.suppress(EOFError):
                 self.ready = self.connection.recv() == "ready"
-                self.began = time.monotonic()  # imports do not count
+                self._begin()  # imports do not count
         if self.connection.poll() or not self.process.is_alive():
             return True
-        if self.ready and time.monotonic() - self.began > self.seconds:
+        if self.ready and self._late():
             self.stopped = f"no end within {self.seconds:g} s"
         elif (used := _resident(self.process.pid)) > self.memory:
             self.stopped = f"{used / 1e9:.1f} GB of memory"
         if self.stopped:
             self._end()
         return bool(self.stopped)
+
+    def _late(self) -> bool:
+        used, passed = _processor_time(self.process.pid) - self.used, time.monotonic() - self.began
+        return used > self.seconds or passed > CLOCK * self.seconds
 
     def _end(self) -> None:
         """Stop the process; its stack is written to the log first."""
@@ -141,12 +157,12 @@ class _Worker:
         self.process.kill()
         self.process.join()
 
-    def collect(self, report: Report, save: Path | None) -> None:
-        """Note the outcome of the present case; start a new process if it ended this one."""
+    def collect(self, report: Report, save: Path | None) -> Failure | None:
+        """Note the outcome of the present case and return it if it is a failure; start a new process if it ended this one."""
         kind, text = self._outcome()
         if kind == "label":
             report.labels[text] += 1
-            return
+            return None
         detail = self.log.read_text(errors="replace")[-4000:] if kind == "dead" else text
         reason = text if kind == "dead" else text.strip().splitlines()[-1][:300]
         report.failures.append(Failure(self.name, self.seed, self.number, reason, detail))
@@ -154,6 +170,7 @@ class _Worker:
             shutil.copytree(self.inputs, save / f"{self.name}-{self.seed}-{self.number}", dirs_exist_ok=True, symlinks=True)
         if kind == "dead":
             self._start()
+        return report.failures[-1]
 
     def _outcome(self) -> tuple[str, str]:
         if not self.stopped:
@@ -179,6 +196,15 @@ def _resident(process: int | None) -> int:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
+
+
+def _processor_time(process: int | None) -> float:
+    """Seconds that a process has computed; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+    except (OSError, IndexError):
+        return 0.0
 
 
 def _work(name: str, seed: int, connection: Connection, log: Path) -> None:

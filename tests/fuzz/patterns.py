@@ -34,7 +34,7 @@ def case(random: Random, folder: Path) -> str:
     if random.random() < 0.1 and "\x00" not in text:  # no shell can pass that
         return "dse pattern: " + run_command(
             "pattern", f"--shape={odd.damaged(random, '4096x4096')}" if random.random() < 0.3 else "--shape=4096x4096",
-            f"--density={odd.number(random)}", "--", text, names="", folder=folder, codes=(0, 2),
+            f"--density={odd.number(random) if random.random() < 0.3 else 0.25}", "--", text, names="", folder=folder, codes=(0, 2),
         )  # fmt: skip
     outcome = call(parse, text)
     if outcome == "accepted":
@@ -71,8 +71,8 @@ def _check_laws(pattern: Pattern, random: Random) -> None:
     assert pattern.fits(pattern)
     assert pattern.density is None or 0 < pattern.density <= 1
     other = _other(random)
-    if pattern.fits(other) and other.fits(pattern):
-        assert pattern == other or {str(pattern), str(other)} == {"dense", "unstructured"} or pattern.limits
+    if pattern.fits(other):
+        assert other.member_for(pattern) is not None
 
 
 def _other(random: Random) -> Pattern:

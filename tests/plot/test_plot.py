@@ -1,5 +1,7 @@
 """Figures show what their tables say, and the tables what the dataset says."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -195,6 +197,18 @@ def test_labels_do_not_cover_each_other():
     boxes = [text.get_window_extent(renderer) for text in placed]
     assert len(placed) >= 3
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+def test_labels_of_thousands_of_points_are_placed_at_once():
+    """A front of 5000 designs took minutes: each label was compared with every point."""
+    _, axes = style.panels(["a"], ["b"])
+    ax = axes[0, 0]
+    x = np.arange(5000.0)
+    ax.plot(x, x**2, "o")
+    began = time.process_time()
+    placed = style.place_labels(ax, [style.Label(a, a**2, f"{a:g}", "black") for a in x])
+    assert time.process_time() - began < 20
+    assert 0 < len(placed) <= style.MOST_LABELS
 
 
 def test_the_layers_figure_adds_up_to_the_network(edited, folder):

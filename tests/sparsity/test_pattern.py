@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from math import inf
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from dse.errors import BadInput
 from dse.sparsity import mask as masks_
-from dse.sparsity.grammar import KNOWN, parse
+from dse.sparsity.grammar import KNOWN, named_in, parse
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, VNMFamily, Whole, canonical
 
 nm = st.integers(2, 9).flatmap(lambda m: st.builds(NM, st.integers(1, m - 1), st.just(m), st.sampled_from([1, 1, 2, 4])))
@@ -281,3 +282,40 @@ def test_rows_and_columns_are_unions_of_the_blocks_that_divide_them():
     assert not parse("row").fits(parse("block:2x8"))
     assert parse("column").fits(parse("vector:16"))
     assert not parse("block:1x8").fits(parse("row"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/".join(["1:1"] * 40), "'1:1/1:1/1:1.*' has 40 levels; write at most 8"),
+        ("2:4/" * 100_000, "has 400000 characters; write at most 200"),
+        ("٣:4", "'٣:4' is not a pattern"),
+        ("²:4", "'²:4' is not a pattern"),
+        ("2:" + "4" * 5000, "has 5002 characters"),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_endless_patterns_are_refused_at_once(text, told):
+    began = time.process_time()
+    with pytest.raises(BadInput, match=told):
+        parse(text)
+    assert time.process_time() - began < 2
+
+
+def test_names_that_build_on_each_other_stay_bounded():
+    """Each name adds levels to the one before; a hundred names of such chains are resolved at once, more are refused."""
+    chain = {"patterns": {"a0": "1:2"} | {f"a{n}": f"1:2/a{n - 1}" for n in range(1, 90)}}
+    began = time.process_time()
+    assert sorted(named_in(chain)) == [f"a{n}" for n in range(8)]
+    assert named_in({"patterns": {f"a{n}": f"a{n + 1}" for n in range(10_000)}}) == {}
+    assert time.process_time() - began < 2
+
+
+def test_groups_of_huge_coprime_sizes_are_compared_at_once():
+    """Their common period has 1e18 columns; the answer may then be no, which is sound, but a pattern still fits itself."""
+    one, other = parse("5:999999937"), parse("5:999999929")
+    began = time.process_time()
+    assert not one.fits(other)
+    assert one.fits(one)
+    assert one.fits(UNSTRUCTURED)
+    assert time.process_time() - began < 2
