@@ -12,7 +12,7 @@ from tests.fuzz import mutate
 from tests.fuzz.outcome import call, run_command
 from tests.search import search_specs
 
-CASES = 60
+CASES = 20
 _SWEEP = """
 name: small
 accelerators: [./chip.yaml]
