@@ -20,7 +20,7 @@ KNOWN = (
 NUMBER = r"[0-9]{1,9}"
 WIDEST = 999_999_999  # of all levels together: as much as one number of a pattern can say
 MOST_CHARACTERS = 200
-MOST_LEVELS = 8
+MOST_LEVELS = 8  # the properties of a pattern are found level by level, some of them twice
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
@@ -55,11 +55,11 @@ def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
+    if (levels := sum(map(_levels, found))) > MOST_LEVELS:
+        raise BadInput.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
     pattern = found.pop()
     while found:
         pattern = _nested(found.pop(), pattern)
-    if (levels := _levels(pattern)) > MOST_LEVELS:
-        raise BadInput.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
     return pattern
 
 
