@@ -11,7 +11,7 @@ from dse.goal import RESULTS, Search
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
 
-CASES = 1000
+CASES = 300
 _FUNCTIONS = ("log", "exp", "sqrt", "abs", "minimum", "maximum", "eval", "sin", "log10", "__import__", "max")
 _OPERATORS = (" + ", " - ", " * ", " / ", "**", "**", "//", " % ", "@", " and ", " if x else ", "<", "=", ":=", ", ", "&")
 _ATOMS = (

@@ -12,7 +12,7 @@ from dse.units import Quantity
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
 
-CASES = 1500
+CASES = 300
 _KINDS: tuple[type[Quantity], ...] = tuple(sorted(Quantity.__subclasses__(), key=lambda kind: kind.__name__))
 _UNITS = (
     "B",
