@@ -1,9 +1,10 @@
 """Measured kernels as they stand in files: the rows of one, the devices that they ran on, and all that is wrong with them at once."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from dse import accelerator, catalog
 from dse.accelerator import Accelerator
@@ -11,6 +12,8 @@ from dse.calibrate import plausible, published
 from dse.calibrate.measurement import Measurement
 from dse.errors import BadInput, Collector, Problem
 from dse.workload.rows import read_rows
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +38,14 @@ def load(path: Path) -> MeasuredSet:
     description, a rate above its peak.
     """
     problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
+    load_device = once(lambda name: described(name, path.parent))
     if path.name in published.TABLES:
         rows, left_out = published.read(path, Measurement, problems)
     else:
         rows = read_rows(path, Measurement, problems)
     for line, row in rows:
         with problems.at(path, line, "device"):
-            if row.device not in devices:
-                devices[row.device] = described(row.device, path.parent)
+            devices[row.device] = load_device(row.device)
     named = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
     known = {device.name: device for device in devices.values()}
     for line, row in named:
@@ -51,6 +54,23 @@ def load(path: Path) -> MeasuredSet:
     plausible.check_repeats(path, [(line, row) for line, row in named if line not in wrong], problems)
     problems.raise_all()
     return MeasuredSet(path.stem, tuple(row for _, row in named), known, tuple(left_out))
+
+
+def once(load: Callable[[str], T]) -> Callable[[str], T]:
+    """`load`, called once for each name: a table may have thousands of rows. A BadInput is raised again for each row."""
+    found: dict[str, T | BadInput] = {}
+
+    def load_once(name: str) -> T:
+        if name not in found:
+            try:
+                found[name] = load(name)
+            except BadInput as error:
+                found[name] = error
+        if isinstance(known := found[name], BadInput):
+            raise known
+        return known
+
+    return load_once
 
 
 def pooled(sets: Sequence[MeasuredSet]) -> MeasuredSet:

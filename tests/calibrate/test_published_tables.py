@@ -8,6 +8,7 @@ from dse.calibrate import measured_set
 from dse.calibrate.validate import networks
 from dse.cli import main
 from dse.errors import BadInput
+from dse.workload import tables
 from dse.workload.rows import read_cells
 from tests.fuzz.measurements import PUBLISHED
 
@@ -84,3 +85,15 @@ def test_an_expression_of_endless_repetition_is_refused(tmp_path):
 def test_a_page_break_in_a_cell_does_not_end_its_row(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1\x0c,2\n3,4\u2028\n")
     assert read_cells(tmp_path / "t.csv", ["a"]) == (["a", "b"], [(2, ["1\x0c", "2"]), (3, ["3", "4\u2028"])])
+
+
+def test_a_workload_is_read_once_for_all_rows_of_a_table(tmp_path, monkeypatch):
+    """A table of thousands of rows of one network took minutes."""
+    read, load = [], tables.load
+    monkeypatch.setattr(tables, "load", lambda path: read.append(path) or load(path))
+    rows = "a100-sxm4-80gb,mobilenet-v1,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 50 + "a100-sxm4-80gb,nothing,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 2
+    (tmp_path / "nets.csv").write_text(f"device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source\n{rows}")
+    with pytest.raises(BadInput) as caught:
+        networks.load(tmp_path / "nets.csv")
+    assert [problem.line for problem in caught.value.problems] == [52, 53]
+    assert len(read) == 1

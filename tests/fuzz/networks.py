@@ -27,7 +27,7 @@ from dse.cli import main
 from dse.errors import BadInput
 from tests.fuzz import damage
 
-CASES = 120
+CASES = 60
 Files = dict[str, bytes]  # by path within the folder of a case
 
 WEIGHTS = {

@@ -15,7 +15,7 @@ from dse import catalog, dtype
 from dse.accelerator import Accelerator
 from dse.calibrate.choice import kernels_of
 from dse.calibrate.ladder import RUNGS
-from dse.calibrate.measured_set import described
+from dse.calibrate.measured_set import described, once
 from dse.calibrate.network import kernels_for
 from dse.calibrate.validate.shapes import Point
 from dse.document import read_text
@@ -63,12 +63,10 @@ class Network:
     pruned: Variant
 
     @classmethod
-    def of(cls, row: NetworkRow, folder: Path) -> "Network":
-        """Raises BadInput for what no file describes, and for layers that the network lacks."""
-        device = described(row.device, folder)
+    def of(cls, row: NetworkRow, device: Accelerator, dense: Variant) -> "Network":
+        """Raises BadInput for a dtype that is not known, and for layers that the network lacks."""
         if dtype.storage(row.dtype) not in dtype.BITS:
             raise BadInput.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
-        dense = tables.load(catalog.find("workloads", row.workload, folder)).dense
         named = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not named.any():
             raise BadInput.one(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
@@ -111,9 +109,11 @@ def is_networks(path: Path) -> bool:
 def load(path: Path) -> NetworkSet:
     """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises BadInput with every row."""
     problems, found = Collector(), []
+    load_device = once(lambda name: described(name, path.parent))
+    load_network = once(lambda name: tables.load(catalog.find("workloads", name, path.parent)).dense)
     for line, row in read_rows(path, NetworkRow, problems):
         with problems.at(path, line):
-            found.append(Network.of(row, path.parent))
+            found.append(Network.of(row, load_device(row.device), load_network(row.workload)))
     problems.raise_all()
     return NetworkSet(path.stem, tuple(found))
 
