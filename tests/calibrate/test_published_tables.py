@@ -91,7 +91,10 @@ def test_a_workload_is_read_once_for_all_rows_of_a_table(tmp_path, monkeypatch):
     """A table of thousands of rows of one network took minutes."""
     read, load = [], tables.load
     monkeypatch.setattr(tables, "load", lambda path: read.append(path) or load(path))
-    rows = "a100-sxm4-80gb,mobilenet-v1,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 50 + "a100-sxm4-80gb,nothing,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 2
+    rows = (
+        "a100-sxm4-80gb,mobilenet-v1,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 50
+        + "a100-sxm4-80gb,nothing,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 2
+    )
     (tmp_path / "nets.csv").write_text(f"device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source\n{rows}")
     with pytest.raises(BadInput) as caught:
         networks.load(tmp_path / "nets.csv")

@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -28,6 +29,9 @@ from dse.errors import BadInput
 from tests.fuzz import damage
 
 CASES = 60
+for _module in ("dse.trace.command", "dse.io_theory.command", "safetensors.numpy", "onnx.reference", "torch"):
+    if find_spec(_module.partition(".")[0]):
+        import_module(_module)  # here, since the time of a case is limited, and not that of the imports
 Files = dict[str, bytes]  # by path within the folder of a case
 
 WEIGHTS = {
