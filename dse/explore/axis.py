@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -23,12 +23,31 @@ Role = Literal["rate", "structure", "capacity", "idle"]
 _STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
 
 
+class Texts(Sequence[str]):
+    """Numbers with their unit as a description has them, each made when it is asked for: an axis may have millions."""
+
+    def __init__(self, values: np.ndarray, unit: str):
+        self.values, self.unit = values, unit
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Texts": ...
+    def __getitem__(self, at: int | slice) -> "str | Texts":
+        if isinstance(at, slice):
+            return Texts(self.values[at], self.unit)
+        return f"{float(self.values[at])!r} {self.unit}".strip()
+
+
 @dataclass(frozen=True, eq=False)
 class Axis:
     """`raw` as it stands in a description; `values` in SI `unit` (floats), or as labels (text, bools)."""
 
     path: str
-    raw: tuple[Any, ...]
+    raw: Sequence[Any]
     values: np.ndarray
     unit: str
     role: Role = "idle"
@@ -66,11 +85,12 @@ def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequ
     if None in ends:
         raise BadInput.one(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
-    unit, numbers = type(found[0]).unit, [value.value for value in found]
+    unit, numbers = type(found[0]).unit, np.array([value.value for value in found])
     if isinstance(written, Range):
         numbers = _spaced(written, *numbers)
-    _check_different(path, numbers)
-    return Axis(path, tuple(f"{number!r} {unit}".strip() for number in numbers), np.array(numbers), unit, role)
+    if len(np.unique(numbers)) < len(numbers):
+        raise _taken_twice(path)
+    return Axis(path, Texts(numbers, unit), numbers, unit, role)
 
 
 def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
@@ -94,7 +114,11 @@ def _label(path: str, raw: Any) -> str:
 
 def _check_different(path: str, values: Sequence[Any]) -> None:
     if len(set(values)) < len(values):
-        raise BadInput.one(f"'{path}' takes a value twice", "give different values")
+        raise _taken_twice(path)
+
+
+def _taken_twice(path: str) -> BadInput:
+    return BadInput.one(f"'{path}' takes a value twice", "give different values")
 
 
 def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
@@ -105,9 +129,9 @@ def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
         raise BadInput(replace(problem, file=None, line=None, path="") for problem in error.problems) from error
 
 
-def _spaced(written: Range, start: float, stop: float) -> list[float]:
+def _spaced(written: Range, start: float, stop: float) -> np.ndarray:
     space = np.geomspace if written.scale == "log" else np.linspace
-    return [float(value) for value in space(start, stop, written.steps or 2)]
+    return space(start, stop, written.steps or 2)
 
 
 def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:

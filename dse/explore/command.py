@@ -1,6 +1,7 @@
 """The command `dse sweep`: evaluate, write, draw."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -11,8 +12,8 @@ import xarray as xr
 
 from dse import catalog, listing, plot, spec
 from dse.errors import BadInput
+from dse.explore import lock, store, sweep
 from dse.explore import plan as plans
-from dse.explore import store, sweep
 from dse.explore.destination import check_whole, in_parts
 from dse.explore.plan import Plan
 from dse.explore.scatter.fill import fill
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> str:
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
     parted = in_parts(plan, written)
     if not parted:
-        check_whole(plan, bool(options.resume or options.shard or options.dask or options.workers))
+        check_whole(plan, bool(options.resume or options.shard or options.dask is not None or options.workers))
     if not to_store(written) or plan.spec.plots:
         plans.check_memory(plan)
     if options.dry_run:
@@ -38,8 +39,9 @@ def run(options: argparse.Namespace) -> str:
         if unstated := workload.unstated_inputs:
             print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
     store.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
-    dataset = _filled(plan, written, options) if parted else _whole(plan, written)
-    figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
+    with lock.writing(written, shared=options.shard is not None):
+        dataset = _filled(plan, written, options) if parted else _whole(plan, written)
+        figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     return "\n".join(map(str, [written, *figures]))
 
 
@@ -77,7 +79,7 @@ def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[P
 
 def _filled(plan: Plan, path: Path, options: argparse.Namespace) -> xr.Dataset | None:
     """The results to draw figures of, if any are asked for and all of them are there."""
-    shard = _shard(options.shard) if options.shard else None
+    shard = None if options.shard is None else _shard(options.shard)
     with _executor(options) as executor:
         sink = fill(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
     if not sink.done().all():
@@ -96,11 +98,11 @@ def _shard(written: str) -> tuple[int, int]:
 
 
 def _executor(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
-    if options.dask and options.workers:
+    if options.dask is not None and options.workers:
         raise BadInput.one("the workers are Dask's, or processes of this machine", "leave out --workers or --dask")
     if options.workers:
         return processes(options.workers)
-    return _cluster(options.dask) if options.dask else nullcontext()
+    return nullcontext() if options.dask is None else _cluster(options.dask)
 
 
 @contextmanager
@@ -112,7 +114,18 @@ def _cluster(address: str) -> Iterator[Executor]:
         raise BadInput.one("Dask is not installed", "install it: pip install 'sparse-dse[dask]'") from error
     try:
         client = Client(address)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BadInput.one(f"no Dask scheduler answers at '{address}'", "start one: dask scheduler") from error
+    except (ValueError, TypeError, AssertionError, ImportError) as error:
+        raise BadInput.one(*_unusable(address, str(error))) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would log tracebacks of a lost scheduler
     with client:
         yield client.get_executor(pure=False)
+
+
+def _unusable(address: str, reason: str) -> tuple[str, str]:
+    """What is wrong with an address that no client can be made for, and its fix."""
+    what = f"'{address}' cannot be used as the address of a Dask scheduler" + (f" ({reason.splitlines()[0]})" if reason else "")
+    if address.startswith(("tls:", "wss:")):
+        return what, "give certificates in the Dask configuration (distributed.comm.tls), or an address as in 'tcp://127.0.0.1:8786'"
+    return what, "write one as in 'tcp://127.0.0.1:8786'"

@@ -9,7 +9,7 @@ import numpy as np
 from dse.explore.job import Job
 from dse.explore.plan import Plan
 from dse.model.cost.preference import preference
-from dse.model.equation import DECODE, Case, inverse_rates
+from dse.model.equation import DECODE, Case, rate_factors
 from dse.model.evaluate import host, structure
 from dse.model.evaluate.grid import Grid, cut
 from dse.model.evaluate.structure import Part
@@ -113,8 +113,9 @@ def _parts(case: Case, job: Job, plan: Plan) -> list[Part]:
     """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
     if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.energy:
         return structure.whole(case.distinct(_preference(case, job, plan)), len(plan.rate_axes))
-    rates, layers = inverse_rates(case.executions, job.accelerator, plan.rate_axes), case.distinct()
-    return structure.parts(layers.work, layers.fixed, *rates, plan.spec.model.combined)
+    (constant, factors), layers = rate_factors(case.executions, job.accelerator, plan.rate_axes), case.distinct()
+    sizes = [len(values) for values in plan.rate_axes.values()]
+    return structure.parts(layers.work, layers.fixed, constant, [factor.ends for factor in factors], plan.spec.model.combined, sizes)
 
 
 def _preference(case: Case, job: Job, plan: Plan) -> np.ndarray | None:

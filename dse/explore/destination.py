@@ -6,8 +6,8 @@ from pathlib import Path
 import xarray as xr
 
 from dse.errors import BadInput
+from dse.explore import lock, store
 from dse.explore import plan as plans
-from dse.explore import store
 from dse.explore import sweep as sweeps
 from dse.explore.plan import Plan
 from dse.explore.scatter.fill import fill
@@ -33,17 +33,20 @@ def sweep(
     spawns). `shard=(i, n)`: do the i-th of n parts, i from 1 on, beside others that do the same sweep; what they have not done yet
     reads as NaN, or is not among what is kept.
 
-    Raises BadInput with every problem of every file, and UnfinishedError if a disk is full or a worker fails.
+    Raises BadInput with every problem of every file, and if another process writes to `out`; UnfinishedError if a disk is full or a
+    worker fails.
     """
     plan = plans.load(spec)
     if out is not None and in_parts(plan, out):
-        return fill(plan, Path(out), executor=executor, resume=resume, shard=shard).dataset()
+        with lock.writing(Path(out), shared=shard is not None):
+            return fill(plan, Path(out), executor=executor, resume=resume, shard=shard).dataset()
     check_whole(plan, executor is not None or resume or shard is not None)
     plans.check_memory(plan)
-    if out is not None:
-        store.check_writable(Path(out))
-    dataset = sweeps.run(plan)
-    if out is not None:
+    if out is None:
+        return sweeps.run(plan)
+    store.check_writable(Path(out))
+    with lock.writing(Path(out)):
+        dataset = sweeps.run(plan)
         store.write(dataset, Path(out))
     return dataset
 

@@ -1,8 +1,8 @@
-"""Datasets on disk: netCDF, written whole or not at all, and Zarr stores (`zarr_store`)."""
+"""Datasets on disk: netCDF files with a checksum, written whole or not at all, and Zarr stores (`zarr_store`)."""
 
 import os
 import sys
-import uuid
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import xarray as xr
 
-from dse.errors import BadInput, Collector, UnfinishedError
-from dse.explore import zarr_store
+from dse.errors import BadInput, Collector, Problem, UnfinishedError
+from dse.explore import checksum, temporary, zarr_store
 from dse.explore.results import with_speedup
 
 IN_MEMORY = 2**30  # bytes of a dataset that is made a file in memory first: HDF5 itself may not notice a full disk
@@ -28,23 +28,23 @@ def write(dataset: xr.Dataset, path: Path) -> None:
 def _save(dataset: xr.Dataset, path: Path) -> None:
     if dataset.nbytes > IN_MEMORY:
         dataset.to_netcdf(path, engine="h5netcdf")
+        checksum.append(path)
         return
     dask = sys.modules.get("dask")
     with (
         dask.config.set(scheduler="synchronous") if dask else nullcontext()
     ):  # whose cluster is asked for a lock that it has for files alone
-        path.write_bytes(dataset.to_netcdf(engine="h5netcdf"))
+        content = dataset.to_netcdf(engine="h5netcdf")
+    with path.open("wb") as file:
+        file.write(content)
+        file.write(checksum.ending(checksum.of_bytes(content)))
 
 
 def replacing(path: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` fill a file beside `path`, then put it in its place: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        write(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Have `write` fill a temporary file, then put it in the place of `path`: a reader sees the old file or the new one."""
+    with temporary.beside(path) as fresh:
+        write(fresh)
+        os.replace(fresh, path)
 
 
 def check_writable(*files: Path) -> None:
@@ -72,14 +72,30 @@ def _check_writable(path: Path) -> None:
 
 def read(path: str | Path) -> xr.Dataset:
     """Read a dataset that 'dse sweep' wrote into memory, the speedup derived where only latencies are stored; raises BadInput."""
-    found = zarr_store.read(Path(path)) if Path(path).is_dir() else _read_netcdf(path)
+    found = zarr_store.read(Path(path)) if Path(path).is_dir() else read_netcdf(path)
     return with_speedup(found) if "speedup" not in found and {"latency", "dense_latency"} <= set(found.data_vars) else found
 
 
-def _read_netcdf(path: str | Path) -> xr.Dataset:
+AGAIN = "run again what wrote it"
+UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # what a broken HDF5 file may raise
+
+
+def read_netcdf(path: str | Path) -> xr.Dataset:
+    """Read a netCDF file as it is into memory; raises BadInput, and warns if it has no checksum."""
+    path = Path(path)
     try:
-        return xr.load_dataset(path, engine="h5netcdf")
+        intact = checksum.is_intact(path)
+        if intact is False:
+            raise BadInput([Problem("is damaged (its checksum does not match)", AGAIN, path)])
+        found = xr.load_dataset(path, engine="h5netcdf")
     except FileNotFoundError as error:
         raise BadInput.one(f"'{path}' does not exist", "give a dataset that 'dse sweep' wrote") from error
-    except (OSError, ValueError) as error:
-        raise BadInput.one(f"'{path}' is not a dataset", "give a netCDF file or a Zarr store that 'dse sweep' wrote") from error
+    except BadInput:
+        raise
+    except UNREADABLE as error:
+        raise BadInput.one(
+            f"'{path}' is not a dataset, or is damaged", "give a netCDF file or a Zarr store that 'dse sweep' wrote"
+        ) from error
+    if intact is None:
+        warnings.warn(f"'{path}' has no checksum, so it is not known whether it is as 'dse sweep' wrote it", stacklevel=3)
+    return found

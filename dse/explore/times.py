@@ -9,7 +9,7 @@ import numpy as np
 from dse.explore.common import Common
 from dse.explore.job import Job
 from dse.explore.plan import Plan
-from dse.model.equation import Case, inverse_rates
+from dse.model.equation import Case, rate_factors
 from dse.model.evaluate import lines, roofline
 from dse.model.evaluate.lines import Table
 from dse.model.evaluate.structure import Part
@@ -24,7 +24,7 @@ class Times:
 
     def __init__(self, case: Case, job: Job, plan: Plan, common: Common):
         self.common, self.parts, self.least = common, common.parts[case], case.least
-        self.constant, self.factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
+        self.constant, self.factors = rate_factors(case.executions, job.accelerator, plan.rate_axes)
         self.options = {"compute": common.compute, "overlap": plan.spec.model.combined}
         self.whole = (slice(None),) * len(self.factors)
 
@@ -45,7 +45,7 @@ class Times:
         total = np.broadcast_to(found[0], np.broadcast_shapes(*(value.shape for value in found))).copy()
         for value in found[1:]:
             total += value
-        return np.broadcast_to(total, [factor[0, 0, at].size for factor, at in zip(self.factors, block, strict=True)])
+        return np.broadcast_to(total, [factor.values[at].size for factor, at in zip(self.factors, block, strict=True)])
 
     def _spread(self, part: Part, block: Block) -> np.ndarray:
         """The latency of a part, with axes of length 1 where it depends on none."""
@@ -64,7 +64,7 @@ class Times:
 
     def _searched(self, part: Part, block: Block) -> np.ndarray:
         executions, terms = zip(*part.rates, strict=True)
-        factors = [self.factors[axis][executions, terms][None][..., block[axis]] for axis in part.axes]
+        factors = [self.factors[axis].at(block[axis])[executions, terms][None] for axis in part.axes]
         search = partial(lines.looked_up, self.searches[part], steps=self.common.steps)
         return self.common.narrow(np.ones((1, 2)), factors, self._sizes(part)).evaluated(search)
 
@@ -74,7 +74,7 @@ class Times:
 
     def _evaluated(self, part: Part, block: Block, outer: tuple[int, ...] = (), breakdown: bool = False, **more: np.ndarray) -> np.ndarray:
         executions = list(part.executions)
-        factors = [self.factors[axis][executions][..., block[axis]] for axis in part.axes]
+        factors = [self.factors[axis].at(block[axis])[executions] for axis in part.axes]
         spent = partial(
             roofline.spent_time,
             self.common.work(part.work),
@@ -86,4 +86,4 @@ class Times:
         return self.common.grid(self.constant[executions], factors, self._sizes(part)).evaluated(spent, outer)
 
     def _sizes(self, part: Part) -> list[int]:
-        return [self.factors[axis].shape[-1] for axis in part.axes]
+        return [len(self.factors[axis].values) for axis in part.axes]

@@ -8,6 +8,7 @@ goes on from its checkpoint to the very order that it would have found.
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.errors import BadInput
+from dse.explore import checksum
 from dse.explore.store import replacing
 from dse.io_theory import bounds
 from dse.io_theory.anneal import BEST, CURRENT, MOVES, anneal
@@ -59,12 +61,10 @@ def reorder(
     start, order = _start(network, memory)
     start_total = simulate(network, order, memory).total
     file = checkpoints and checkpoints / f"{_fingerprint(network, memory, moves, seed)}.npz"
-    if file and file.exists():
-        with np.load(file) as saved:
-            state = State(*(saved[name] for name in State._fields))
-        progress(int(state.status[MOVES]))
-    else:
+    state = _saved(file) if file and file.exists() else None
+    if state is None:
         state = _fresh(order.astype(np.int64), start_total - least, seed)
+    progress(int(state.status[MOVES]))
     _anneal(network, memory, moves, state, file, progress)
     best = state.order if state.status[CURRENT] < state.status[BEST] else state.best
     return Reordered(best.astype(np.int32), least + int(min(state.status[CURRENT], state.status[BEST])), start, start_total)
@@ -115,8 +115,14 @@ def _anneal(network: Network, memory: int, moves: int, state: State, file: Path 
 
 
 def _save(file: Path, state: State) -> None:
-    def write(path: Path) -> None:
-        with path.open("wb") as stream:
-            np.savez(stream, **state._asdict())
+    replacing(file, lambda path: checksum.save_arrays(path, state._asdict()))
 
-    replacing(file, write)
+
+def _saved(file: Path) -> State | None:
+    """What a checkpoint holds; None if it is damaged, after a warning."""
+    try:
+        saved = checksum.load_arrays(file, "the annealing begins anew")
+        return State(*(saved[name] for name in State._fields))
+    except BadInput as error:
+        warnings.warn(str(error), stacklevel=4)
+        return None

@@ -176,6 +176,23 @@ def _legal(
     return legal, bool(np.any(pruned & ~taken)) and not compacted
 
 
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """What one axis multiplies inverse rates by: 1 / value where a term depends on it, else 1. It is multiplied out for some of its
+    values at a time: an axis may have millions."""
+
+    depends: Bool[np.ndarray, "execution term"]
+    values: Float[np.ndarray, "value"]
+
+    def at(self, part: slice = slice(None)) -> Float[np.ndarray, "execution term value"]:
+        return np.where(self.depends[:, :, None], 1 / self.values[part], 1.0)
+
+    @property
+    def ends(self) -> Float[np.ndarray, "execution term end"]:
+        """At the least and at the greatest value, between which all others lie."""
+        return np.where(self.depends[:, :, None], 1 / np.array([self.values.min(), self.values.max()]), 1.0)
+
+
 def inverse_rates(
     executions: tuple[Execution, ...], accelerator: Accelerator, axes: Mapping[str, np.ndarray]
 ) -> tuple[Float[np.ndarray, "execution term"], list[Float[np.ndarray, "execution term value"]]]:
@@ -184,17 +201,25 @@ def inverse_rates(
     A rate is a product of numbers of the description, so it falls apart into factors, one for each axis that
     names one of those numbers. A term without a rate (no gain cap) has the constant 0: it never sets the time.
     """
+    constant, factors = rate_factors(executions, accelerator, axes)
+    return constant, [factor.at() for factor in factors]
+
+
+def rate_factors(
+    executions: tuple[Execution, ...], accelerator: Accelerator, axes: Mapping[str, np.ndarray]
+) -> tuple[Float[np.ndarray, "execution term"], list[Factor]]:
+    """The same, each axis's factor not multiplied out."""
     terms = BYTES + 1 + len(executions[0].inner)
     constant = np.zeros((len(executions), terms))
-    factors = [np.ones((len(executions), terms, len(values))) for values in axes.values()]
+    depends = {path: np.zeros((len(executions), terms), bool) for path in axes}
     for e, execution in enumerate(executions):
         for term, paths in enumerate(execution.rates):
             if paths is None:
                 continue
             constant[e, term] = 1 / np.prod([accelerator.value(path) for path in paths if path not in axes])
-            for factor, (path, values) in zip(factors, axes.items(), strict=True):
-                factor[e, term] = 1 / values if path in paths else 1.0
-    return constant, factors
+            for path in axes:
+                depends[path][e, term] = path in paths
+    return constant, [Factor(depends[path], values) for path, values in axes.items()]
 
 
 def rate_paths(executions: Iterable[Execution]) -> set[str]:

@@ -33,8 +33,8 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> N
 
 
 @contextmanager
-def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """The address of a scheduler, and its workers."""
+def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
+    """The address of a scheduler, its workers, and its process."""
     where, quiet = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]
     worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
@@ -44,7 +44,7 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subproc
         deadline = time.monotonic() + PATIENCE
         while not where.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        yield json.loads(where.read_text())["address"], started[1:]
+        yield json.loads(where.read_text())["address"], started[1:], started[0]
     finally:
         for process in started:
             process.kill()

@@ -86,6 +86,26 @@ def wait_for(count: int, path: Path, process: subprocess.Popen[str]) -> None:
     wait_until(lambda: len([*parts(path).glob("[0-9]*.npz")]) >= count, process)
 
 
+HELD = """
+import sys, time
+from pathlib import Path
+
+def hold(event, arguments):
+    if event == "os.rename" and str(arguments[1]).endswith(".npz") and len([*Path(arguments[1]).parent.glob("[0-9]*.npz")]) >= COUNT:
+        time.sleep(1000)
+
+if any("NAME" in argument for argument in sys.orig_argv):
+    sys.addaudithook(hold)
+"""
+
+
+def held(folder: Path, name: str, count: int) -> str:
+    """What a shell does first, so that processes with this name in their command line write so many parts and then wait."""
+    (folder / "held").mkdir(exist_ok=True)
+    (folder / "held" / "sitecustomize.py").write_text(HELD.replace("NAME", name).replace("COUNT", str(count)))
+    return f'PYTHONPATH="{folder / "held"}:$PYTHONPATH"'
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_path, kind):
     spec, folder, whole = specs[kind], tmp_path, wholes[kind]
@@ -103,12 +123,14 @@ def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_pa
 def test_killed_and_resumed_keeps_the_same(specs, wholes, tmp_path, kind):
     spec, path = specs[kind], tmp_path / "killed.nc"
     for least in (2, 12) if kind == "front" else (6,):
-        process = begun(spec, "-o", path, "--resume")
+        process = begun(spec, "-o", path, "--resume", before=held(tmp_path, "dse.cli", least))
         wait_for(least, path, process)
         process.send_signal(signal.SIGKILL)
         ended(process)
         assert not path.exists()
-    (parts(path) / ".7.npz.1234.part").write_bytes(b"half")
+    left = parts(path) / f".7.npz.{'0' * 32}.part"
+    left.mkdir()
+    (left / "7.npz").write_bytes(b"half")
     dse.sweep(spec, path, resume=True)
     same(path, wholes[kind])
 
@@ -117,7 +139,7 @@ def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_pa
     from distributed import Client
 
     folder = tmp_path
-    with dask_cluster(folder, 2) as (address, workers):
+    with dask_cluster(folder, 2) as (address, workers, _):
         process = begun(specs["front"], "-o", folder / "front.nc", "--dask", address)
         wait_for(5, folder / "front.nc", process)
         workers[0].send_signal(signal.SIGKILL)
@@ -135,14 +157,10 @@ def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_pa
     spec = specs["front"]
     for stop, told in ((signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")), (signal.SIGINT, (130, "interrupted; "))):
         path = tmp_path / f"{stop.name}.nc"
-        process = begun(spec, "-o", path, "--workers", "2")
-        wait_until(lambda process=process: len(children(process.pid)) == 2, process)
-        time.sleep(0.5)  # the first parts are handed out, the workers still import
-        process.send_signal(signal.SIGSTOP)  # so that no more are
+        process = begun(spec, "-o", path, "--workers", "2", before=held(tmp_path, "spawn_main", 1))
         wait_for(1, path, process)
         workers = children(process.pid)
         os.kill(workers[0] if stop == signal.SIGKILL else process.pid, stop)
-        process.send_signal(signal.SIGCONT)
         code, out, err = ended(process)
         assert (code, out) == (told[0], "")
         *_, line = err.splitlines()  # those before are of the bar, on a slow machine
@@ -150,6 +168,7 @@ def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_pa
         assert line.endswith("what is written is kept: go on with --resume")
         assert "Traceback" not in err
         assert gone(workers)
+        assert len([*parts(path).glob("[0-9]*.npz")]) in (1, 2)
         dse.sweep(spec, path, resume=True)
         same(path, wholes["front"])
 

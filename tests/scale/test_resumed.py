@@ -18,7 +18,7 @@ import xarray as xr
 import dse
 from dse.cli import main
 from dse.errors import BadInput
-from dse.explore import store, zarr_store
+from dse.explore import checksum, store, zarr_store
 from tests.conftest import described
 from tests.scale.processes import begun, dask_cluster, ended, wait_until
 
@@ -74,7 +74,9 @@ def files(path: Path) -> dict[str, bytes]:
     group = json.loads(found["zarr.json"])
     for name in ("created", "command"):
         group["attributes"].pop(name)
-    return found | {"zarr.json": json.dumps(group).encode()}
+    manifest = json.loads(checksum.content(path / zarr_store.MANIFEST, ""))
+    manifest.pop("zarr.json")
+    return found | {"zarr.json": json.dumps(group).encode(), zarr_store.MANIFEST: json.dumps(manifest).encode()}
 
 
 def wait_for(pieces: int, path: Path, process: subprocess.Popen[str]) -> None:
@@ -147,7 +149,7 @@ def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, ed
 
 def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
     path = spec.parent / "dask.zarr"
-    with dask_cluster(spec.parent, 2) as (address, workers):
+    with dask_cluster(spec.parent, 2) as (address, workers, _):
         process = begun(spec, "-o", path, "--dask", address)
         wait_for(3, path, process)
         workers[0].send_signal(signal.SIGKILL)
@@ -160,6 +162,42 @@ def test_a_cluster_that_does_not_answer_is_told(spec):
     quickly = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=0.1s"
     process = begun(spec, "-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", before=quickly)
     assert ended(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
+    assert not (spec.parent / "x.zarr").exists()
+
+
+def test_a_lost_scheduler_is_told_in_a_line_and_gone_on_with(spec, whole):
+    path = spec.parent / "lost.zarr"
+    with dask_cluster(spec.parent, 1) as (address, workers, scheduler):
+        workers[0].send_signal(signal.SIGSTOP)  # so that it finishes nothing before
+        process = begun(spec, "-o", path, "--dask", address)
+        wait_for(0, path, process)
+        scheduler.kill()
+        code, out, err = ended(process)
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1].endswith("what is written is kept: go on with --resume")
+    assert "Traceback" not in err
+    dse.sweep(spec, path, resume=True)
+    assert files(path) == files(whole)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (
+            "",
+            "'' cannot be used as the address of a Dask scheduler (missing port number in address ''); write one as in 'tcp://127.0.0.1:8786'",
+        ),
+        (
+            "tls://127.0.0.1:1",
+            "give certificates in the Dask configuration (distributed.comm.tls), or an address as in 'tcp://127.0.0.1:8786'",
+        ),
+        ("foo://127.0.0.1:1", "unknown address scheme 'foo'"),
+        ("tcp://127.0.0.1:one", "invalid literal for int"),
+    ],
+)
+def test_what_is_no_address_of_a_scheduler_is_told(spec, capsys, address, expected):
+    assert main(["sweep", str(spec), "-o", str(spec.parent / "x.zarr"), "--dask", address]) == 2
+    assert expected in capsys.readouterr().err
     assert not (spec.parent / "x.zarr").exists()
 
 
@@ -180,7 +218,7 @@ def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
 
 def test_what_is_not_noted_as_done_is_done_again(spec, whole):
     expected = files(whole)
-    (whole / "progress/done/c/7").unlink()
+    (whole / "progress/done/7.json").unlink()
     chunk = whole / "latency/c/0/0/0/7/0/0"
     chunk.write_bytes(chunk.read_bytes()[:100])
     (whole / "fits/c/0/0/0/7/0/0").unlink()
@@ -208,6 +246,8 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
     known = json.loads(versions["attributes"]["versions"]) | {"jax": "0.1"}
     versions["attributes"]["versions"] = json.dumps(known)
     (whole / "zarr.json").write_text(json.dumps(versions))
+    (whole / zarr_store.MANIFEST).unlink()
+    zarr_store.write_manifest(whole)
     assert "begun with jax 0.1 (now " in refused(resume=True)
 
 

@@ -18,10 +18,13 @@ from dse.calibrate.measure import machine
 from dse.calibrate.measure.libraries import Timed, has_cuda, kernels
 from dse.calibrate.measure.timing import Each, measured
 from dse.calibrate.measured_set import load
+from dse.calibrate.measurement import Measurement
 from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.explore import lock
 from dse.explore.store import check_writable, replacing
 from dse.sparsity.choose import random_mask
 from dse.sparsity.grammar import parse
+from dse.workload.rows import read_rows
 
 COLUMNS = (
     "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "spread", "dense_kernel",
@@ -43,10 +46,11 @@ def run(options: Namespace) -> str:
     written = options.out / "measurements.csv"
     paths = [*([] if described else [options.out / f"{device}.yaml"]), written]
     check_writable(*paths)
-    rows = _filled(written, device, asked, machine.timer(cuda, options.warm), options)
-    if not rows:
-        raise BadInput.one("no kernel could be timed", "see the reasons above")
-    _write(written, _with_dense(rows))
+    with lock.writing(written):
+        rows = _filled(written, device, asked, machine.timer(cuda, options.warm), options)
+        if not rows:
+            raise BadInput.one("no kernel could be timed", "see the reasons above")
+        _write(written, _with_dense(rows))
     if not described:
         dense = [kernel for kernel in kernels(cuda) if kernel.pattern == "dense"]
         text = machine.description(device, _read(written), dense, cuda)
@@ -198,9 +202,13 @@ def _shape_of(row: Row) -> tuple[str, ...]:
 def _read(path: Path) -> list[Row]:
     if not path.exists():
         return []
+    problems = Collector()
+    with problems.at(path):
+        read_rows(path, Measurement, problems)
+    problems.raise_all()
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    if rows and not set(rows[0]) <= set(COLUMNS):
+    if not set(rows[0]) <= set(COLUMNS):
         raise BadInput.one(f"'{path}' is no table of 'dse measure'", "give another folder")
     return rows
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float
 
+from dse.errors import BadInput
 from dse.explore import pareto
 from dse.explore.front import nondominated
 from dse.explore.keep import cells
@@ -16,6 +17,7 @@ from dse.explore.keep.cells import Frame, Kept
 from dse.keep import Front
 
 CELLS = 2**16  # of a `Sieve`: it stays in the cache
+MOST_POINTS = 10**6  # of a front, as of the best
 WHOLE = {"worst": np.max, "best": np.min, "counts": np.sum}  # of all cells, not of those that are kept
 
 
@@ -135,6 +137,7 @@ class FrontKeeper:
         for number in np.unique(group):
             here = np.flatnonzero(group == number)
             front[here[nondominated(points[here], self.bits)]] = True
+        self.check_size(int(front.sum()))
         found = {name: np.concatenate([part[name] for part in parts])[front] for name in parts[0] if name not in WHOLE}
         return found | {name: reduce([part[name] for part in parts], axis=0) for name, reduce in WHOLE.items()}
 
@@ -144,6 +147,14 @@ class FrontKeeper:
             points = np.concatenate([self.fronts[number], part["points"][part["group"] == number]])
             self.fronts[number] = points[nondominated(points, self.bits)]
             self.sieves[number] = Sieve.of(self.fronts[number])
+        self.check_size(sum(map(len, self.fronts.values())))
+
+    def check_size(self, points: int) -> None:
+        """Raises BadInput where a front is too large to be kept in memory."""
+        if points > MOST_POINTS:
+            what = f"more than {MOST_POINTS} points are on the front of {', '.join(self.signs)}"
+            fix = "leave an objective out (an axis that is one keeps nearly all of its values), write fewer steps, or keep 'top'"
+            raise BadInput.one(what, fix)
 
     def result(self, kept: Kept) -> xr.Dataset:
         orders, measured = [], []

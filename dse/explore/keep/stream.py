@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
 
 import xarray as xr
 
+from dse.errors import BadInput
 from dse.explore import piece as pieces_
 from dse.explore import results
+from dse.explore.keep import summary
 from dse.explore.keep.cells import Frame, Kept
 from dse.explore.keep.front import FrontKeeper
 from dse.explore.keep.summary import Summary
@@ -27,8 +28,10 @@ from dse.keep import Front, Top
 WORKERS = 2  # pieces in the making: while one is compared, the other is computed
 LARGER = 4  # times a piece that is written: results are in memory only until they are narrowed
 COARSE = 10**5  # designs that are looked at before all others, at most
+MOST_SUMMARY = 10**9  # bytes of a summary; several times as much is held while two are added up
 MOST_GROUPS = 1024  # more than most clusters have workers, few enough for what is kept of each to be a file
 AT_ONCE = 64  # groups that are put together at once
+AT_ONCE_BYTES = 2**26  # that they take, or as much as what is kept already
 
 Evaluate = Callable[[Prepared], xr.Dataset]
 In = TypeVar("In")
@@ -89,10 +92,13 @@ class Stream:
 
     def result(self, parts: Iterable[Kept]) -> xr.Dataset:
         """What is kept of all groups, given in their order; raises BadInput."""
-        left, found = iter(parts), list[Kept]()
-        while some := list(islice(left, AT_ONCE)):
-            found = [self.keeper.together([*found, *some])]
-        return self.keeper.result(found[0])
+        found, more = list[Kept](), 0
+        for part in parts:
+            found.append(part)
+            more += _size(part)
+            if len(found) > AT_ONCE or more > max(AT_ONCE_BYTES, _size(found[0])):
+                found, more = [self.keeper.together(found)], 0
+        return self.keeper.result(self.keeper.together(found))
 
 
 def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
@@ -115,7 +121,24 @@ def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
     frame = Frame(plan.dims, labels[[*sample.coords]], sample)
     if isinstance(wanted, Front):
         return FrontKeeper(wanted, frame, evaluate(prepared.cut(_coarse(plan))))
-    return TopKeeper(wanted, frame) if isinstance(wanted, Top) else Summary(frame)
+    if isinstance(wanted, Top):
+        return TopKeeper(wanted, frame)
+    _check_size(plan, sample)
+    return Summary(frame)
+
+
+def _check_size(plan: Plan, sample: xr.Dataset) -> None:
+    """Raises BadInput where the statistics along the axes would take too much memory."""
+    size = summary.size(plan.dims, sample)
+    if size > MOST_SUMMARY:
+        axis = max((axis.path for axis in plan.axes), key=lambda path: plan.dims[path])
+        what = f"the statistics at each of {plan.dims[axis]} values of '{axis}' would take {size / 1e9:.3g} GB"
+        fix = f"write fewer steps or variables, below {MOST_SUMMARY / 1e9:g} GB, or keep 'top' or 'front'"
+        raise BadInput([plan.document.problem(("keep",), what, fix)])
+
+
+def _size(kept: Kept) -> int:
+    return sum(values.nbytes for values in kept.values())
 
 
 def _coarse(plan: Plan) -> Piece:

@@ -17,6 +17,16 @@ SETTING = ("accelerator", "batch", "dtype", "variant")
 Key = tuple[str, str, str]  # result, statistic, axis or nothing
 
 
+def size(dims: Mapping[str, int], sample: xr.Dataset) -> int:
+    """Bytes of the statistics of all results along each axis, over a sweep of these dims."""
+    found = 0
+    for value in sample.values():
+        sizes = {str(dim): dims.get(str(dim), 1) for dim in value.dims}
+        settings = int(np.prod([length for dim, length in sizes.items() if dim in SETTING]))
+        found += settings * sum(length for dim, length in sizes.items() if dim not in SETTING)
+    return found * 4 * 8  # min, max, sum and count
+
+
 class Summary:
     """For each accelerator, batch, dtype and variant, statistics of each result over all designs and over those at each value of an
     axis. What is not finite does not count.

@@ -6,12 +6,12 @@ what it prepared for the next part. So any `concurrent.futures.Executor` will do
 
 import warnings
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import CancelledError, Executor, Future, as_completed
 from pathlib import Path
 
 from tqdm import tqdm
 
-from dse.errors import BadInput, UnfinishedError
+from dse.errors import BadInput, Problem, UnfinishedError
 from dse.explore import sweep
 from dse.explore.piece import part
 from dse.explore.plan import Plan
@@ -19,6 +19,7 @@ from dse.explore.prepared import Prepared
 from dse.explore.scatter import sink as sinks
 from dse.explore.scatter.sink import Sink
 
+SHOWN = 10  # damaged files that are named
 GO_ON = "what is written is kept: go on with --resume"
 
 
@@ -46,6 +47,9 @@ def fill(
     sink.begin(resume or shard is not None)
     before = sink.done()
     mine = part(len(before), number - 1, of)
+    if damaged := sink.forget_damaged([one for one in mine if before[one]]):
+        warnings.warn(_again(damaged), sweep.ModelWarning, stacklevel=3)
+        before = sink.done()
     left = [one for one in mine if not before[one]]
     whole, rest = (sum(map(sink.designs, some)) for some in (mine, left))
     with tqdm(total=whole, initial=whole - rest, unit=" designs", unit_scale=True, delay=2, disable=not progress) as bar:
@@ -59,6 +63,13 @@ def fill(
     return sink
 
 
+def _again(damaged: list[Problem]) -> str:
+    """Which files of parts that were done are damaged."""
+    shown = "; ".join(f"{problem.file}: {problem.what}" for problem in damaged[:SHOWN])
+    more = f"; and {len(damaged) - SHOWN} more" if len(damaged) > SHOWN else ""
+    return f"damaged results are evaluated again: {shown}{more}"
+
+
 def _elsewhere(executor: Executor, path: Path, left: Iterable[int]) -> Iterator[int]:
     """Designs of each part as soon as a worker has done it."""
     made, futures = sinks.made(path), list[Future[int]]()
@@ -68,6 +79,8 @@ def _elsewhere(executor: Executor, path: Path, left: Iterable[int]) -> Iterator[
             yield future.result()
     except (BadInput, UnfinishedError):
         raise
+    except CancelledError as error:
+        raise UnfinishedError(f"the workers cannot be reached any more, as when a scheduler is lost; {GO_ON}") from error
     except Exception as error:  # whatever an executor raises that lost its workers
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise UnfinishedError(f"a worker failed ({reason}); {GO_ON}") from error

@@ -6,8 +6,7 @@ Each is put in its place whole, so a process may be killed at any moment.
 
 import json
 import os
-import shutil
-import uuid
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +14,15 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from dse.errors import BadInput, UnfinishedError
-from dse.explore import provenance, store, sweep
+from dse.errors import BadInput, Problem, UnfinishedError
+from dse.explore import checksum, provenance, store, sweep, temporary
 from dse.explore.keep.cells import Kept
 from dse.explore.keep.stream import Stream
 from dse.explore.prepared import Prepared
 
 ORIGIN = "sweep.json"
+GROUP = " group"  # the number of a group, in its file
+RESUME = "evaluate it again: 'dse sweep SPEC -o OUT --resume'"
 
 
 class Reduction:
@@ -32,7 +33,8 @@ class Reduction:
 
     @staticmethod
     def origin(path: Path) -> xr.Dataset:
-        return xr.Dataset(attrs=json.loads((parts_of(path) / ORIGIN).read_text()))
+        file = parts_of(path) / ORIGIN
+        return xr.Dataset(attrs=json.loads(checksum.content(file, f"remove '{parts_of(path)}', and run the sweep again")))
 
     @cached_property
     def stream(self) -> Stream:
@@ -41,6 +43,7 @@ class Reduction:
     def begin(self, join: bool) -> None:
         _ = self.stream  # tells what cannot be kept
         plan = self.prepared.plan
+        temporary.remove_abandoned(self.path, self.parts)
         if join and self._complete:
             return provenance.check_same(store.read(self.path), plan)
         if not self.parts.exists() and self._lay_out():
@@ -59,23 +62,33 @@ class Reduction:
     def _lay_out(self) -> bool:
         """The folder appears whole; False if another process was faster."""
         store.check_writable(self.path)
-        partial = self.parts.with_name(f".{self.parts.name}.{uuid.uuid4().hex}.part")
         try:
-            partial.mkdir(parents=True)
-            (partial / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
-            os.rename(partial, self.parts)
+            with temporary.beside(self.parts) as fresh:
+                fresh.mkdir()
+                (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
+                checksum.append(fresh / ORIGIN)
+                os.rename(fresh, self.parts)
         except OSError as error:
             if self.parts.exists():
                 return False
             raise UnfinishedError.unwritten(self.path, error) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         return True
 
     def done(self) -> np.ndarray:
         found = np.full(self.stream.groups, self._complete)
-        found[[int(file.stem) for file in self.parts.glob("[0-9]*.npz")]] = True
+        numbers = [int(file.stem) for file in self.parts.glob("*.npz") if re.fullmatch(r"\d+", file.stem) and file.is_file()]
+        found[[number for number in numbers if number < len(found)]] = True
         return found
+
+    def forget_damaged(self, parts: Iterable[int]) -> list[Problem]:
+        problems = []
+        for group in parts if self.parts.exists() else ():
+            try:
+                self._read(group)
+            except BadInput as error:
+                self._file(group).unlink()
+                problems += error.problems
+        return problems
 
     def designs(self, part: int) -> int:
         return sum(self.stream.pieces[number].designs for number in self.stream.group(part))
@@ -87,12 +100,8 @@ class Reduction:
             yield piece.designs
 
     def _write(self, group: int, kept: Kept) -> None:
-        def save(partial: Path) -> None:
-            with partial.open("wb") as file:
-                np.savez(file, allow_pickle=False, **kept)
-
         try:
-            store.replacing(self._file(group), save)
+            store.replacing(self._file(group), lambda fresh: checksum.save_arrays(fresh, {**kept, GROUP: np.array(group)}))
         except OSError as error:
             raise UnfinishedError.unwritten(self.path, error) from error
 
@@ -102,9 +111,8 @@ class Reduction:
     def finish(self) -> None:
         try:
             store.write(self._together(), self.path)
-            gone = self.parts.with_name(f".{self.parts.name}.{uuid.uuid4().hex}.part")
-            os.rename(self.parts, gone)
-            shutil.rmtree(gone)
+            with temporary.beside(self.parts) as gone:
+                os.rename(self.parts, gone)
         except (OSError, UnfinishedError) as error:
             if not self._complete:  # by another process, which was faster
                 raise UnfinishedError.unwritten(self.path, error.__cause__ or error) from error
@@ -115,11 +123,14 @@ class Reduction:
         return self.stream.result(map(self._read, groups)).assign_attrs(origin.attrs) if len(groups) else origin
 
     def _read(self, group: int) -> Kept:
-        with np.load(self._file(group)) as file:
-            return dict(file)
+        """What is kept of a group; raises BadInput if its file is damaged, or that of another group."""
+        kept = checksum.load_arrays(self._file(group), RESUME)
+        if kept.pop(GROUP) != group:
+            raise BadInput([Problem("is that of another part", RESUME, self._file(group))])
+        return kept
 
     def dataset(self) -> xr.Dataset:
-        return xr.load_dataset(self.path, engine="h5netcdf") if self._complete else self._together()
+        return store.read_netcdf(self.path) if self._complete else self._together()
 
 
 def parts_of(path: Path) -> Path:

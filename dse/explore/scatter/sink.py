@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import xarray as xr
 
+from dse.errors import Problem
 from dse.explore import provenance
 from dse.explore.prepared import Prepared
 from dse.explore.scatter.reduction import Reduction
@@ -30,6 +31,10 @@ class Sink(Protocol):
 
     def done(self) -> np.ndarray:
         """Which parts are, [part]."""
+        ...
+
+    def forget_damaged(self, parts: Iterable[int]) -> list[Problem]:
+        """Take back that some parts are done whose files are missing or damaged; returns what is wrong with them."""
         ...
 
     def designs(self, part: int) -> int: ...

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from dse.errors import BadInput
-from dse.explore import provenance, results, store, sweep, zarr_store
+from dse.errors import BadInput, Problem
+from dse.explore import provenance, results, store, sweep, temporary, zarr_store
 from dse.explore.piece import Piece, Pieces, chunks, most_designs
 from dse.explore.prepared import Prepared
 
@@ -32,6 +32,7 @@ class Store:
         if plan.spec.keep != "all":
             fix = "write to a .nc file or a folder, or 'keep: all'"
             raise BadInput([plan.document.problem(("keep",), "a store holds all results", fix)])
+        temporary.remove_abandoned(path)
         if not path.exists() and self._lay_out():
             return
         if not zarr_store.is_store(path):
@@ -59,6 +60,9 @@ class Store:
 
     def done(self) -> np.ndarray:
         return zarr_store.done(self.path)
+
+    def forget_damaged(self, parts: Iterable[int]) -> list[Problem]:
+        return zarr_store.forget_damaged(self.path, parts)
 
     def designs(self, part: int) -> int:
         return self.pieces[part].designs

@@ -1,7 +1,6 @@
 """`dse search`: a search, its tables and figures in a folder."""
 
 import json
-import os
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -12,9 +11,10 @@ import xarray as xr
 
 from dse import catalog
 from dse.errors import BadInput
-from dse.explore import store
+from dse.explore import lock, store
 from dse.explore.search import report
 from dse.explore.search import run as searching
+from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
 
 
@@ -27,10 +27,18 @@ def run(options: Namespace) -> str:
     for network, states in designs.question.states.items():
         if states[0].run_on:
             print(f"{network}: run on {states[0].run_on}", file=sys.stderr)
-    storage = _storage(journal, options.storage, options.resume or options.join)
-    outcome = searching.look(designs, name, storage, options.resume, options.join, progress=True)
     if options.join:
+        storage = _storage(journal, options.storage, known=True)
+        outcome = searching.look(designs, name, storage, options.resume, True, progress=True)
         return f"joined: {outcome.evaluated} designs are judged"
+    with lock.writing(journal):
+        return _searched(options, name, designs, folder, journal)
+
+
+def _searched(options: Namespace, name: str, designs: Designs, folder: Path, journal: Path) -> str:
+    """Search and write the folder, which no other process writes to meanwhile."""
+    storage = _storage(journal, options.storage, options.resume)
+    outcome = searching.look(designs, name, storage, options.resume, False, progress=True)
     outcome.check()
     best, devices, random = report.best(outcome), report.devices(designs), report.chance(outcome, outcome.evaluated)
     front = searching.described(outcome, random)
@@ -40,16 +48,14 @@ def run(options: Namespace) -> str:
 
 def _storage(journal: Path, url: str | None, known: bool) -> Any:
     from optuna.storages import JournalStorage, RDBStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+
+    from dse.explore.search.journal import Journal
 
     if url is None:
         if known and not journal.exists():
             raise BadInput.one(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
         journal.parent.mkdir(parents=True, exist_ok=True)
-        lock = JournalFileSymlinkLock(str(journal))
-        if journal.exists():
-            _mend(journal, lock)
-        return JournalStorage(JournalFileBackend(str(journal), lock))
+        return JournalStorage(Journal(journal))
     try:
         return RDBStorage(url)
     except Exception as error:  # whatever the driver of a database raises
@@ -57,16 +63,6 @@ def _storage(journal: Path, url: str | None, known: bool) -> Any:
         raise BadInput.one(
             f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs, as in postgresql+psycopg://..."
         ) from error
-
-
-def _mend(journal: Path, lock: Any) -> None:
-    """Drop the line that a worker was killed in the middle of: what comes after it could not be read. Nobody writes without the lock."""
-    lock.acquire()
-    try:
-        written = journal.read_bytes()
-        os.truncate(journal, written.rfind(b"\n") + 1)
-    finally:
-        lock.release()
 
 
 def _files(folder: Path) -> list[Path]:

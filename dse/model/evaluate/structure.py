@@ -5,6 +5,7 @@ the fastest on the grid are left out, and so are terms that never set a layer's 
 it is many layers that depend on two rates, they are sorted and searched (`lines`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,16 +47,22 @@ def whole(layers: Distinct, axes: int) -> list[Part]:
 
 
 def parts(
-    work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Combined
+    work: Work,
+    fixed: Fixed | None,
+    constant: Float[np.ndarray, "execution term"],
+    factors: list[Any],
+    overlap: Combined,
+    lengths: Sequence[int] | None = None,
 ) -> list[Part]:
     """The layers by the axes that their time depends on, fewest axes first; work and rates are as of `roofline` and `grid.Grid`.
 
     The times of the parts add up to that of all layers, on every design. A part whose own grid is hardly smaller than the
-    whole one is worked out on that, with what depends on every axis.
+    whole one is worked out on that, with what depends on every axis. `lengths`: values on each axis, where the factors are those of its
+    least and greatest value alone.
     """
     work = decisive(work, fixed, constant, factors, overlap)
     depends = dependence(work, factors)
-    sizes = np.array([factor.shape[-1] for factor in factors])
+    sizes = np.array([factor.shape[-1] for factor in factors] if lengths is None else lengths)
     depends[np.where(depends, sizes, 1).prod(axis=1) * WORTH > sizes.prod()] = True
     alike = pairs(work, constant, factors) if overlap == "full" and fixed is None else []
     found = []
