@@ -6,6 +6,7 @@ from dse import cli
 from dse.calibrate import measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import family, launches
+from dse.calibrate.measurement import Measurement
 from dse.calibrate.validate import networks
 from dse.errors import BadInput
 from dse.sparsity.grammar import parse
@@ -219,3 +220,13 @@ def test_every_bad_row_of_a_published_table_is_told(tmp_path):
     assert told[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
     path.write_text("\n".join([head, good, "P100" + good[4:]]) + "\n")
     assert measured_set.load(path).left_out == ("no description of P100",)
+
+
+def test_thousands_of_wrong_rows_are_told_in_seconds(tmp_path, monkeypatch):
+    """The schema that a fix is looked up in is made once, not for each of them."""
+    made, make = [], Measurement.model_json_schema
+    monkeypatch.setattr(Measurement, "model_json_schema", lambda: made.append(1) or make())
+    with pytest.raises(BadInput) as caught:
+        measured_set.load(write(tmp_path, *[f"{GOOD},extra"] * 200))
+    assert len(caught.value.problems) == 200
+    assert len(made) <= 1

@@ -20,7 +20,7 @@ from dse.errors import BadInput
 from tests.fuzz import damage
 from tests.fuzz.networks import check_refusal, run_command
 
-CASES = 80
+CASES = 40
 
 KERNELS = """device,kernel,release,pattern,dtype,unit,m,k,n,density,time_ms,dense_kernel,dense_dtype,dense_ms,speedup,row_std,spread,staged_kib,source
 a100-sxm4-80gb,cuSPARSELt,0.5,2:4,fp16,tensor_core,4096,4096,4096,0.5,0.545792,blas,fp16,0.607959,,,0.01,,a report
