@@ -8,6 +8,7 @@ results = dse.sweep("sparsity_roofline")
 front = dse.pareto(results.sel(batch=32), maximize=["speedup", "accuracy"])
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +41,11 @@ _LAZY = {
 }
 
 
-def load_accelerator(reference: str | Path) -> "Accelerator":
+def load_accelerator(reference: str | Path | Mapping[str, Any]) -> "Accelerator":
     """An accelerator by its name in the catalogue or by path; raises BadInput."""
     from dse import accelerator, catalog
 
-    return accelerator.load(catalog.find("accel_models", reference))
+    return accelerator.load(catalog.accelerator(reference))
 
 
 def load_workload(reference: str | Path, **inputs: Any) -> "Workload":

@@ -237,7 +237,7 @@ def _put(data: Any, path: list[str], value: Any) -> dict[str, Any]:
 
 
 def load(path: Any) -> Accelerator:
-    """Read one description; raises BadInput with every problem it has."""
+    """Read one description, a file or a mapping; raises BadInput with every problem it has."""
     document = read(path)
     accelerator = document.validate(Accelerator)
     accelerator._document = document

@@ -5,12 +5,14 @@ Anything with a slash, a backslash or a file ending is a path, relative to the f
 """
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dse.errors import BadInput, suggestion
 
+Given = str | Path | Mapping[str, Any]  # a name of the catalogue, a path, or what a file would say
 Shelf = Literal["accel_models", "workloads", "sweeps"]
 
 
@@ -36,6 +38,16 @@ def find(shelf: Shelf, reference: str | Path, beside: Path | None = None) -> Pat
         hint = suggestion(reference, names(shelf))
         raise BadInput.one(f"no '{reference}' among the shipped {shelf}", f"{hint} (a path needs a '/' or an ending)")
     return root() / shelf / (reference if shelf == "workloads" else f"{reference}.yaml")
+
+
+def specification(reference: Given) -> Path | Mapping[str, Any]:
+    """The file of a sweep or search, by name or path; a mapping, which says what such a file would, as it is. Raises BadInput."""
+    return reference if isinstance(reference, Mapping) else find("sweeps", reference)
+
+
+def accelerator(reference: Given) -> Path | Mapping[str, Any]:
+    """The same, of an accelerator."""
+    return reference if isinstance(reference, Mapping) else find("accel_models", reference)
 
 
 def is_path(reference: str) -> bool:

@@ -289,7 +289,13 @@ def _plot(options: argparse.Namespace) -> int:
     dataset = store.read(options.dataset)
     kinds = options.kind or plot.kinds_of(dataset)
     prefix = "" if options.dataset.stem == "results" else f"{options.dataset.stem}."
-    return _print_all(plot.save_all(dataset, kinds, options.out or options.dataset.parent, prefix))
+    try:
+        return _print_all(plot.save_all(dataset, kinds, options.out or options.dataset.parent, prefix))
+    except plot.NotDrawnError as error:
+        if not error.written:
+            raise BadInput(error.problems) from error
+        _print_all(error.written)
+        raise
 
 
 def _pareto(options: argparse.Namespace) -> int:

@@ -6,13 +6,14 @@ The loader follows the YAML 1.2 core schema, so that `2:4` and `no` are text and
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
-from yamlcore import CCoreLoader
+from yamlcore import CCoreDumper, CCoreLoader
 
 from dse.errors import BadInput, Problem
 from dse.regular import check_regular
@@ -33,12 +34,13 @@ _TAGS = {_INTEGER, *(f"tag:yaml.org,2002:{name}" for name in ("str", "float", "b
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping, with the line on which each of its keys and items stands."""
+    """A YAML mapping, with the line on which each of its keys and items stands; `in_memory`: no file holds it, so errors name no line."""
 
     path: Path
     data: Mapping[str, Any]
     lines: Mapping[Loc, int]
     text: str
+    in_memory: bool = False
 
     @property
     def sha256(self) -> str:
@@ -47,9 +49,9 @@ class Document:
     def problem(self, loc: Loc, what: str, fix: str) -> Problem:
         return Problem(what, fix, *self.place(loc))
 
-    def place(self, loc: Loc) -> tuple[Path, int, str]:
+    def place(self, loc: Loc) -> tuple[Path | None, int | None, str]:
         """File, line and dotted path of `loc`."""
-        return self.path, self.line(loc), self.dotted(loc)
+        return (None, None, self.dotted(loc)) if self.in_memory else (self.path, self.line(loc), self.dotted(loc))
 
     def line(self, loc: Loc) -> int:
         """The line of `loc`, or of the nearest thing around it that the file has."""
@@ -82,9 +84,30 @@ class Document:
             raise BadInput(self.problem((*below, *loc), what, fix) for loc, what, fix in explained(model, error)) from error
 
 
-def read(path: Path) -> Document:
-    """Read one YAML mapping; raises BadInput for a file that is missing, empty, not YAML, or has a key twice."""
-    return parse(path, read_text(path))
+def read(given: Path | Mapping[str, Any]) -> Document:
+    """Read one YAML mapping, from a file or as it is given; raises BadInput for a file that is missing, empty, not YAML, or has a key
+    twice, and for a mapping that no YAML file can hold. A mapping names other files from the working directory.
+    """
+    if isinstance(given, Path):
+        return parse(given, read_text(given))
+    try:
+        text = yaml.dump(_plain(given), Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
+    except (yaml.YAMLError, RecursionError) as error:
+        what = str(error.args[0]) if isinstance(error, yaml.YAMLError) and error.args else "it contains itself"
+        fix = "use text, numbers, truth values, lists and mappings"
+        raise BadInput.one(f"the mapping cannot be written as YAML: {what}", fix) from error
+    return replace(parse(Path.cwd() / "mapping", text), in_memory=True)
+
+
+def _plain(value: Any) -> Any:
+    """Mappings, sequences, paths and NumPy values as what YAML knows."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, Path) else value
 
 
 def parse(path: Path, text: str) -> Document:

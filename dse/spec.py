@@ -1,7 +1,7 @@
 """The sweep schema: which accelerators run which networks, over which axes, by which model."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -224,7 +224,7 @@ class Spec(Part):
         )
 
 
-def load(path: Path) -> tuple[Spec, Document]:
-    """Read one sweep specification; raises BadInput with every problem it has."""
-    document = read(path)
+def load(given: Path | Mapping[str, Any]) -> tuple[Spec, Document]:
+    """Read one sweep specification, a file or a mapping; raises BadInput with every problem it has."""
+    document = read(given)
     return document.validate(Spec), document

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dse
@@ -186,3 +187,33 @@ def test_names_that_cannot_be(edited, folder, named, told):
     with pytest.raises(BadInput) as error:
         dse.load_accelerator(folder / "chip.yaml")
     assert told in str(error.value)
+
+
+def test_a_mapping_says_what_a_file_would(tmp_path):
+    """Text that YAML could take for a number stays text; numbers, NumPy ones too, stay numbers."""
+    given = {
+        "name": "x",
+        "pattern": "2:4",
+        "rate": "1e-9 s",
+        "text": "1e-9",
+        "no": "no",
+        "batch": (1, np.int64(2)),
+        "share": np.float64(0.1),
+    }
+    found = read({**given, "file": Path("a/b")})
+    assert found.data == {**given, "batch": [1, 2], "share": 0.1, "file": "a/b"}
+    (tmp_path / "x.yaml").write_text(found.text)
+    assert read(tmp_path / "x.yaml").data == found.data
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), 1j])
+def test_a_mapping_that_no_file_can_hold_is_refused(value):
+    with pytest.raises(BadInput, match="the mapping cannot be written as YAML"):
+        read({"name": value})
+
+
+def test_a_mapping_that_contains_itself_is_refused():
+    endless: dict = {"name": "x"}
+    endless["axes"] = endless
+    with pytest.raises(BadInput, match="it contains itself"):
+        read(endless)

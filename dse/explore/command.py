@@ -24,7 +24,9 @@ from dse.plot import pareto
 
 
 def run(options: argparse.Namespace) -> str:
-    """What is printed: the plan of a dry run, else the files that were written."""
+    """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
+    all others are and the files are printed.
+    """
     plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
@@ -39,9 +41,13 @@ def run(options: argparse.Namespace) -> str:
         if unstated := workload.unstated_inputs:
             print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
     store.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
-    with lock.writing(written, shared=options.shard is not None):
-        dataset = _filled(plan, written, options) if parted else _whole(plan, written)
-        figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
+    try:
+        with lock.writing(written, shared=options.shard is not None):
+            dataset = _filled(plan, written, options) if parted else _whole(plan, written)
+            figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
+    except plot.NotDrawnError as error:
+        print(written, *error.written, sep="\n")
+        raise
     return "\n".join(map(str, [written, *figures]))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import xarray as xr
 
+from dse.catalog import Given
 from dse.errors import BadInput
 from dse.explore import lock, store
 from dse.explore import plan as plans
@@ -15,14 +16,16 @@ from dse.explore.scatter.sink import to_store
 
 
 def sweep(
-    spec: str | Path,
+    spec: Given,
     out: str | Path | None = None,
     *,
     executor: Executor | None = None,
     resume: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> xr.Dataset:
-    """Evaluate a sweep specification, by name or path; write netCDF to `out` if given, or to a Zarr store if that ends in .zarr.
+    """Evaluate a sweep specification, by name, by path or as a mapping that says what such a file would.
+
+    Writes netCDF to `out` if given, or to a Zarr store if that ends in .zarr.
 
     Returns a dataset with dims accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI
     units; of a store, variables are read as they are used.

@@ -1,5 +1,6 @@
 """One network state on one accelerator, layer by layer."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,8 @@ def evaluate(
 
 
 def _device(given: Any) -> Accelerator:
-    if isinstance(given, str | Path):
-        return accelerators.load(catalog.find("accel_models", given))
+    if isinstance(given, str | Path | Mapping):
+        return accelerators.load(catalog.accelerator(given))
     if not isinstance(given, Accelerator):
         raise BadInput.one(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
     return given

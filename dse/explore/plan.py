@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,10 +123,9 @@ class Plan:
             yield {"batch": b, "dtype": d}, batch, dtype
 
 
-def load(reference: str | Path) -> Plan:
-    """Read a sweep, by name or path, and all it names; raises BadInput with every problem found."""
-    path = catalog.find("sweeps", reference)
-    return resolve(*specs.load(path))
+def load(reference: catalog.Given) -> Plan:
+    """Read a sweep, by name, path or as a mapping, and all it names; raises BadInput with every problem found."""
+    return resolve(*specs.load(catalog.specification(reference)))
 
 
 def resolve(spec: Spec, document: Document) -> Plan:
@@ -147,7 +145,7 @@ def resolve(spec: Spec, document: Document) -> Plan:
     kernels = _kernels(spec, document, accelerators, problems)
     axes = _axes(spec, document, accelerators, problems)
     _check_cost(spec, document, accelerators, axes, problems)
-    _check_plots(spec, document, variants, problems)
+    _check_plots(spec, document, variants, axes, problems)
     _check_keep(spec, document, problems)
     problems.raise_all()
     networks = tuple(workload for _, workload in workloads)
@@ -223,19 +221,35 @@ def _check_names(document: Document, accelerators: list[Accelerator], workloads:
             problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 
-def _check_plots(spec: Spec, document: Document, variants: list[Variant], problems: Collector) -> None:
+MOST_IN_LAYERS = 16  # variants, each a column of the figure `layers`
+
+
+def _check_plots(spec: Spec, document: Document, variants: list[Variant], axes: list[Axis], problems: Collector) -> None:
     """Figures are asked for before hours of work, so what they need is checked before it."""
     for index, plot in enumerate(spec.plots):
-        if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
-            problems.add(document.problem(("plots", index), "no variant has an accuracy", "write 'speedup', which needs none"))
-        if plot == "capacity" and not any(path.endswith(".capacity") for path in spec.axes):
-            fix = "add one under 'axes', as 'memory.l2.capacity: [1 MB, 40 MB]'"
-            problems.add(document.problem(("plots", index), "no capacity is swept", fix))
-        if plot == "efficiency" and not any(path.endswith(".efficiency") for path in spec.axes):
-            fix = "add one under 'axes', as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
-            problems.add(document.problem(("plots", index), "no efficiency is swept", fix))
-        if plot != "roofline" and "speedup" not in spec.store.variables:
+        for what, fix in _missing(plot, variants, axes):
+            problems.add(document.problem(("plots", index), what, fix))
+        if plot not in ("roofline", "layers") and "speedup" not in spec.store.variables:
             problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
+
+
+def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[tuple[str, str]]:
+    """What a figure needs and a sweep has not, and what to write."""
+    if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
+        yield "no variant has an accuracy", "write 'speedup', which needs none"
+    if plot == "layers" and len(variants) > MOST_IN_LAYERS:
+        yield f"{len(variants)} variants are too many for one figure of layers", f"select at most {MOST_IN_LAYERS}"
+    if plot == "roofline" and variants and not any(variant.layers.has_flops.any() for variant in variants):
+        yield "no network has a layer with FLOPs", "write 'speedup', which needs none"
+    swept = {kind: sum(axis.path.endswith(f".{kind}") and len(axis) > 1 for axis in axes) for kind in ("capacity", "efficiency")}
+    if plot == "capacity" and swept["capacity"] != 1:
+        what = "no capacity is swept" if not swept["capacity"] else f"{swept['capacity']} capacities are swept, and the figure shows one"
+        yield what, "give one axis several values, as 'memory.l2.capacity: [1 MB, 40 MB]'"
+    if plot == "capacity" and variants and all(variant.method == "dense" for variant in variants):
+        yield "no network is pruned", "list a method or a pattern"
+    if plot == "efficiency" and not swept["efficiency"]:
+        fix = "add an axis of several values, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
+        yield "no efficiency is swept", fix
 
 
 def _check_keep(spec: Spec, document: Document, problems: Collector) -> None:

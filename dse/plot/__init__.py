@@ -4,7 +4,7 @@
 not imported; the `draw` functions take an axes and a table, for figures of one's own.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
+from dse.errors import BadInput, UnfinishedError
 from dse.explore import provenance, store
+from dse.explore.plan import MOST_IN_LAYERS
 from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
@@ -29,18 +31,38 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     """The figures that the dataset's specification asks for, else all that can be drawn of it."""
     asked = provenance.specification(dataset).plots
     possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
-    possible["layers"] = dataset.variant.size <= layers.MOST_STATES
+    possible["layers"] = dataset.variant.size <= MOST_IN_LAYERS
     possible["capacity"] = "speedup" in dataset and any(str(dim).endswith(".capacity") and dataset.sizes[dim] > 1 for dim in dataset.dims)
     possible["efficiency"] = "speedup" in dataset and bool(efficiency.efficiencies(dataset))
     return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
 
 
 def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
-    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Writes all or none."""
+    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Raises NotDrawnError if some cannot be
+    drawn, after the others are.
+    """
     stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
     store.check_writable(*(file for stem in stems.values() for file in files(stem)))
-    drawn = [(*FIGURES[kind](dataset, **options), stem) for kind, stem in stems.items()]
-    return [file for figure, table, stem in drawn for file in save(figure, table, stem)]
+    written, failed = list[Path](), dict[str, BadInput]()
+    for kind, stem in stems.items():
+        try:
+            figure, table = FIGURES[kind](dataset, **options)
+        except BadInput as error:
+            failed[kind] = error
+        else:
+            written += save(figure, table, stem)
+    if failed:
+        raise NotDrawnError(written, failed)
+    return written
+
+
+class NotDrawnError(UnfinishedError):
+    """Some figures of a dataset cannot be drawn; `written` has the files of the others."""
+
+    def __init__(self, written: list[Path], failed: Mapping[str, BadInput]):
+        super().__init__("\n".join(f"{kind} was not drawn: {error}" for kind, error in failed.items()))
+        self.written = written
+        self.problems = tuple(problem for error in failed.values() for problem in error.problems)
 
 
 def files(stem: Path) -> list[Path]:

@@ -30,7 +30,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     if rows.empty:
         raise BadInput.one("no network of the dataset is pruned", "list a method or a pattern")
     accelerators = list(rows.accelerator.unique())
-    drawn, panels = style.panels([""], accelerators, width=5.6, height=0.6 + 0.33 * rows.workload.nunique(), sharey=True)
+    drawn, panels = style.panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1), sharey=True)
     norm = LogNorm(1, max(rows.factor.max(), 1.01))
     mesh: Any = None
     for name, ax in zip(accelerators, panels[0], strict=True):

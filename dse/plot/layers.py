@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 
 from dse.errors import BadInput
 from dse.explore import provenance
+from dse.explore.plan import MOST_IN_LAYERS
 from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
 
 LABELLED = 0.025  # of the height: lower rows have no room for a text
-MOST_STATES = 16
 
 
 def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Figure, pd.DataFrame]:
@@ -29,14 +29,15 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
     batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
     batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
     numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
-    if len(numbers) > MOST_STATES:
+    if len(numbers) > MOST_IN_LAYERS:
         what = f"{len(numbers)} network states are too many for one figure of layers"
-        raise BadInput.one(what, f"select at most {MOST_STATES}, as in dataset.isel(variant=slice({MOST_STATES}))")
+        raise BadInput.one(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
     states = [plan.variants[number] for number in numbers]
     workloads, designs = list(dict.fromkeys(state.workload for state in states)), designs_of(dataset, plan)
-    rows: Rows = pd.concat([_gains(design, state, plan, batch, dtype) for design in designs for state in states], ignore_index=True)
+    parts = [_gains(design, plan.variants[number], plan, batch, dtype).assign(variant=number) for design in designs for number in numbers]
+    rows: Rows = pd.concat(parts, ignore_index=True)
     mesh: Any = None
-    drawn, axes = style.panels([design.name for design in designs], workloads, width=5.6, height=4.4, sharey=False)
+    drawn, axes = style.panels([design.name for design in designs], workloads, width=5.6, height=4.4, sharex="col", sharey=False)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
     for design, line in zip(designs, axes, strict=True):
         for workload, ax in zip(workloads, line, strict=True):
@@ -61,38 +62,39 @@ def _gains(design: Any, state: Any, plan: Any, batch: int, dtype: Any) -> Rows:
     )  # fmt: skip
 
 
-def _together(rows: Rows, states: list[str]) -> Rows:
-    """Layers that every state treats alike as one, named after the first of them; the longest first."""
-    figures = [rows[rows.state == state].reset_index() for state in states]
+def _together(rows: Rows, variants: list[int]) -> Rows:
+    """Layers that every variant treats alike as one, named after the first of them; the longest first."""
+    figures = [rows[rows.variant == number].reset_index() for number in variants]
     alike = pd.concat([part[["speedup", "memory"]].round(6) for part in figures], axis=1).T.reset_index(drop=True).T
     group = alike.assign(length=(figures[0].share / figures[0]["count"]).round(12)).groupby([*alike.columns, "length"], sort=False).ngroup()
     merged = []
     for part in figures:
         part = part.assign(group=group)
         sums = {name: (name, "sum") for name in ("share", "latency", "dense_latency")}
-        firsts = {name: (name, "first") for name in ("layer", "state", "speedup", "memory")}
+        firsts = {name: (name, "first") for name in ("layer", "variant", "state", "speedup", "memory")}
         row = part.groupby("group").agg(**sums, **firsts, alike=("layer", "size"))
         merged.append(row.sort_values("share", ascending=False, kind="stable"))
     return pd.concat(merged)
 
 
 def draw(ax: Axes, rows: Rows, norm: LogNorm) -> Any:
-    """One panel from rows with layer, state, share, speedup, memory and latencies; above each column what the network gains."""
-    states = list(dict.fromkeys(rows.state))
-    rows = _together(rows, states)
-    first = rows[rows.state == states[0]]
+    """One panel from rows with variant, layer, state, share, speedup, memory and latencies: a column for each variant, above it the
+    speedup of the network."""
+    variants = list(dict.fromkeys(rows.variant))
+    rows = _together(rows, variants)
+    first = rows[rows.variant == variants[0]]
     edges = np.concatenate([[0.0], first.share.cumsum()])
-    grid = np.stack([rows[rows.state == state].speedup for state in states], axis=1)
-    mesh = ax.pcolormesh(np.arange(len(states) + 1), edges, grid, norm=norm, cmap="viridis", linewidth=0)
-    ax.hlines(edges[np.concatenate([[True], first.share >= LABELLED])], 0, len(states), color="white", linewidth=0.8)
-    for column, state in enumerate(states):
-        here = rows[rows.state == state]
+    grid = np.stack([rows[rows.variant == number].speedup for number in variants], axis=1)
+    mesh = ax.pcolormesh(np.arange(len(variants) + 1), edges, grid, norm=norm, cmap="viridis", linewidth=0)
+    ax.hlines(edges[np.concatenate([[True], first.share >= LABELLED])], 0, len(variants), color="white", linewidth=0.8)
+    for column, number in enumerate(variants):
+        here = rows[rows.variant == number]
         for top, bottom, row in zip(edges[:-1], edges[1:], here.itertuples(), strict=True):
             _mark(ax, column, (top + bottom) / 2, bottom - top, row, norm)
         whole = here.dense_latency.sum() / here.latency.sum()
         ax.text(column + 0.5, -0.015, f"{whole:.2f}x", ha="center", va="bottom", fontsize=7, fontweight="bold")
     ax.plot([], [], linestyle="none", marker="o", color="black", markersize=4, label="bound by memory")
-    _label(ax, states, first, edges)
+    _label(ax, [rows[rows.variant == number].state.iloc[0] for number in variants], first, edges)
     return mesh
 
 

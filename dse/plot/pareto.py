@@ -135,7 +135,7 @@ def _kinds(front: Rows) -> list[tuple[str, Rows]]:
     """The points of the front by how their network was pruned, where that is known and told apart by a few colours."""
     if not {"method", "pattern"} <= set(front) or len(groups := list(front.groupby(["method", "pattern"], sort=False))) > len(_LOOKS):
         return [("front", front)]
-    return [(f"{method.replace('_', ' ')}, {pattern}", rows) for (method, pattern), rows in groups]
+    return [(style.kind_name(method, pattern), rows) for (method, pattern), rows in groups]
 
 
 def _labels(front: Rows, x: str, y: str) -> list[style.Label]:

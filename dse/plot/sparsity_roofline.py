@@ -94,7 +94,7 @@ def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[
         look, ordered, (method, pattern) = looks[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
         if parse(pattern).density is not None:
             look = look | {"linestyle": "none"}  # an N:M is a point: nothing lies between two of them
-        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=f"{method.replace('_', ' ')}, {pattern}", **look)
+        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=style.kind_name(method, pattern), **look)
         if "speedup_low" in ordered:
             band = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
             ax.fill_betweenx(*band, color=look["color"], alpha=0.15, linewidth=0)

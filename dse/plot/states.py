@@ -30,6 +30,8 @@ def designs_of(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
 
 
 def state_name(variant: Variant) -> str:
+    if variant.method == "dense":
+        return "dense"
     free = variant.pattern.density is None
     pattern = f"{variant.pattern} {style.percent(variant.nominal_sparsity)}" if free else str(variant.pattern)
     return f"{variant.method.replace('_', ' ')} {pattern}"

@@ -3,10 +3,11 @@
 import itertools
 import json
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,21 +25,28 @@ LINES = ("-", "--", ":")
 GREY = "#777777"
 
 Rows = Any  # a pandas.DataFrame: its type stubs lose track of selections
+Share = Literal["all", "col"]
 Looks = dict[Any, Any]  # (method, pattern) to keywords of a line
 
 
 def panels(
-    rows: Sequence[str], columns: Sequence[str], width: float = 3.6, height: float = 3.1, sharey: bool = True
+    rows: Sequence[str], columns: Sequence[str], width: float = 3.6, height: float = 3.1, sharex: Share = "all", sharey: bool = True
 ) -> tuple[Figure, np.ndarray]:
     """A grid of axes that share their limits, with a title on each."""
     figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), len(columns), sharex=True, sharey=sharey, squeeze=False)
+    axes = figure.subplots(len(rows), len(columns), sharex=sharex, sharey=sharey, squeeze=False)
     for row, line in zip(rows, axes, strict=True):
         for column, ax in zip(columns, line, strict=True):
-            between = ", " if len(row) + len(column) < 12 * width else "\n"
-            ax.set_title(f"{row}{between}{column}", fontsize=9)
+            ax.set_title(_title(row, column, int(12 * width)), fontsize=9)
             plain(ax)
     return figure, axes
+
+
+def _title(row: str, column: str, width: int) -> str:
+    """Both names in one line, if it is no longer than the panel is wide, else each in lines of its own."""
+    if len(row) + len(column) + 2 <= width:
+        return ", ".join(filter(None, [row, column]))
+    return "\n".join(wrapped(name, width) for name in (row, column) if name)
 
 
 def plain(ax: Axes) -> None:
@@ -65,8 +73,14 @@ def looks(rows: Rows) -> Looks:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Text in lines of at most so many characters: broken between words, else after a slash, an underscore or a hyphen, else anywhere."""
-    return "\n".join(textwrap.wrap(text.replace("_", "_\u200b").replace("/", "/\u200b"), width)).replace("\u200b", "")
+    """Text in lines of at most so many characters, broken after a space, an underscore, a hyphen or a slash, else anywhere."""
+    lines = [""]
+    for part in re.findall(r"[^ _/-]*[ _/-]|[^ _/-]+", text):
+        if len(lines[-1]) + len(part.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    pieces = (line[start : start + width] for line in lines for start in range(0, max(len(line.rstrip()), 1), width))
+    return "\n".join(piece.rstrip() for piece in pieces)
 
 
 def finish(figure: Figure, axes: np.ndarray, dataset: xr.Dataset, *remarks: str) -> None:
@@ -182,6 +196,11 @@ def speedups(dataset: xr.Dataset) -> pd.DataFrame:
     wanted = [name for name in ("speedup", "speedup_low", "speedup_high", "latency", "dense_latency") if name in dataset]
     kept = dataset[wanted].drop_vars(["resource", "execution"], errors="ignore")
     return kept.to_dataframe().reset_index()
+
+
+def kind_name(method: str, pattern: str) -> str:
+    """How a network was pruned, for a legend."""
+    return method if method == pattern else f"{method.replace('_', ' ')}, {pattern}"
 
 
 def percent(share: float) -> str:

@@ -5,8 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+import xarray as xr
+import yaml
+from yamlcore import CCoreLoader
 
 import dse
+from dse import cli
 from dse.dtype import Dtype
 from dse.errors import BadInput
 from dse.explore import common, store
@@ -14,6 +18,7 @@ from dse.explore.layers import evaluate
 from dse.model.evaluate import host, lines, rates, roofline
 from dse.model.footprint import activations
 from dse.network.layers import LayerRow, Layers
+from dse.plot import FIGURES
 from dse.sparsity import parse
 
 AXES = """
@@ -349,3 +354,65 @@ def test_nested_patterns_run_where_they_are_listed(text, folder, edited):
     assert found.execution_share.sel(execution="tensor.blocks") > 0
     density = parse(text).density or 0.1
     assert found.sparsity.item() == pytest.approx(1 - density, rel=0.05)  # edges are padded
+
+
+def test_a_mapping_is_a_specification(swept, monkeypatch):
+    """The same results as of the file that says so, and its mistakes at their dotted paths."""
+    monkeypatch.chdir(swept.parent)
+    said = yaml.load(swept.read_text(), Loader=CCoreLoader)
+    found = dse.sweep(said)
+    xr.testing.assert_equal(found, dse.sweep(swept))
+    assert dse.load_accelerator(yaml.load((swept.parent / "chip.yaml").read_text(), Loader=CCoreLoader)).name == "chip"
+    assert FIGURES["roofline"](found)  # which reads the specification again
+    with pytest.raises(BadInput) as caught:
+        dse.sweep({**said, "batch": [0], "model": {"fidelity": "soll"}})
+    assert [str(problem).split("; ")[0] for problem in caught.value.problems] == [
+        "batch.0: 0 is out of range",
+        "model.fidelity: 'soll' is not known here",
+    ]
+
+
+def test_a_mapping_is_a_search(swept, monkeypatch):
+    monkeypatch.chdir(swept.parent)
+    said = {
+        **yaml.load(swept.read_text(), Loader=CCoreLoader),
+        "batch": 1,
+        "search": {"maximize": ["performance"], "sampler": "exhaustive"},
+    }
+    assert dse.search(said).performance.notnull().all()
+
+
+def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, capsys, monkeypatch):
+    """All files are printed, and what was not drawn is named with its reason."""
+    edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [speedup, layers, roofline]"))
+
+    def undrawable(*_, **__):
+        raise BadInput.one("there is nothing to draw", "draw another")
+
+    monkeypatch.setitem(FIGURES, "layers", undrawable)
+    monkeypatch.chdir(folder)
+    assert cli.main(["sweep", "small.yaml"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.split() == [f"small/{name}" for name in ("results.nc", "speedup.png", "speedup.csv", "roofline.png", "roofline.csv")]
+    assert "layers was not drawn: there is nothing to draw; draw another" in printed.err
+    assert all((folder / file).exists() for file in printed.out.split())
+    assert cli.main(["plot", "small/results.nc"]) == 1
+    assert "small/roofline.png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("plot", "told"),
+    [
+        ("layers", "20 variants are too many for one figure of layers"),
+        ("capacity", "2 capacities are swept"),
+        ("capacity", "no network is pruned"),
+    ],
+)
+def test_what_a_figure_lacks_is_told_before_the_sweep(folder, edited, plot, told):
+    fixed = ", ".join(f"'1:{m}'" for m in range(2, 21))
+    variants = {"2": "all", "n": "[dense]"}.get(told[0], "[dense]")
+    made = f", patterns: [{{list: [{fixed}], densities: own}}]" if told[0] != "n" else ""
+    axes = "axes: {memory.l2.capacity: [1 MB, 2 MB], memory.dram.capacity: [1 GB, 2 GB]}" if "capacities" in told else ""
+    methods = "[dense]" if plot == "layers" else variants
+    edited("small.yaml", ("{methods: all}", f"{{methods: {methods}{made}}}"), ("dtype: fp16", f"dtype: fp16\nplots: [{plot}]\n{axes}"))
+    assert any(told in problem for problem in problems(folder / "small.yaml"))

@@ -1,5 +1,7 @@
 """Figures show what their tables say, and the tables what the dataset says."""
 
+import itertools
+import shutil
 import time
 
 import numpy as np
@@ -253,5 +255,35 @@ def test_speedups_that_depend_on_schedules_have_a_band(edited, folder):
 def test_a_figure_of_capacities_needs_one(results, edited):
     with pytest.raises(BadInput, match="no speedup over one axis of capacities"):
         plot.FIGURES["capacity"](results)
-    with pytest.raises(BadInput, match=r"plots.0: no capacity is swept; add one under 'axes'"):
+    with pytest.raises(BadInput, match=r"plots.0: no capacity is swept; give one axis several values"):
         dse.sweep(edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [capacity]")))
+
+
+def test_layers_labels_the_columns_of_each_network_with_its_own_variants(folder, edited):
+    """Networks with different numbers of variants; two of one have the same name."""
+    shutil.copytree(folder / "net", folder / "other")
+    described = folder / "other" / "workload.yaml"
+    described.write_text(described.read_text().replace("name: net", "name: other"))
+    edited(
+        "small.yaml",
+        (
+            "./net: {methods: all}",
+            "./net: {methods: all}\n  ./other: {methods: [dense], patterns: [{list: ['2:4', '1:4'], densities: own}]}",
+        ),
+    )
+    drawn, rows = plot.FIGURES["layers"](dse.sweep(folder / "small.yaml"))
+    labels = {ax.get_title(): [text.get_text() for text in ax.get_xticklabels()] for ax in drawn.axes if ax.get_title()}
+    assert labels["chip, other"] == ["dense", "2:4", "1:4"]
+    assert labels["chip, net"] == ["pruned unstructured 50%", "pruned unstructured 90%", "semi 2:4", "blocky block:8x8 75%"]
+    assert rows.variant.nunique() == 7
+
+
+@pytest.mark.parametrize("kind", ["speedup", "sparsity_roofline", "roofline", "layers"])
+def test_titles_of_long_names_do_not_overlap(kind, folder, edited):
+    edited("chip.yaml", ("name: chip", "name: an-accelerator-with-quite-a-long-name-of-80-gigabytes"))
+    edited("net/workload.yaml", ("name: net", "name: a_very_long_network_name_with_a_context_of_2048_tokens"))
+    drawn, _ = plot.FIGURES[kind](dse.sweep(folder / "small.yaml"))
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    boxes = [ax.title.get_window_extent(canvas.get_renderer()) for ax in drawn.axes if ax.get_title()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from dse import accelerator as accelerators
 from dse import catalog
@@ -46,9 +45,9 @@ class Question:
         return {name: tolerated(*network, self.search.drop) for name, network in self.networks.items()}
 
 
-def load(reference: str | Path) -> tuple[Space, Question]:
-    """What may vary and what is asked of it, by name or path of a specification; raises BadInput with every problem."""
-    written, document = specs.load(catalog.find("sweeps", reference))
+def load(reference: catalog.Given) -> tuple[Space, Question]:
+    """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises BadInput with every problem."""
+    written, document = specs.load(catalog.specification(reference))
     problems = Collector()
     _check(written, document, problems)
     problems.raise_all()

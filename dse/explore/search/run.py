@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
@@ -15,19 +15,24 @@ from dse.explore.search.outcome import Outcome
 from dse.explore.sweep import ModelWarning
 
 
-def search(spec: str | Path, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
-    """Run the search of a specification, by name or path; returns the front of the feasible designs, the best one marked.
+def search(spec: catalog.Given, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
+    """Run the search of a specification, by name, by path or as a mapping that says what such a file would.
 
+    Returns the front of the feasible designs, the best one marked.
     `storage`: what Optuna takes (default: in memory); `resume` goes on with the study there, what was left running included;
     `join` works on it beside others. Raises BadInput, and InfeasibleError where nothing meets every constraint.
     """
     designs = load(spec)
-    outcome = look(designs, catalog.find("sweeps", spec).stem, storage, resume, join, progress)
+    outcome = look(designs, _study_name(spec), storage, resume, join, progress)
     outcome.check()
     return described(outcome, report.chance(outcome, outcome.evaluated))
 
 
-def load(reference: str | Path) -> Designs:
+def _study_name(spec: catalog.Given) -> str:
+    return str(spec["name"]) if isinstance(spec, Mapping) else catalog.find("sweeps", spec).stem
+
+
+def load(reference: catalog.Given) -> Designs:
     """The designs that a specification speaks of, ready to be judged; raises BadInput with every problem."""
     return Designs(*question.load(reference))
 
