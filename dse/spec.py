@@ -39,7 +39,9 @@ BANDS: dict[Fidelity, dict[str, tuple[str, ...]]] = {
     "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | SPEEDUPS,
     "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency", "speedup")},
 }
-CostVariable = Literal["area", "power", "energy", "edp", "performance_per_area", "performance_per_watt"]
+CostVariable = Literal[
+    "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency"
+]
 RESULTS = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))  # a number each
 
 
@@ -165,7 +167,7 @@ class Store(Part):
 
     @property
     def energy(self) -> bool:
-        return not self.cost.isdisjoint({"energy", "edp"})
+        return not self.cost.isdisjoint({"energy", "edp", "average_power", "power_limited_latency"})
 
 
 class Spec(Part):

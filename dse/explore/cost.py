@@ -22,10 +22,13 @@ from dse.model.cost.power import static as static_power
 from dse.model.equation import inverse_rates
 from dse.model.levels import levels
 
+BY_ENERGY = {"energy", "edp", "average_power", "power_limited_latency"}
+TOLERANCE = 1e-6  # of a comparison between powers, which are stored with seven digits or more
 NEEDED_BY = {
     "area": {"area", "performance_per_area"},
-    "power": {"power", "performance_per_watt"},
-    "energy": {"energy", "edp"},
+    "power": {"power", "performance_per_watt", *BY_ENERGY},  # what the average power is compared with
+    "leakage": BY_ENERGY,
+    "energy": BY_ENERGY,
 }
 
 
@@ -39,12 +42,12 @@ def design(plan: Plan, place: Mapping[str, int], accelerator: Accelerator) -> De
 
 
 def arrays(plan: Plan) -> dict[str, np.ndarray]:
-    """Area and power of each design, [accelerator, *axes], and room for the energy, over all dims."""
+    """Area, power and leakage of each design, [accelerator, *axes], and room for the energy, over all dims."""
     shape, precision = tuple(plan.dims.values()), plan.spec.store.dtype
     designs = shape[: 1 + len(plan.axes)]
-    sizes = {"area": designs, "power": designs, "energy": shape}
+    sizes = {"area": designs, "power": designs, "leakage": designs, "energy": shape}
     found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost}
-    for name, function in (("area", area), ("power", power)):
+    for name, function in (("area", area), ("power", power), ("leakage", static_power)):
         for place, accelerator in plan.designs() if name in found else ():
             at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
             found[name][at] = function(design(plan, place, accelerator))
@@ -112,13 +115,46 @@ def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray])
         "edp": lambda: found.energy * found.latency,
         "performance_per_area": lambda: found.batch / found.latency / found.area,
         "performance_per_watt": lambda: found.batch / found.latency / found.power,
+        "average_power": lambda: found.energy / found.latency,
+        "power_limited_latency": lambda: power_limited_latency(found),
     }
     return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost})
 
 
+def power_limited_latency(found: xr.Dataset) -> xr.DataArray:
+    """Latency [s] at which work and leakage take at most the power of the design on average; from `latency`, `energy` and `leakage`."""
+    work, left = found.energy - found.leakage * found.latency, found.power - found.leakage
+    return xr.where(left > 0, np.maximum(found.latency, work / left.where(left > 0)), np.inf)
+
+
+def power_warnings(found: xr.Dataset, plan: Plan) -> dict[str, str]:
+    """For each accelerator that states a power, the result of a sweep that is furthest above that of its design, if any is; `found` has
+    every result that is needed."""
+    if "energy" not in found:
+        return {}
+    excess = (found.energy / found.latency / found.power).transpose(*plan.dims)
+    told = {}
+    for number, accelerator in enumerate(plan.accelerators):
+        values = excess.values[number]
+        if accelerator.value("cost.power") is None or not np.any(values > 1 + TOLERANCE):
+            continue
+        place = np.unravel_index(np.argmax(values), values.shape)
+        worst = found.isel(dict(zip(plan.dims, (number, *place), strict=True)))
+        state = plan.variants[int(worst.variant)]
+        told[accelerator.name] = (
+            f"'{accelerator.name}': '{state.workload}', {state}, batch {int(worst.batch)}, {worst.dtype.item()} takes "
+            f"{float(worst.energy / worst.latency):.3g} W on average, above the {float(worst.power):.3g} W of the design: its latency of "
+            f"{float(worst.latency):.3g} s is not attainable, at that power it is at least {float(power_limited_latency(worst)):.3g} s "
+            f"({np.mean(values > 1 + TOLERANCE):.0%} of the results are above); store 'power_limited_latency'"
+        )
+    return told
+
+
 def basis(name: str, plan: Plan) -> dict[str, Any]:
     """What a variable rests on: published figures or the model, accelerator by accelerator, and the model's own error."""
-    of = {"area": "area", "performance_per_area": "area", "power": "power", "performance_per_watt": "power"}
+    of = {"area": "area", "performance_per_area": "area"} | dict.fromkeys(
+        ("power", "performance_per_watt", "power_limited_latency"), "power"
+    )
     if name not in plan.spec.store.cost:
         return {}
     errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())

@@ -1,7 +1,7 @@
 """A sweep made ready: what its pieces share, so that none of them assembles work or compiles again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ class Prepared:
     energies: Energies | None
     all_times: Mapping[Case, Times]  # over all of the sweep's grid
     block: Block  # of that grid
+    warned: set[str] = field(default_factory=set)  # accelerators whose power was warned of, in any piece
 
     @classmethod
     def of(cls, plan: Plan) -> "Prepared":

@@ -36,6 +36,12 @@ ATTRS = {
     "edp": {"units": "J s", "long_name": "energy x latency"},
     "performance_per_area": {"units": "1/(s m^2)", "long_name": "samples per second (batch / latency) / area"},
     "performance_per_watt": {"units": "1/J", "long_name": "samples per second (batch / latency) / power at full load"},
+    "average_power": {"units": "W", "long_name": "energy / latency; above the power of the design, the latency is not attainable"},
+    "power_limited_latency": {
+        "units": "s",
+        "long_name": "latency at which the average power is at most the power of the design: no less than the latency, infinite where "
+        "leakage alone takes more",
+    },
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
     "accuracy": {"long_name": "metric of the pruned network"},
@@ -159,14 +165,14 @@ class Arrays:
         return np.array(np.inf if capacity is None else capacity)
 
 
-def dataset(plan: Plan, arrays: Arrays) -> xr.Dataset:
+def every(plan: Plan, arrays: Arrays) -> xr.Dataset:
+    """All results that were evaluated, without attributes."""
     dims = tuple(plan.dims)
     variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in arrays.arrays.items()}
     found = labels(plan, arrays.resources, arrays.executions, arrays.kernels).assign(variables)
     if "speedup" in plan.spec.store.variables:
         found = with_speedup(found)
-    found = cost.with_variables(found, plan, arrays.cost)
-    return described(found[plan.variables], plan)
+    return cost.with_variables(found, plan, arrays.cost)
 
 
 def described(found: xr.Dataset, plan: Plan) -> xr.Dataset:

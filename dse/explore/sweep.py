@@ -11,8 +11,8 @@ import xarray as xr
 from tqdm import tqdm
 
 from dse.calibrate.network import remarks as kernel_remarks
+from dse.explore import cost, results
 from dse.explore import plan as plans
-from dse.explore import results
 from dse.explore.job import Job
 from dse.explore.keep import stream
 from dse.explore.plan import Plan
@@ -70,7 +70,12 @@ def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
             if energies is not None and not job.baseline:
                 arrays.put_energy(job, energies.dynamic(job))
             bar.update(plan.grid_size)
-    return results.dataset(plan, arrays)
+    every = results.every(plan, arrays)
+    for name, warning in cost.power_warnings(every, plan).items():
+        if name not in prepared.warned:
+            prepared.warned.add(name)
+            warnings.warn(warning, ModelWarning, stacklevel=4)
+    return results.described(every[plan.variables], plan)
 
 
 def _notes(plan: Plan) -> list[str]:

@@ -172,3 +172,31 @@ def test_unverified_numbers_that_cost_are_named(swept):
     chip = swept.parent / "chip.yaml"
     chip.write_text(chip.read_text().replace("l2: {capacity: 10 MB}", "l2: {capacity: {value: 10 MB, unverified: true}}"))
     assert json.loads(dse.sweep(swept).attrs["unverified"]) == {"chip": ["memory.l2.capacity"]}
+
+
+def test_latencies_that_take_more_power_than_the_design_has_are_warned_of(swept):
+    """By hand: what the work takes beyond leakage, over what the power leaves for it, is the least time; a generous power limits nothing."""
+    chip = swept.parent / "chip.yaml"
+    text, variables = chip.read_text(), "latency, power, energy, average_power, power_limited_latency"
+    spec = swept.read_text()
+    swept.write_text(spec[: spec.index("axes:")] + f"store: {{variables: [{variables}]}}\n")
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 60 W"))
+    with pytest.warns(
+        dse.ModelWarning, match="'chip': 'net', .* W on average, above the 60 W of the design: .* is not attainable"
+    ) as caught:
+        found = dse.sweep(swept)
+    assert len(caught) == 1
+    assert f"takes {float(found.average_power.max()):.3g} W on average" in str(caught[0].message)
+    np.testing.assert_allclose(found.average_power, found.energy / found.latency, rtol=1e-12)
+    leakage = power.static(Design(dse.load_accelerator(chip)))
+    least = (found.energy - leakage * found.latency) / (60 - leakage)
+    np.testing.assert_allclose(found.power_limited_latency, np.maximum(found.latency, least), rtol=1e-9)
+    above = found.average_power.values > 60
+    np.testing.assert_array_equal(found.power_limited_latency.values > found.latency.values, above)
+    assert above.any()
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 10 kW"))
+    generous = dse.sweep(swept)  # warnings are errors
+    np.testing.assert_array_equal(generous.power_limited_latency, generous.latency)
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 1 W"))
+    with pytest.warns(dse.ModelWarning, match=r"above the 1 W of the design: .* at least inf s \(100% of the results are above\)"):
+        assert np.isinf(dse.sweep(swept).power_limited_latency).all()
