@@ -10,10 +10,10 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from dse import expression
 from dse.errors import BadInput
 from dse.expression import Expression
-from dse.schema import Part, refusal
+from dse.schema import Part, refusal, refused
 from dse.units import Area, Power, Quantity, Time
 
-# What a design is judged by. Over several workloads each is their weighted geometric mean, or the worst of them.
+# What a design is scored by. Over several networks each is their weighted geometric mean, or that of the network that gains least.
 RESULTS = {
     "performance": "times as fast as the dense network on the accelerator as described, at iso-accuracy",
     "speedup": "times as fast as the dense network on the same design, at iso-accuracy",
@@ -120,7 +120,7 @@ Constraint = Annotated[
 
 
 class Robust(Part):
-    """Efficiencies of sparse runs are not known: designs are judged by a low quantile over random ones."""
+    """Efficiencies of sparse runs are uncertain: designs are scored by a quantile over samples of them, none of which exceeds 1."""
 
     spread: float = Field(gt=0, le=2, description="standard deviation of the logarithm of each sparse run's efficiency", examples=[0.2])
     quantile: float = Field(default=0.1, gt=0, lt=1)
@@ -131,8 +131,16 @@ class Search(Part):
     maximize: tuple[Objective, ...] = Field(default=(), examples=["[performance]"])
     minimize: tuple[Objective, ...] = Field(default=(), examples=["[area]"])
     constraints: tuple[Constraint, ...] = Field(default=(), examples=['["area <= 826 mm^2", "power <= 400 W", "accuracy_drop <= 1 %"]'])
-    weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(default={}, description="of the workloads; default: 1 each")
-    over_workloads: Literal["geometric_mean", "worst"] = "geometric_mean"
+    weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(
+        default={},
+        description="of the workloads in the geometric mean, by their keys under 'workloads' (of each of its inputs) or by the names of "
+        "results, as in 'bert-base (sequence=128)'; default: 1 each; not with 'over_workloads: worst'",
+    )
+    over_workloads: Literal["geometric_mean", "worst"] = Field(
+        default="geometric_mean",
+        description="one figure for several networks: their weighted geometric mean, or that of the network that gains least against its "
+        "own dense latency (energy, edp) on the accelerator as described; constraints then hold for each network",
+    )
     robust: Robust | None = None
     sampler: Engine = Field(default="nsga2", description="exhaustive: every design of a grid; the others are Optuna's")
     trials: int = Field(default=2000, ge=1, le=10**7)
@@ -147,6 +155,9 @@ class Search(Part):
             raise refusal("an objective is given twice", "name each once")
         if sum(isinstance(found, Drop) for found in self.constraints) > 1:
             raise refusal("two tolerances of accuracy are given", "keep one 'accuracy_drop <= ...'")
+        if self.over_workloads == "worst" and self.weights:
+            what = "weights count in a geometric mean, and 'over_workloads: worst' takes the network that gains least"
+            raise refused("Search", [(("weights",), refusal(what, "remove 'weights', or write 'over_workloads: geometric_mean'"))])
         return self
 
     @property
@@ -159,10 +170,10 @@ class Search(Part):
     def limits(self) -> list[Limit]:
         return [found for found in self.constraints if isinstance(found, Limit)]
 
-    @property
-    def drop(self) -> Drop:
-        """The tolerated loss of accuracy; 1 point where none is given."""
-        return next((found for found in self.constraints if isinstance(found, Drop)), Drop("accuracy_drop <= 1", 1.0, False))
+    def tolerance(self, default: float) -> Drop:
+        """The tolerated loss of accuracy; `default` in points of the metric where no constraint gives it."""
+        given = (found for found in self.constraints if isinstance(found, Drop))
+        return next(given, Drop(f"accuracy_drop <= {default:g}", default, False))
 
     @property
     def costs(self) -> set[str]:

@@ -124,7 +124,7 @@ class Selection(Part):
 class _Axis(Part):
     when: dict[str, Any] = Field(
         default={},
-        description="in a search: only where other axes have these values",
+        description="in a search: only where other axes have these values; elsewhere the value is the accelerator's own",
         examples=["{units.tensor_core.runs.x.enabled: true}"],
     )
 

@@ -15,13 +15,13 @@ from dse.explore import lock, store
 from dse.explore.search import report
 from dse.explore.search import run as searching
 from dse.explore.search.designs import Designs
-from dse.explore.search.outcome import Outcome
+from dse.explore.search.outcome import MOST_TIED, Outcome
 
 
 def run(options: Namespace) -> str:
-    """Search, write the folder, and tell the best designs; raises BadInput and InfeasibleError."""
+    """Search, write the folder (default: named as the specification), and describe the best design; raises BadInput and InfeasibleError."""
     name, designs = catalog.find("sweeps", options.spec).stem, searching.load(options.spec)
-    folder = options.out or Path(name)
+    folder = options.out or Path(designs.question.name)
     journal = folder / "study.journal"
     store.check_writable(*_files(folder), *([] if options.storage else [journal]))
     for network, states in designs.question.states.items():
@@ -83,7 +83,13 @@ def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.Da
 def _told(best: pd.DataFrame, front: xr.Dataset, written: list[Path]) -> str:
     """The best design, what each number is worth at it, and how the search fared."""
     row = best.drop(columns="rank").iloc[0].to_dict()
-    lines = [f"{name}: {_shown(value)}" for name, value in row.items() if value != ""]
+    inactive = row.pop("inactive", "").split(", ")
+    lines = [
+        f"{name}: {_shown(value)}" + " (as described: its condition does not hold)" * (name in inactive)
+        for name, value in row.items()
+        if value != ""
+    ]
+    lines += _ties(front)
     slopes = sorted(json.loads(front.attrs["elasticities"]).items(), key=lambda item: -abs(item[1]))
     lines += ["", "1% more of each changes the objective by", *(f"  {path}: {slope:+.3f}%" for path, slope in slopes)]
     lines += [
@@ -94,6 +100,15 @@ def _told(best: pd.DataFrame, front: xr.Dataset, written: list[Path]) -> str:
               f"{front.attrs['hypervolume_share']:.4f}, of random search {front.attrs['hypervolume_share_of_random']:.4f}"]  # fmt: skip
     lines += [f"{100 * front.attrs['regret']:.3g}% from the best of all"] if "regret" in front.attrs else []
     return "\n".join([*lines, *map(str, written)])
+
+
+def _ties(front: xr.Dataset) -> list[str]:
+    """How many designs equal the best one, and which of them is shown."""
+    if (tied := int(front.attrs["tied"])) < 2:
+        return []
+    objectives = " and ".join(text.partition(" ")[2] for text in json.loads(front.attrs["objectives"]))
+    count = f"at least {tied}" if tied == MOST_TIED else str(tied)
+    return [f"{count} of the designs are equal in {objectives}: this one is the best of them in what is limited, then the simplest"]
 
 
 def _shown(value: Any) -> str:

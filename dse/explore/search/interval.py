@@ -1,6 +1,6 @@
 """How sure a time by measured kernels is: the limits of nine tenths of what their parameters leave open, at a few designs.
 
-The state of each network is the one that is fastest by the best parameters; the draws are those of a sweep, the same ones for every kernel,
+The variant of each network is the one that it runs by the best parameters; the draws are those of a sweep, the same ones for every kernel,
 for the dense network and for the pruned one.
 """
 
@@ -64,7 +64,7 @@ def _worth(designs: Designs, point: np.ndarray, base: np.ndarray, cases: dict[An
     latency = _drawn(designs, point, chosen, cases)
     dense = _drawn(designs, point, {name: states[0] for name, states in designs.question.states.items()}, cases)
     return {
-        name: designs.together(name, found)
+        name: designs.networks.together(name, found)
         for name, found in {"performance": base / latency, "speedup": dense / latency, "latency": latency}.items()
     }
 

@@ -96,10 +96,11 @@ def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) 
     for number, dimension in enumerate(space.dimensions):
         if dimension.continuous:
             continue
-        near = range(len(dimension.axis)) if dimension.structural else [point[number] + step for step in range(-reach, reach + 1)]
-        far = [] if dimension.structural else [point[number] + step for step in FAR]
+        here = dimension.chosen(point[number])
+        near = range(dimension.choices) if dimension.structural else [here + step for step in range(-reach, reach + 1)]
+        far = [] if dimension.structural else [here + step for step in FAR]
         known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
-        moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < len(dimension.axis)]
+        moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < dimension.choices]
     paired = [(number, to) for number, to, pair in moves if pair and pairs]
     changes = [[(number, to)] for number, to, _ in moves] + [[a, b] for a in paired for b in paired if a[0] < b[0]]
     rows = np.repeat(point[None], len(changes) + 1, axis=0)
@@ -123,6 +124,8 @@ def slopes(outcome: Outcome, point: np.ndarray) -> None:
 def _descended(designs: Designs, point: np.ndarray, held: list[int]) -> np.ndarray:
     """Designs on the line to where the gradient leads, the dimensions `held` left as they are."""
     start, low, high, at = _coordinates(designs, point)
+    idle = [number for number in designs.space.continuous if not designs.space.dimensions[number].holds(point[None])[0]]
+    held = [*held, *idle]  # and what no condition lets vary
     still = np.isin(designs.space.continuous, held)
     low, high = np.where(still, start, low), np.where(still, start, high)
     with jax.enable_x64(True):
@@ -154,7 +157,7 @@ def _coordinates(designs: Designs, point: np.ndarray) -> tuple[np.ndarray, np.nd
 def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
     """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
     goal, limits, slope = derivatives(designs, designs.structure(point))
-    own = designs.space.values(point[None])
+    own, choice = designs.space.values(point[None]), variants(designs, point)
     fixed = np.log([own[path][0] for path in designs.numeric])
 
     def whole(moving: np.ndarray) -> np.ndarray:
@@ -162,23 +165,28 @@ def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any,
         logarithms[at] = moving
         return logarithms
 
-    scale = abs(float(goal(fixed)[0])) or 1.0
-    goals = (lambda z: float(goal(whole(z))[0]) / scale, lambda z: np.asarray(goal(whole(z))[1])[at] / scale)
-    return goals, (lambda z: np.asarray(limits(whole(z))), lambda z: np.asarray(slope(whole(z)))[:, at])
+    scale = abs(float(goal(fixed, choice)[0])) or 1.0
+    goals = (lambda z: float(goal(whole(z), choice)[0]) / scale, lambda z: np.asarray(goal(whole(z), choice)[1])[at] / scale)
+    return goals, (lambda z: np.asarray(limits(whole(z), choice)), lambda z: np.asarray(slope(whole(z), choice))[:, at])
+
+
+def variants(designs: Designs, point: np.ndarray) -> np.ndarray:
+    """The numbers of the variants that a design runs [network]; any, where the derivatives find them."""
+    return np.zeros(len(designs.parts), int) if designs.rule.single else designs.scores(point[None]).choice[:, 0]
 
 
 @lru_cache(maxsize=STARTS)
 def derivatives(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
-    """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions:
-    compiled once, wherever a design of this structure stands."""
+    """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions and
+    the variants that run: compiled once for all designs of this structure."""
     import jax.numpy as jnp
 
     search, results = designs.question.search, designs.smooth(structure)
     (objective, sign), *_ = search.objectives
 
-    def limits(logarithms: Any) -> Any:
-        found = results(logarithms)
-        return jnp.stack([jnp.asarray(limit.excess(limit.expression.value(found, jnp)), float) for limit in search.limits])
+    def limits(logarithms: Any, choice: Any) -> Any:
+        combined, each = results(logarithms, choice)
+        return jnp.stack([jnp.asarray(designs.networks.excess(limit, combined, each, jnp), float) for limit in search.limits])
 
-    goal = jax.value_and_grad(lambda logarithms: sign * objective.value(results(logarithms), jnp))
+    goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.value(results(logarithms, choice)[0], jnp))
     return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))

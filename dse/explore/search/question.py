@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from dse import accelerator as accelerators
 from dse import catalog
@@ -16,19 +17,24 @@ from dse.dtype import Dtype
 from dse.errors import Collector, suggestion
 from dse.explore.search import space
 from dse.explore.search.space import Space
-from dse.explore.search.states import tolerated
-from dse.goal import Search
+from dse.explore.search.states import left_out, tolerated
+from dse.explore.variants import select
+from dse.goal import Drop, Search
 from dse.model.options import ModelOptions
 from dse.model.peak import executions
 from dse.spec import Selection, Spec
 from dse.workload import Variant, Workload, tables
 
+RULES = "2"  # of how designs are scored and written: a search that began under others is not resumed
+
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Networks, which of their methods may be run, and how designs are judged; `kernels`: measured ones, where the options ask for them.
+    """Networks, which of their variants may run, and how designs are scored; `kernels`: measured ones, where the options ask for them.
 
-    `origin`: tells questions apart whose designs are not worth the same, or not written the same.
+    `drop`: the tolerated loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given. `name`: of the specification.
+    `origin`: differs between searches whose designs have other results, or are written in another way. `unused`: warnings about what a
+    sweep reads and a search does not.
     """
 
     networks: Mapping[str, tuple[Workload, Selection]]
@@ -36,13 +42,22 @@ class Question:
     dtype: Dtype
     options: ModelOptions
     search: Search
+    drop: Drop
+    weights: Mapping[str, float] = field(default_factory=dict)
     kernels: tuple[FittedKernel, ...] = ()
+    name: str = "search"
     origin: str = ""
+    unused: tuple[str, ...] = ()
 
     @cached_property
     def states(self) -> dict[str, list[Variant]]:
-        """What each network may run within the tolerated loss, the dense state first."""
-        return {name: tolerated(*network, self.search.drop) for name, network in self.networks.items()}
+        """The variants that each network may run within the tolerated loss, the dense one first."""
+        return {name: tolerated(*network, self.drop) for name, network in self.networks.items()}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the specification names and the search does not use."""
+        return [*self.unused, *(text for name, network in self.networks.items() for text in left_out(name, *network))]
 
 
 def load(reference: catalog.Given) -> tuple[Space, Question]:
@@ -54,6 +69,8 @@ def load(reference: catalog.Given) -> tuple[Space, Question]:
     with problems.at(*document.place(("accelerators", 0))):
         base = accelerators.load(catalog.find("accel_models", written.accelerators[0], document.path.parent))
     networks = _networks(written, document, problems)
+    if not problems.problems:
+        _check_weights(written, networks, document, problems)
     problems.raise_all()
     found = space.load(written, document, base)
     assert written.search is not None
@@ -64,9 +81,11 @@ def load(reference: catalog.Given) -> tuple[Space, Question]:
         kernels = _kernels(written, document, base)
     problems.raise_all()
     asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
-    told = "".join((asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels)))
-    origin = hashlib.sha256(told.encode()).hexdigest()
-    return found, Question(networks, written.batch[0], written.dtype[0], written.model, written.search, kernels, origin)
+    parts = (RULES, asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels))
+    return found, Question(
+        networks, written.batch[0], written.dtype[0], written.model, written.search, written.search.tolerance(written.accuracy_drop),
+        _weights(written, networks), kernels, written.name, hashlib.sha256("".join(parts).encode()).hexdigest(), _unused(written, document),
+    )  # fmt: skip
 
 
 def _check(written: Spec, document: Document, problems: Collector) -> None:
@@ -83,10 +102,33 @@ def _check(written: Spec, document: Document, problems: Collector) -> None:
     if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
         what = "energy follows a process that is given, not one that varies"
         problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
+    for reference, selection in written.workloads.items():
+        if selection.patterns:
+            what = "patterns that no network was pruned to have no accuracy, and a search holds to one"
+            fix = "remove 'patterns', or add variants with accuracies to the workload"
+            problems.add(document.problem(("workloads", reference, "patterns"), what, fix))
+
+
+def _check_weights(written: Spec, networks: Mapping[str, Any], document: Document, problems: Collector) -> None:
+    assert written.search is not None
     for name in written.search.weights:
-        if name not in written.workloads:
-            fix = suggestion(name, written.workloads)
+        if name not in (*written.workloads, *networks):
+            fix = suggestion(name, {*written.workloads, *networks})
             problems.add(document.problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
+
+
+def _weights(written: Spec, networks: Mapping[str, tuple[Workload, Selection]]) -> dict[str, float]:
+    """Of each network: its own, else that of the workload it is of."""
+    assert written.search is not None
+    keys = {id(selection): reference for reference, selection in written.workloads.items()}
+    weights = written.search.weights
+    return {name: weights.get(name, weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
+
+
+def _unused(written: Spec, document: Document) -> tuple[str, ...]:
+    """Keys of the specification that say nothing to a search, as warnings."""
+    given = [key for key in ("keep", "plots", "store") if key in written.model_fields_set]
+    return tuple(str(document.problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
 
 
 def _kernels(written: Spec, document: Document, base: Accelerator) -> tuple[FittedKernel, ...]:
@@ -98,11 +140,21 @@ def _kernels(written: Spec, document: Document, base: Accelerator) -> tuple[Fitt
 
 
 def _networks(written: Spec, document: Document, problems: Collector) -> dict[str, tuple[Workload, Selection]]:
+    """Each network by its name in results: once for every combination of its inputs."""
     found: dict[str, tuple[Workload, Selection]] = {}
     for reference, selection in written.workloads.items():
-        with problems.at(*document.place(("workloads", reference))):
+        at = ("workloads", reference)
+        with problems.at(*document.place(at)):
             folder = catalog.find("workloads", reference, document.path.parent)
             for inputs in selection.combinations():
                 workload = tables.load(folder, inputs)
-                found[workload.name if inputs else reference] = workload, selection
+                name = workload.name if inputs else reference
+                if name in found:
+                    problems.add(
+                        document.problem(at, f"another network is named '{name}' too", "rename one: results are labelled by names")
+                    )
+                if (share := selection.activation_density) is not None:
+                    workload = workload.with_activation_density(share)
+                select(workload, selection, document, at, problems)  # methods and sparsities that do not exist
+                found[name] = workload, selection
     return found

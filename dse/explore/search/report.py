@@ -10,6 +10,7 @@ import numpy as np
 import optuna
 import pandas as pd
 import xarray as xr
+from optuna.distributions import BaseDistribution, FloatDistribution
 
 from dse import accelerator, catalog
 from dse.calibrate.choice import kernels_of
@@ -20,9 +21,10 @@ from dse.explore.layers import described
 from dse.explore.search import exhaustive, interval
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
-from dse.explore.search.polish import derivatives
+from dse.explore.search.polish import derivatives, variants
 from dse.explore.search.sampled import distribution
-from dse.explore.search.space import Space
+from dse.explore.search.simplicity import simplified
+from dse.explore.search.space import Dimension, Space
 
 SHOWN = 10  # designs in the table of the best
 ACTIVE = 0.02  # a limit within so much of its bound sets the design
@@ -31,20 +33,50 @@ MOST_RANDOM = 1_000_000  # random designs beside a search
 AFFORDABLE = 2_000_000  # designs of a grid that are exhausted to tell the regret
 
 
+def simplify(outcome: Outcome) -> None:
+    """Put the simplest equivalent designs in the place of those that are reported: the front and the best ones."""
+    known: set[bytes] = set()
+    while len(rows := [n for n in _reported(outcome) if outcome.points[n].tobytes() not in known]):
+        points = outcome.points[rows]
+        simpler = simplified(outcome.designs, points)
+        known |= {point.tobytes() for point in simpler}
+        if len(changed := np.flatnonzero((points != simpler).any(axis=1))):
+            outcome.replace(points[changed], simpler[changed])
+
+
+def _reported(outcome: Outcome) -> np.ndarray:
+    return np.union1d(outcome.front(), outcome.ranked()[:SHOWN])
+
+
 def best(outcome: Outcome) -> pd.DataFrame:
-    """The best designs, one a row: rank, values, results, active limits, what bounds each network, and which state of it runs."""
-    order = np.lexsort(outcome.values.T[::-1])[:SHOWN]
-    points, designs = outcome.points[order], outcome.designs
-    table = pd.DataFrame(designs.space.described(points) | designs.results(points) | interval.limits(designs, points))
+    """The best designs, one a row: rank, values, results, active limits, what bounds each network, and which variant of it runs; of
+    several networks the results of each, and the axes whose condition does not hold, where there are any conditions."""
+    points, designs = outcome.points[outcome.ranked()[:SHOWN]], outcome.designs
+    scores = designs.scores(points)
+    table = pd.DataFrame(designs.space.described(points) | scores.combined | interval.limits(designs, points))
     table.insert(0, "rank", np.arange(1, len(points) + 1))
     excess = designs.objectives(points)[1]
     table["active"] = [
         ", ".join(str(limit) for limit, e in zip(designs.question.search.limits, row, strict=True) if e > -ACTIVE) for row in excess
     ]
+    if any(dimension.when for dimension in designs.space.dimensions):
+        off = [np.where(dimension.holds(points), "", dimension.path) for dimension in designs.space.dimensions]
+        table["inactive"] = [", ".join(filter(None, row)) for row in np.stack(off, axis=1)]
+    if len(designs.question.states) > 1:
+        table["networks"] = [_of_each(designs, scores.each, number) for number in range(len(points))]
     limits = [_limits(designs, point) for point in points]
     table["bound"] = [bound for bound, _ in limits]
     table["states"] = [states for _, states in limits]
     return table
+
+
+def _of_each(designs: Designs, each: dict[str, np.ndarray], number: int) -> str:
+    """'resnet50: performance 1.32, speedup 1.2, latency 0.0021 s' for each network."""
+    texts = []
+    for network, name in enumerate(designs.question.states):
+        figures = [f"{result} {values[network, number]:.5g} {UNITS[result].removeprefix('1')}".strip() for result, values in each.items()]
+        texts.append(f"{name}: {', '.join(figures)}")
+    return "; ".join(texts)
 
 
 def _limits(designs: Designs, point: np.ndarray) -> tuple[str, str]:
@@ -62,15 +94,20 @@ def _limits(designs: Designs, point: np.ndarray) -> tuple[str, str]:
 
 
 def elasticities(outcome: Outcome) -> dict[str, float]:
-    """d log(first objective) / d log(number) of every numeric dimension at the best design."""
+    """Change of the first objective, relative to its value, with the logarithm of every numeric dimension, at the best design; none
+    where its value is 0."""
     designs, point = outcome.designs, outcome.points[outcome.best()]
     if not designs.numeric:
         return {}
+    (_, sign), *_ = designs.question.search.objectives
     values = designs.space.values(point[None])
     with jax.enable_x64(True):
         objective, *_ = derivatives(designs, designs.structure(point))
-        value, slope = objective(np.log([values[path][0] for path in designs.numeric]))
-    return {path: float(share / value) for path, share in zip(designs.numeric, slope, strict=True)}
+        found = objective(np.log([values[path][0] for path in designs.numeric]), variants(designs, point))
+    value, slope = map(np.asarray, found)
+    if not value:
+        return {}
+    return {path: float(share / abs(value)) for path, share in zip(designs.numeric, sign * slope, strict=True)}
 
 
 def importances(designs: Designs) -> dict[str, float]:
@@ -79,7 +116,11 @@ def importances(designs: Designs) -> dict[str, float]:
     values = designs.objectives(points)[0][:, 0]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study()
-    distributions = {dimension.path: distribution(dimension) for dimension in designs.space.dimensions}
+    distributions = {dimension.path: _whole(dimension) for dimension in designs.space.dimensions}
+    known = np.isfinite(values)
+    points, values = points[known], values[known]
+    if len(np.unique(values)) < 2:
+        return {}
     for point, value in zip(points, values, strict=True):
         params = {d.path: float(x) if d.continuous else int(x) for d, x in zip(designs.space.dimensions, point, strict=True)}
         study.add_trial(optuna.create_trial(params=params, distributions=distributions, value=float(value)))
@@ -87,6 +128,15 @@ def importances(designs: Designs) -> dict[str, float]:
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         return optuna.importance.get_param_importances(study, evaluator=evaluator)
+
+
+def _whole(dimension: Dimension) -> BaseDistribution:
+    """All values of a dimension, with the description's own where its condition does not hold."""
+    if dimension.continuous:
+        own = [dimension.usual] if dimension.when and dimension.usual is not None else []
+        ends = [*map(float, dimension.axis.values), *own]
+        return FloatDistribution(min(ends), max(ends), log=dimension.log)
+    return distribution(replace(dimension, choices=len(dimension.axis)))
 
 
 def chance(outcome: Outcome, evaluations: int) -> Outcome:
@@ -125,7 +175,7 @@ def devices(designs: Designs) -> pd.DataFrame:
 
 
 def regret(outcome: Outcome) -> float | None:
-    """How far the best design is from the best of the whole grid, relative; None where that is too large, or has no end."""
+    """How far the best design is from the best of the whole grid, relative; None where the grid is too large or that best is 0."""
     size = outcome.designs.space.size
     if size is None or size > AFFORDABLE or len(outcome.designs.question.search.objectives) > 1:
         return None
@@ -134,7 +184,9 @@ def regret(outcome: Outcome) -> float | None:
     every = Outcome(outcome.designs)
     exhaustive.run(every, tqdm(disable=True))
     found, optimum = (each.values[each.best(), 0] for each in (outcome, every))
-    return float(abs(found - optimum) / abs(optimum))
+    if found == optimum:
+        return 0.0
+    return float(abs(found - optimum) / abs(optimum)) if optimum else None
 
 
 def front(outcome: Outcome) -> xr.Dataset:

@@ -44,7 +44,7 @@ def look(designs: Designs, name: str, storage: Any, resume: bool, join: bool, pr
         if search.sampler == "exhaustive":
             exhaustive.run(outcome, bar)
         else:
-            study = sampled.open_study(name, designs.question, storage, resume or join)
+            study = sampled.open_study(name, designs.question, storage, resume, join)
             if resume:
                 sampled.recall(outcome, study)
                 sampled.finish(outcome, study)
@@ -54,7 +54,12 @@ def look(designs: Designs, name: str, storage: Any, resume: bool, join: bool, pr
             sampled.recall(outcome, study)
     if search.polish and search.sampler != "exhaustive":
         polish.run(outcome)
-    for remark in designs.remarks():
+    if outcome.feasible:
+        report.simplify(outcome)
+    undefined = [
+        f"'{text}' is not a finite number at {n} of {outcome.evaluated} designs: infeasible" for text, n in outcome.undefined.items()
+    ]
+    for remark in (*designs.remarks(), *undefined):
         warnings.warn(remark, ModelWarning, stacklevel=3)
     return outcome
 
@@ -64,9 +69,10 @@ def described(outcome: Outcome, random: Outcome) -> xr.Dataset:
     own, by_chance = (float(volumes[-1]) for volumes in report.volumes(outcome, random))
     search = outcome.designs.question.search
     told = {
-        "evaluated": outcome.evaluated, "feasible": outcome.feasible, "hypervolume_share": own, "hypervolume_share_of_random": by_chance,
+        "evaluated": outcome.evaluated, "feasible": outcome.feasible, "tied": len(outcome.tied),
+        "hypervolume_share": own, "hypervolume_share_of_random": by_chance,
         "objectives": json.dumps([("minimize " if sign > 0 else "maximize ") + str(found) for found, sign in search.objectives]),
-        "constraints": json.dumps([str(found) for found in search.constraints]), "accuracy": str(search.drop),
+        "constraints": json.dumps([str(found) for found in search.constraints]), "accuracy": str(outcome.designs.question.drop),
         "elasticities": json.dumps(report.elasticities(outcome)), "importances": json.dumps(report.importances(outcome.designs)),
         "inputs": json.dumps({name: states[0].run_on for name, states in outcome.designs.question.states.items() if states[0].run_on}),
         "accelerator": outcome.designs.space.accelerator.name, "seed": search.seed, "sampler": search.sampler,

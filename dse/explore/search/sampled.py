@@ -1,7 +1,8 @@
-"""Optuna asks, the evaluator answers a whole batch at once, Optuna is told.
+"""Optuna proposes designs, the evaluator scores a whole batch at once, Optuna is given the scores.
 
 Every design is a trial of a study in a storage, which outlives the process. Trials are numbered by the storage, so several workers
-share one budget: numbers below it are judged, others are not. What a killed worker left behind is judged when the study is resumed.
+share one budget: numbers below it are evaluated, others are not. A search of one worker that was killed and is resumed ends as if it had
+not been: a batch of which some trials were not proposed yet is proposed anew, from the state of the sampler before it.
 """
 
 import warnings
@@ -20,9 +21,12 @@ from dse.explore.search.question import Question
 from dse.explore.search.space import Dimension, Space
 from dse.goal import Search
 
+BATCH, SHARED = "batch", "shared"  # user attributes of a study: how its last batch began, whether several workers fill it
+SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: places in sequences, parents of a generation
+
 
 def run(outcome: Outcome, study: Study, bar: Any) -> None:
-    """Judge designs until the study has as many complete trials as the search asks for."""
+    """Evaluate designs until the study has as many complete trials as the search asks for."""
     search, space = outcome.designs.question.search, outcome.designs.space
     bar.reset(total=search.trials)
     while (done := len(_in_state(study, TrialState.COMPLETE))) < search.trials:
@@ -38,17 +42,56 @@ def run(outcome: Outcome, study: Study, bar: Any) -> None:
 
 
 def finish(outcome: Outcome, study: Study) -> int:
-    """Judge the trials that a killed worker left running, fail those that were not asked for to the end; returns how many there were."""
+    """Evaluate the trials that a killed worker left running, fail those whose batch was not proposed to its end; returns how many there
+    were. Of several workers, whose batches overlap, every trial that was proposed to its end is evaluated."""
     space, search = outcome.designs.space, outcome.designs.question.search
     stale = _in_state(study, TrialState.RUNNING)
+    proposed = [trial for trial in stale if _complete(space, trial.params)]
+    if BATCH in study.user_attrs and SHARED not in study.user_attrs and not _whole(study, proposed):
+        proposed = []
+        _undo(study)
+    numbers = {trial.number for trial in proposed}
     for frozen in stale:
-        if _complete(space, frozen.params):
-            point = space.canonical(row_of(space, frozen.params)[None])
-            objectives, excess = outcome.judge(point)
-            tell(study, Trial(study, frozen._trial_id), search, objectives[0], excess[0], frozen.constraints)
-        else:
+        if frozen.number not in numbers:
             study.tell(frozen.number, state=TrialState.FAIL)
+    if proposed:
+        batch = [*_told(study), *proposed]  # scored together, as they would have been
+        points = space.canonical(np.stack([row_of(space, trial.params) for trial in batch]))
+        objectives, excess = (found[-len(proposed) :] for found in outcome.designs.objectives(points))
+        outcome.take(points[-len(proposed) :], objectives, excess)
+        for trial, values, missed in zip(proposed, objectives, excess, strict=True):
+            tell(study, Trial(study, trial._trial_id), search, values, missed, trial.constraints)
     return len(stale)
+
+
+def _told(study: Study) -> list[FrozenTrial]:
+    """The trials of the last batch that have their scores; none where several workers fill the study."""
+    if BATCH not in study.user_attrs or SHARED in study.user_attrs:
+        return []
+    return _in_state(study, TrialState.COMPLETE)[study.user_attrs[BATCH]["start"] :]
+
+
+def _whole(study: Study, proposed: Sequence[FrozenTrial]) -> bool:
+    """Whether the last batch was proposed to its end before its worker was killed."""
+    batch = study.user_attrs[BATCH]
+    return len(_in_state(study, TrialState.COMPLETE)) + len(proposed) >= batch["start"] + batch["size"]
+
+
+def _begin(study: Study, start: int, size: int) -> None:
+    """Remember the state of the sampler before a batch."""
+    attributes = study._storage.get_study_system_attrs(study._study_id)
+    sequences = {key: value for key, value in attributes.items() if key.startswith(SEQUENCES)}
+    parents = sum(PARENTS in key for key in attributes)
+    study.set_user_attr(BATCH, {"start": start, "size": size, "sequences": sequences, "parents": parents})
+
+
+def _undo(study: Study) -> None:
+    """Put the sampler back to where it was before the last batch."""
+    batch, attributes = study.user_attrs[BATCH], study._storage.get_study_system_attrs(study._study_id)
+    parents = sorted((key for key in attributes if PARENTS in key), key=lambda key: int(key.rpartition(":")[2]))
+    before = {key: batch["sequences"].get(key, -1) for key in attributes if key.startswith(SEQUENCES)}
+    for key, value in (before | dict.fromkeys(parents[batch["parents"] :])).items():
+        study._storage.set_study_system_attr(study._study_id, key, value)
 
 
 def recall(outcome: Outcome, study: Study) -> None:
@@ -64,42 +107,50 @@ def recall(outcome: Outcome, study: Study) -> None:
         outcome.take(points, np.array([trial.values for trial in part]) * signs, excess)
 
 
-def open_study(name: str, question: Question, storage: Any, resume: bool) -> Study:
-    """The study of a search in a storage; raises BadInput if it is there and was not to be resumed, or asks something else."""
+def open_study(name: str, question: Question, storage: Any, resume: bool, join: bool = False) -> Study:
+    """The study of a search in a storage; raises BadInput if it is there and was not to be resumed or joined, or is of another search."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions = ["minimize" if sign > 0 else "maximize" for _, sign in question.search.objectives]
     try:
-        study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume)  # type: ignore[arg-type]
+        study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume or join)  # type: ignore[arg-type]
         if study.user_attrs.get("origin", question.origin) != question.origin:
             raise BadInput.one("the specification or the accelerator changed since the search began", "start it anew, in another place")
         study.set_user_attr("origin", question.origin)
+        if join:
+            study.set_user_attr(SHARED, True)
         return study
     except optuna.exceptions.DuplicatedStudyError as error:
         raise BadInput.one(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
 
 
 def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:
-    """A design from the parameters of a trial; what was not asked for is as usual."""
-    return np.array([params.get(dimension.path, dimension.usual) for dimension in space.dimensions], float)
+    """A design from the parameters of a trial; dimensions that were not asked for have the description's value."""
+    return np.array([params.get(d.path, d.usual) for d in space.dimensions], float)
 
 
 def _asked(study: Study, space: Space, search: Search, number: int, limit: int) -> list[Trial]:
     """A batch of new trials, as far as the budget goes. The sampler starts each batch from a seed of its own, so that a resumed
     search goes on as it would have."""
-    study.sampler = sampler(search, space, len(study.get_trials(deepcopy=False)))
+    shared = SHARED in study.user_attrs
+    started = len(study.get_trials(deepcopy=False) if shared else _in_state(study, TrialState.COMPLETE))
+    if not shared:
+        _begin(study, started, number)
+    study.sampler = sampler(search, space, started)
     trials = []
-    for _ in range(number):
-        trial = study.ask()
-        if trial.number >= limit:
-            study.tell(trial, state=TrialState.FAIL)
-            break
-        _suggest(space, trial)
-        trials.append(trial)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Clip non-finite values")  # scores of designs that have none: the search warns of them
+        for _ in range(number):
+            trial = study.ask()
+            if trial.number >= limit:
+                study.tell(trial, state=TrialState.FAIL)
+                break
+            _suggest(space, trial)
+            trials.append(trial)
     return trials
 
 
 def _suggest(space: Space, trial: Trial) -> None:
-    row = np.array([dimension.usual for dimension in space.dimensions])
+    row = row_of(space, {})
     for number, dimension in enumerate(space.dimensions):
         if all(row[other] == value for other, value in dimension.when):
             row[number] = trial._suggest(dimension.path, distribution(dimension))
@@ -115,8 +166,8 @@ def distribution(dimension: Dimension) -> BaseDistribution:
         low, high = map(float, dimension.axis.values)
         return FloatDistribution(low, high, log=dimension.log)
     if dimension.structural:
-        return CategoricalDistribution(list(range(len(dimension.axis))))
-    return IntDistribution(0, len(dimension.axis) - 1)
+        return CategoricalDistribution(list(range(dimension.choices)))
+    return IntDistribution(0, dimension.choices - 1)
 
 
 def tell(

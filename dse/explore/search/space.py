@@ -1,9 +1,9 @@
 """What may vary: each axis of the specification as a dimension of the search, a design as a row of numbers.
 
 A row holds, for a continuous dimension, its value in SI units; for any other, the number of its value. A dimension whose condition
-(`when`) does not hold has its usual value, so that equal designs have equal rows. What is moved is tabulated over on-chip capacities,
-so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits. So is what measured kernels make
-of a unit, over its processors and its issue rate.
+(`when`) does not hold has the value of the description, listed or not, so that equal designs have equal rows. What is moved is
+tabulated over on-chip capacities, so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits.
+So is what measured kernels make of a unit, over its processors and its issue rate.
 """
 
 import math
@@ -23,6 +23,7 @@ from dse.explore import axis as axes
 from dse.explore.axis import Axis
 from dse.model.levels import capacities
 from dse.spec import Range, Spec
+from dse.units import Quantity
 
 Points = Float[np.ndarray, "design dimension"]
 
@@ -33,12 +34,15 @@ COUNTS = ".processors"
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
-    """`axis` has the values, or the two ends of a continuous dimension. `when`: (number of another dimension, one of its values)."""
+    """`axis` has the values, or the two ends of a continuous dimension; those after the first `choices` only stand where the condition
+    does not hold. `usual`: the number of the description's value (of a continuous dimension, the value); None where it gives none.
+    `when`: (number of another dimension, one of its values)."""
 
     axis: Axis
     continuous: bool
     log: bool
-    usual: float
+    usual: float | None
+    choices: int
     when: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -64,7 +68,24 @@ class Dimension:
         if not self.continuous:
             return np.sort(self.axis.values)
         spaced = np.geomspace(low, high, 2 + int(OCTAVE * np.log2(high / low)))
-        return np.unique(np.round(spaced)) if self.path.endswith(COUNTS) else spaced
+        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNTS) else spaced
+        return grid if self.usual is None or not self.when else np.union1d(grid, [self.usual])
+
+    def holds(self, points: Points) -> np.ndarray:
+        """Whether the condition of the dimension holds [design]."""
+        return np.all([points[:, other] == value for other, value in self.when], axis=0) if self.when else np.ones(len(points), bool)
+
+    def chosen(self, column: np.ndarray) -> np.ndarray:
+        """A column of designs with the nearest value that may be chosen in the place of the description's own [design]."""
+        if self.continuous:
+            return np.clip(column, *self.axis.values)
+        return np.where(column < self.choices, column, self._nearest)
+
+    @cached_property
+    def _nearest(self) -> int:
+        """The number of the listed value that is nearest to the description's; of labels the first."""
+        values = self.axis.values
+        return 0 if self.structural or self.usual is None else int(np.abs(values[: self.choices] - values[int(self.usual)]).argmin())
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +99,8 @@ class Space:
 
     @cached_property
     def sizes(self) -> list[int]:
-        return [len(dimension.axis) for dimension in self.dimensions]
+        """How many values each dimension is chosen from."""
+        return [dimension.choices for dimension in self.dimensions]
 
     @property
     def size(self) -> int | None:
@@ -86,11 +108,11 @@ class Space:
         return None if self.continuous else int(np.prod(self.sizes, dtype=object))
 
     def canonical(self, points: Points) -> Points:
-        """The same designs, what no condition calls for at its usual value, continuous capacities on their grids."""
+        """The same designs, dimensions whose condition does not hold at the description's value, continuous capacities on their grids."""
         points = points.copy()
         for number, dimension in enumerate(self.dimensions):
-            for other, value in dimension.when:
-                points[points[:, other] != value, number] = dimension.usual
+            if dimension.when and dimension.usual is not None:
+                points[:, number] = np.where(dimension.holds(points), dimension.chosen(points[:, number]), dimension.usual)
             if dimension.continuous and dimension.grid is not None:
                 points[:, number] = dimension.grid[position(dimension.grid, points[:, number])]
         return points
@@ -98,7 +120,9 @@ class Space:
     def grid(self, start: int, stop: int) -> Points:
         """Designs number `start` to `stop` of all; those that a condition makes equal to another one are left out."""
         points = np.stack(np.unravel_index(np.arange(start, stop), self.sizes), axis=1).astype(float)
-        return points[(self.canonical(points) == points).all(axis=1)]
+        found = self.canonical(points)
+        first = [(points[:, number] == 0) | dimension.holds(found) for number, dimension in enumerate(self.dimensions)]
+        return found[np.all(first, axis=0)]
 
     def random(self, number: int, draw: np.random.Generator) -> Points:
         columns = [_random(dimension, number, draw) for dimension in self.dimensions]
@@ -131,25 +155,25 @@ def position(grid: np.ndarray, values: Any) -> np.ndarray:
 
 def _random(dimension: Dimension, number: int, draw: np.random.Generator) -> np.ndarray:
     if not dimension.continuous:
-        return draw.integers(len(dimension.axis), size=number).astype(float)
+        return draw.integers(dimension.choices, size=number).astype(float)
     low, high = dimension.axis.values
     return np.exp(draw.uniform(np.log(low), np.log(high), number)) if dimension.log else draw.uniform(low, high, number)
 
 
 def load(spec: Spec, document: Document, accelerator: Accelerator) -> Space:
     """The space that the axes of a specification span; raises BadInput with every problem."""
-    problems, found = Collector(), {}
+    problems, found = Collector(), dict[str, Dimension]()
     for path, written in spec.axes.items():
         with problems.at(*document.place(("axes", path))):
             found[path] = _dimension(path, written, accelerator, spec)
     problems.raise_all()
-    conditions: dict[str, tuple[tuple[int, int], ...]] = {}
-    for path, written in spec.axes.items():
+    for number, (path, written) in enumerate(spec.axes.items()):
         with problems.at(*document.place(("axes", path))):
-            conditions[path] = _conditions(path, getattr(written, "when", {}), found)
+            before = list(found.values())[:number]
+            found[path] = _conditional(found[path], getattr(written, "when", {}), before, accelerator)
     problems.raise_all()
     _check_combinations(list(found.values()), document)
-    return Space(accelerator, tuple(replace(dimension, when=conditions[path]) for path, dimension in found.items()))
+    return Space(accelerator, tuple(found.values()))
 
 
 def _dimension(path: str, written: Any, accelerator: Accelerator, spec: Spec) -> Dimension:
@@ -161,14 +185,47 @@ def _dimension(path: str, written: Any, accelerator: Accelerator, spec: Spec) ->
         _check_tabulated(axis, "kernels" if path in slows else "bytes")
     log = isinstance(written, Range) and written.scale == "log"
     if not continuous:
-        return Dimension(axis, False, log, 0.0)
+        return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
     if axis.role == "structure":
         raise BadInput.one(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
     low, high = axis.values
     if low >= high:
         raise BadInput.one(f"'{path}' goes from more to less", "write the smaller end first")
-    own = accelerator.value(path)
-    return Dimension(axis, True, log, float(np.clip(low if own is None else own, low, high)))
+    return Dimension(axis, True, log, accelerator.value(path), len(axis))
+
+
+def _described(accelerator: Accelerator, axis: Axis) -> Axis | None:
+    """The value of the description at the path of an axis, as an axis of one value; None where the description gives none."""
+    value = accelerator.at(axis.path)
+    if value is None:
+        return None
+    if isinstance(value, Quantity):
+        raw: Any = f"{value.value!r} {value.unit}".strip()
+    else:
+        raw = list(value) if isinstance(value, tuple) else value if isinstance(value, bool) else str(value)
+    return axes.parse(axis.path, [raw], [accelerator])
+
+
+def _listed_at(axis: Axis, described: Axis | None) -> int | None:
+    """The number of the listed value that the description has."""
+    equal = np.flatnonzero(axis.values == described.values[0]) if described is not None else []
+    return int(equal[0]) if len(equal) else None
+
+
+def _conditional(dimension: Dimension, when: Mapping[str, Any], before: Sequence[Dimension], accelerator: Accelerator) -> Dimension:
+    """The dimension with its condition, and with the description's value among the values of its axis."""
+    if not when:
+        return dimension
+    conditions = _conditions(dimension.path, when, before)
+    described = _described(accelerator, dimension.axis)
+    if described is None:
+        what = f"'{accelerator.name}' gives no '{dimension.path}' for the designs in which its condition does not hold"
+        raise BadInput.one(what, "add it to the accelerator, or leave 'when' out")
+    if dimension.continuous or dimension.usual is not None:
+        return replace(dimension, when=conditions)
+    known = dimension.axis
+    axis = replace(known, raw=(*known.raw, *described.raw), values=np.concatenate([known.values, described.values]))
+    return replace(dimension, axis=axis, usual=len(known), when=conditions)
 
 
 def _check_tabulated(axis: Axis, what: str) -> None:
@@ -188,14 +245,15 @@ def _check_combinations(dimensions: Sequence[Dimension], document: Document) -> 
         raise BadInput([document.problem(("axes", path), what, fix) for path in list(grids)[:1]])
 
 
-def _conditions(path: str, when: Mapping[str, Any], found: Mapping[str, Dimension]) -> tuple[tuple[int, int], ...]:
+def _conditions(path: str, when: Mapping[str, Any], before: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
     """Each condition as the number of a dimension and of its value; on dimensions before this one, so that none is circular."""
-    names, conditions = list(found), []
+    names, conditions = [dimension.path for dimension in before], []
     for other, value in when.items():
-        if other not in names or names.index(other) >= names.index(path):
-            raise BadInput.one(f"'{path}' depends on '{other}', which is no axis before it", suggestion(other, names[: names.index(path)]))
-        labels = [str(label) for label in found[other].axis.values]
-        if found[other].continuous or str(value) not in labels:
+        if other not in names:
+            raise BadInput.one(f"'{path}' depends on '{other}', which is no axis before it", suggestion(other, names))
+        dimension = before[names.index(other)]
+        labels = [str(label) for label in dimension.axis.values]
+        if dimension.continuous or str(value) not in labels:
             raise BadInput.one(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
         conditions.append((names.index(other), labels.index(str(value))))
     return tuple(conditions)
