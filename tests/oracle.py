@@ -42,6 +42,32 @@ def _contained(n: int, m: int, wide_n: int, wide_m: int) -> bool:
     return True
 
 
+def read_share(own: str, rows: float, k: float, density: float, uses: float = 1.0, joint: bool = False) -> float:
+    """Expected share of k input elements that `rows` rows need; each element stands in `uses` columns, whose choices are independent."""
+    if own == "unstructured" or own.startswith("block"):
+        r, c = (1, 1) if own == "unstructured" else map(int, own[6:].split("x"))
+        return 1 - (1 - density) ** (math.ceil(rows / r) * (max(uses / c, 1) if joint else uses))
+    n, group = map(int, own.split(":"))
+    sizes = [min(group, k - start) for start in range(0, int(k), group)]
+    full = min(1.0, density * k / sum(min(n, size) for size in sizes))
+    return sum(size * (1 - (1 - full * min(n, size) / size) ** (rows * uses)) for size in sizes) / k
+
+
+def read_of_convolution(own: str, rows: float, layer: dict, density: float) -> float:
+    """On the chord from elements that are used once to those that are used most, as far along as they are used on average."""
+    k, n, inputs = layer["k"], layer["n"], layer["inputs"]
+    root, side = math.sqrt(k * n * layer["groups"] / inputs), math.sqrt(n)
+    if abs(root - round(root)) < 1e-9:
+        most = round(root)
+    else:
+        unpadded = root * (side - 1) / max(side - root, 1e-9) if root < side else math.inf
+        most = math.ceil(min(unpadded, side) - 1e-9)
+    most = max(most, 1) ** 2
+    once, often = (read_share(own, rows, k, density, uses, joint=True) for uses in (1, most))
+    used = max(1.0, root - root * (root + 2) / (4 * side)) ** 2
+    return once + (often - once) * (min((used - 1) / (most - 1), 1) if most > 1 else 0)
+
+
 def latency(
     chip: dict, layers: list[dict], own: str, densities: list[float], batch: int, dtype: str,
     *, dense_fallback: bool = False, r3: bool = False, overlap: bool = True, im2col: bool = False,
@@ -65,8 +91,13 @@ def _layer(chip, layer, own, density, batch, dtype, dense_fallback, r3, overlap,
     outputs = layer["outputs"] * wide if layer.get("outputs") else m * n
     has_weights = layer["kind"] in ("gemm", "conv")
     size = BYTES[dtype]
-    moved = (inputs + outputs) * size
-    whole = moved + (m * k * size if has_weights else 0)
+    whole = (inputs + outputs + (m * k if has_weights else 0)) * size
+    read = 1.0
+    if has_weights and density < 1:
+        rows = m / layer["groups"]
+        convolved = layer["kind"] == "conv" and not im2col
+        read = read_of_convolution(own, rows, layer, density) if convolved else read_share(own, rows, k, density)
+    moved = (read * inputs + outputs) * size
 
     def time(compute, memory):
         return max(compute, memory) if overlap else compute + memory

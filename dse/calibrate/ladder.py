@@ -12,13 +12,13 @@ RUNGS = ("sol", "r3", "capacity", "calibrated")
 
 def speed_of_light(launches: Launches) -> np.ndarray:
     """The larger of stored FLOPs over peak and compulsory bytes over bandwidth [s] (Shinn et al. 2023)."""
-    return np.maximum(launches.flops / launches.rates.peak, launches.product.compulsory / launches.rates.bandwidth)
+    return np.maximum(launches.flops / launches.rates.peak, launches.needed_product.compulsory / launches.rates.bandwidth)
 
 
 def with_capacity(launches: Launches) -> np.ndarray:
     """The same with the bytes that the best schedule moves for the cache of the device [s]."""
     rates = launches.rates
-    moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
+    moved = np.asarray(attainable(launches.needed_product, rates.cache)) if rates.cache else launches.needed_product.compulsory
     return np.maximum(launches.flops / rates.peak, moved / rates.bandwidth)
 
 

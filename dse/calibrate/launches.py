@@ -15,6 +15,7 @@ from dse.calibrate.measurement import Measurement
 from dse.calibrate.plausible import unit_of
 from dse.model.capacity import Product
 from dse.model.levels import levels
+from dse.sparsity.columns import touched_share
 from dse.sparsity.format import default_format
 from dse.sparsity.kinds import CHOSEN, NM, VNM
 from dse.sparsity.pattern import Pattern
@@ -75,7 +76,7 @@ class Rates:
 @dataclass(frozen=True, eq=False)
 class Launches:
     """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean,
-    `staged` what a tile takes of a scratchpad [B], NaN where that is not known.
+    `staged` what a tile takes of a scratchpad [B], NaN where that is not known, `needed` the share of k where A has any nonzero.
 
     A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
     """
@@ -93,6 +94,7 @@ class Launches:
     time: PerLaunch
     products: PerLaunch | float = 1.0
     staged: PerLaunch | float = np.nan
+    needed: PerLaunch | float = 1.0
 
     def __len__(self) -> int:
         return len(self.time)
@@ -105,6 +107,11 @@ class Launches:
     def product(self) -> Product:
         b, c = self.value_bytes * self.k * self.n, self.value_bytes * self.m * self.n
         return Product(self.m, self.k, self.n, self.weight_bytes, b, c, self.density)
+
+    @property
+    def needed_product(self) -> Product:
+        """The product where only the rows of B that A needs are read, as no schedule can beat; parameters are fitted to `product`."""
+        return replace(self.product, least=self.needed, most=self.needed)
 
     @property
     def flops(self) -> PerLaunch:
@@ -156,7 +163,8 @@ def _launches(kernel: Kernel, device: Accelerator, groups: list[list[Measurement
     spread = np.array([_spread(row) for row in rows])
     value = dtype.BITS[dtype.storage(kernel.dtype)] / 8
     staged = np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows])
-    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, time, staged=staged)
+    needed = np.array([float(touched_share(row.pattern, float(row.m), float(row.k), np.float64(row.kept))) for row in rows])
+    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, time, staged=staged, needed=needed)
 
 
 def _weight_bits(row: Measurement) -> float:

@@ -135,7 +135,7 @@ def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, 
     """The layers as launches under one execution; where a dense kernel stands for a sparse one, as narrower dense products."""
     execution, layers = sized.executions[number], sized.layers
     product = replace(reuse.product, **{name: value[:, number] for name, value in vars(reuse.product).items()})
-    k = layers.k if execution.sparse else product.k  # of gathered columns all count, as in what was measured
+    k = layers.k if execution.sparse else product.k * product.density  # of columns that are gone, a dense kernel has none
     density = np.clip(product.density * product.k / k, 1e-12, 1.0)
     known = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
     free = execution.sparse and execution.pattern.density is None

@@ -10,6 +10,7 @@ element of B: 1 for a matrix, ceil(R / stride) ceil(S / stride) for a convolutio
 Schedules manage the memory as a scratchpad; a cache that evicts by recency moves more. Partial sums are as wide as results.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,11 @@ class Product:
     """One product per entry; fields are arrays that broadcast, with each other and with a capacity.
 
     `a`, `b`, `c`: bytes of the operands and the result, each moved once (what a sparse A stores of its positions belongs to
-    `a`). A random A keeps `density` of m x k. A grouped one has `groups` blocks of m / groups rows, each with a B of its own.
+    `a`). A random A stores `density` of m x k. A grouped one has `groups` blocks of m / groups rows, each with a B of its own.
+
+    Rows of A may share columns: a stripe of `stripe_rows` rows opens a column by the chance `stripe_share`, in an open one a band of
+    `band_rows` rows by `band_share`, and there each row has a nonzero by `element_share` (default: all stored elements are
+    nonzero, and rows independent). Of `b` no schedule reads less than the share `least`, and `most` is enough.
 
     A convolution's B is read from an input whose elements stand in several places: on average in `uses`, at most in
     `reach` x `reach` of one sample, which has `sample` of the n columns. `done`: share of the products with stored elements
@@ -47,6 +52,22 @@ class Product:
     reach: Any = 1.0
     sample: Any = 1.0
     done: Any = 1.0
+    stripe_rows: Any = 1.0
+    stripe_share: Any = 1.0
+    band_rows: Any = 1.0
+    band_share: Any = 1.0
+    element_share: Any = None
+    least: Any = 1.0
+    most: Any = 1.0
+
+    def __post_init__(self) -> None:
+        if self.element_share is None:
+            object.__setattr__(self, "element_share", self.density)
+
+    @property
+    def nonzero(self) -> Any:
+        """Share of A that is not zero; what is stored beyond it needs no element of B."""
+        return self.stripe_share * self.band_share * self.element_share
 
     @property
     def sizes(self) -> tuple[Any, Any, Any]:
@@ -56,14 +77,14 @@ class Product:
 
     @property
     def compulsory(self) -> Any:
-        """Each byte once [B]."""
-        return self.a + self.b + self.c
+        """Each byte that is needed once [B]: no schedule moves less."""
+        return self.a + self.b * self.least + self.c
 
 
 def bound(product: Product, capacity: Any) -> Any:
     """Bytes that every schedule moves to and from a memory of `capacity` bytes [B], in the shape that both broadcast to."""
     p = product
-    multiply_adds = p.density * p.m * p.k * p.n * p.done
+    multiply_adds = p.nonzero * p.m * p.k * p.n * p.done
     reused = 2 * multiply_adds * np.sqrt(np.prod(np.broadcast_arrays(*p.sizes), axis=0)) / (p.reach * np.sqrt(capacity))
     return np.maximum(p.compulsory, reused - 2 * np.asarray(capacity))
 
@@ -73,7 +94,8 @@ def attainable(product: Product, capacity: Any) -> Any:
     lasting = _Strips.of(product, capacity)
     nothing_kept = product.density * product.m * product.k * product.n * (sum(product.sizes) + product.sizes[2])
     found = [way.min(axis=-1) for way in (_keep_c(lasting), _keep_a(lasting), _keep_b(lasting))]
-    return np.maximum(product.compulsory, np.minimum(np.minimum.reduce(found), nothing_kept))
+    each_once = product.a + product.b * product.most + product.c
+    return np.maximum(each_once, np.minimum(np.minimum.reduce(found), nothing_kept))
 
 
 def output_stationary(product: Product, capacity: Any, whole_tiles: bool = True) -> Any:
@@ -136,20 +158,41 @@ def _keep_a(strips: _Strips) -> Array:
 
 
 def _keep_b(strips: _Strips) -> Array:
-    """A strip of B stays while the rows of A pass."""
+    """What is needed of a strip of B stays while the rows of A pass."""
     p, (of_a, of_b, of_c) = strips.product, strips.product.sizes
-    held = p.k / p.uses * strips.patch * of_b + strips.width * of_c + 2 * of_a
-    return np.where(held <= strips.capacity, p.a * strips.count + p.b * strips.rim + p.c, np.inf)
+    held = p.k * p.most / p.uses * strips.patch * of_b + strips.width * of_c + 2 * of_a
+    return np.where(held <= strips.capacity, p.a * strips.count + p.b * p.most * strips.rim + p.c, np.inf)
 
 
 def _passes(strips: _Strips, high: Array, whole_tiles: bool = True) -> Array:
-    """How often B passes by tiles of `high` rows, each of which reads what its nonzeros need: 1 - (1 - d)^rows of it."""
-    rows = np.clip(np.floor(high), 0, strips.rows)
-    fit = np.maximum(rows, 1)
-    full = np.floor(strips.rows / fit) if whole_tiles else strips.rows / fit
-    return np.where(rows < np.minimum(strips.rows, 1), np.inf, full * _needed(strips, fit) + _needed(strips, strips.rows - full * fit))
+    """How often B passes by tiles of at most `high` rows, each of which reads what its nonzeros need.
+
+    Rows that choose columns together stay together: a tile is so many whole stripes, else whole bands of one, else rows of one.
+    """
+    p, rows = strips.product, np.clip(np.floor(high), 0, strips.rows)
+    stripe = np.clip(p.stripe_rows, 1, np.maximum(strips.rows, 1))
+    band = np.clip(p.band_rows, 1, stripe)
+    stripes, bands = np.where(stripe > 1, np.ceil(strips.rows / stripe), strips.rows), np.ceil(stripe / band)
+    of_band = p.band_share * _any(p.element_share, band)
+    of_stripe = p.stripe_share * _any(of_band, bands)
+    found = _cut(stripes, np.floor(rows / stripe), lambda number: _any(of_stripe, number * p.reach**2), p.most, whole_tiles)
+    if np.any(stripe > 1):
+        by_bands = _cut(bands, np.floor(rows / band), lambda number: _any(p.stripe_share * _any(of_band, number), p.reach**2), p.most)
+        found = np.where(rows < stripe, stripes * by_bands, found)
+    if np.any(band > 1):
+        of_rows = p.stripe_share * p.band_share
+        by_rows = _cut(band, rows, lambda number: _any(of_rows * _any(p.element_share, number), p.reach**2), p.most)
+        found = np.where(rows < band, stripes * bands * by_rows, found)
+    return np.where(rows < np.minimum(strips.rows, 1), np.inf, found)
 
 
-def _needed(strips: _Strips, rows: Array) -> Array:
-    p = strips.product
-    return -np.expm1(np.maximum(rows, 0) * p.reach**2 * np.log1p(-np.minimum(p.density, 1 - 1e-16)))
+def _cut(total: Array, number: Array, share: Callable[[Array], Array], most: Array, whole_tiles: bool = True) -> Array:
+    """Shares of B that `total` parts read, `number` at a time, each time the `share` that so many parts need, at most `most`."""
+    fit = np.maximum(number, 1)
+    full = np.floor(total / fit) if whole_tiles else total / fit
+    return full * np.minimum(share(fit), most) + np.minimum(share(np.maximum(total - full * fit, 0)), most)
+
+
+def _any(chance: Any, times: Any) -> Any:
+    """The chance of at least one success in so many independent trials."""
+    return -np.expm1(times * np.log1p(-np.minimum(chance, 1 - 1e-16)))

@@ -128,7 +128,7 @@ def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtyp
     reuse = None
     if options.fidelity in BY_CAPACITY:
         taken = [pair for pair, use in zip(pairs, used, strict=True) if use]
-        reuse = Reuse.of(layers, variant, taken, dtype, options.activations)
+        reuse = Reuse.of(layers, variant, taken, dtype, options)
     weights = float((smallest + others).sum())
     whole = weights + footprint.cache(described, batch, dtype) + footprint.activations(described, batch, dtype)
     return Case(layers, kept, terms[:, used], done[:, used], whole, unsupported, tuple(candidates), legal, reuse)
@@ -154,7 +154,7 @@ def with_capacity(found: Case, accelerator: Accelerator, options: ModelOptions) 
 def _terms(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
     capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
     decoded = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0) if execution.decode_rate else np.zeros(len(layers))
-    moved = traffic.compulsory(layers, variant, stored, execution, dtype, options.activations)
+    moved = traffic.compulsory(layers, variant, stored, execution, dtype, options)
     worked = work.worked_flops(layers, variant, stored, execution)
     return np.stack([capped, worked, decoded, *[moved] * (1 + len(execution.inner))], axis=1)
 

@@ -9,6 +9,7 @@ from dse.schema import Part, refusal
 Fidelity = Literal["sol", "r3", "capacity", "calibrated"]
 BY_CAPACITY = ("capacity", "calibrated")  # bytes follow from what is on chip
 Counting = Literal["implicit", "im2col"]
+InputCounting = Literal["needed", "all"]
 Overlap = Literal["full", "none"]
 Combined = Literal["full", "none", "pipelined"]  # how times of resources make that of a layer: pipelines round the maximum
 Fusion = Literal["none", "fitting"]
@@ -24,6 +25,7 @@ class ModelOptions(Part):
         default=None, description="what 'dse calibrate' wrote, for 'calibrated'; default: the description's, else those that ship"
     )
     activations: Counting = Field("implicit", description="how often a convolution reads its input")
+    inputs: InputCounting = Field("needed", description="needed: inputs that some kept weight multiplies; all: every input once")
     dense_fallback: bool = Field(False, description="may a pruned layer run dense where that is faster")
     overlap: Overlap = Field("full", description="full: the slowest resource sets the time; none: they add up")
     fusion: Fusion = Field("none", description="fitting: activations stay in a memory between layers where they fit (with 'capacity')")

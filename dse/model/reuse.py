@@ -17,9 +17,12 @@ from dse.dtype import Dtype
 from dse.model import traffic, work
 from dse.model.capacity import Product, attainable, bound
 from dse.model.fusion import Fusion
-from dse.model.options import Counting
+from dse.model.inputs import input_uses, needed, skips_columns
+from dse.model.options import ModelOptions
 from dse.model.peak import Execution
 from dse.network.layers import Layers
+from dse.sparsity.columns import stripes
+from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -38,9 +41,9 @@ class Reuse:
 
     @classmethod
     def of(
-        cls, layers: Layers, variant: Variant, pairs: Sequence[tuple[work.Stored, Execution]], dtype: Dtype, activations: Counting
+        cls, layers: Layers, variant: Variant, pairs: Sequence[tuple[work.Stored, Execution]], dtype: Dtype, options: ModelOptions
     ) -> "Reuse":
-        found = [_product(layers, variant, stored, execution, dtype, activations) for stored, execution in pairs]
+        found = [_product(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
         columns = {name: np.stack([np.broadcast_to(getattr(one, name), len(layers)) for one in found], axis=1) for name in names}
         return cls(Product(**columns), layers.has_flops, layers.has_weights, variant.layers, layers.count)
@@ -80,7 +83,7 @@ class Reuse:
         """
         first, last = self._ends
         once = (np.where(self.layers.kind == "matmul", 1.0, self.layers.count) * self.layers.active)[:, None]
-        return self._weights + np.where(first[:, None], self._inputs / once, 0.0) + np.where(last[:, None], self.product.c / once, 0.0)
+        return self._weights + np.where(first[:, None], self._least_inputs / once, 0.0) + np.where(last[:, None], self.product.c / once, 0.0)
 
     @cached_property
     def fusion(self) -> Fusion | None:
@@ -97,7 +100,12 @@ class Reuse:
 
     @property
     def _inputs(self) -> Bytes:
-        return self.product.a + self.product.b - self._weights
+        """What a schedule reads of both operands beside weights [B]."""
+        return self.product.a + self.product.b * self.product.most - self._weights
+
+    @property
+    def _least_inputs(self) -> Bytes:
+        return self.product.a + self.product.b * self.product.least - self._weights
 
     @property
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,30 +115,29 @@ class Reuse:
         return number == 0, number == len(self.weighted) - 1
 
 
-def _product(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, activations: Counting) -> Product:
-    weights, inputs, outputs = traffic.parts(layers, variant, stored, execution, dtype, activations)
-    read, written = traffic.compacted(layers, variant, execution)
-    m, k, n = layers.m * written, layers.k * stored.columns * read, layers.n
+def _product(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> Product:
+    weights, inputs, outputs = traffic.parts(layers, variant, stored, execution, dtype, options)
+    read = needed(layers, variant, execution, options)
+    m, k, n = layers.m * traffic.written_share(layers, variant, execution), layers.k, layers.n
     pair = layers.kind == "matmul"  # both operands are activations
     of_a = np.where(pair, m * k / (m * k + k * n), 0.0) * inputs
-    uses, reach = _reuse(variant.layers) if activations == "implicit" else (np.ones(len(layers)),) * 2
+    uses, reach = input_uses(variant.layers) if options.activations == "implicit" else (np.ones(len(layers)),) * 2
+    density = np.where(layers.has_weights, np.clip(stored.elements / (m * k), 1e-12, 1.0), 1.0)
     return Product(
-        m, k, n, weights + of_a, inputs - of_a, outputs,
-        density=np.where(layers.has_weights, np.clip(stored.elements / (m * k), 1e-12, 1.0), 1.0),
+        m, k, n, weights + of_a, inputs - of_a, outputs, density=density,
         groups=layers.groups, uses=uses, reach=reach, sample=np.where(layers.kind == "conv", variant.layers.n, 1.0),
-        done=work.activations_done(layers, variant, execution),
+        done=work.activations_done(layers, variant, execution), least=read.least, most=read.most,
+        **_shared_columns(layers, variant, execution, density, options),
     )  # fmt: skip
 
 
-def _reuse(layers: Layers) -> tuple[PerLayer, PerLayer]:
-    """Uses of an input element of a convolution by one filter, on average, and the root of the most of one sample.
-
-    On average R^2 / stride^2 = k n groups / inputs, less what the edges lack: none with padding that keeps the size.
-    """
-    conv = layers.kind == "conv"
-    uses = np.where(conv, layers.k * layers.n * layers.groups / np.maximum(layers.input_elements, 1.0), 1.0)
-    root, side = np.sqrt(uses), np.sqrt(layers.n)
-    inside = np.where(root < side, root * (side - 1) / np.maximum(side - root, 1e-9), np.inf)  # were it not padded
-    kept = np.abs(root - np.round(root)) < 1e-9
-    most = np.where(kept, np.round(root), np.ceil(np.minimum(inside, side) - 1e-9))
-    return uses, np.where(conv, np.maximum(most, 1.0), 1.0)
+def _shared_columns(
+    layers: Layers, variant: Variant, execution: Execution, density: PerLayer, options: ModelOptions
+) -> dict[str, PerLayer]:
+    """How the rows of A share columns, as `Product` takes it; where nothing is skipped, all that is stored counts as nonzero."""
+    skipping = layers.has_weights & (variant.density < 1) & skips_columns(variant, execution, options)
+    whole_rows = isinstance(variant.pattern, Whole) and variant.pattern.axis == "row"
+    own = stripes(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
+    plain = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
+    given = {"stripe_rows": own.rows, "stripe_share": own.share} | {name: getattr(own, name) for name in list(plain)[2:]}
+    return {name: np.where(skipping & (not whole_rows), given[name], plain[name]) for name in plain}

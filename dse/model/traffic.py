@@ -1,15 +1,16 @@
 """W of the memory: the bytes that a layer must move.
 
-Compulsory traffic (Shinn et al. 2023, arXiv 2310.00496): each stored weight, its metadata, each input and each
-output crosses the outermost memory once.
+Compulsory traffic (Shinn et al. 2023, arXiv 2310.00496): each stored weight, its metadata, each input that is needed and each
+output crosses the outermost memory once. An input is needed if some kept weight multiplies it (`dse.model.inputs`).
 
-    bytes = s_w z + metadata + s_a inputs + s_o outputs
+    bytes = s_w z + metadata + s_a needed inputs + s_o outputs
 """
 
 import numpy as np
 
 from dse.dtype import Dtype
-from dse.model.options import Counting
+from dse.model.inputs import needed
+from dse.model.options import Counting, ModelOptions
 from dse.model.peak import Execution
 from dse.model.work import PerLayer, Stored, held_activations
 from dse.network.layers import Layers
@@ -17,28 +18,28 @@ from dse.sparsity.kinds import Whole
 from dse.workload import Variant
 
 
-def compulsory(layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, activations: Counting) -> PerLayer:
-    """Bytes of one instance of each layer [B]."""
-    return sum(parts(layers, variant, stored, execution, dtype, activations), np.zeros(len(layers)))
+def compulsory(layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> PerLayer:
+    """Bytes of one instance of each layer [B]: of the inputs, only what some kept weight needs."""
+    weights, inputs, outputs = parts(layers, variant, stored, execution, dtype, options)
+    return weights + needed(layers, variant, execution, options).least * inputs + outputs
 
 
 def parts(
-    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, activations: Counting
+    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, options: ModelOptions
 ) -> tuple[PerLayer, PerLayer, PerLayer]:
-    """Bytes of the weights, inputs and outputs [B]. Whole rows that are gone write no outputs, whole channels read no inputs."""
-    read, written = compacted(layers, variant, execution)
-    inputs = read * _input_bytes(layers, variant, execution, dtype, input_elements(layers, activations))
-    return weight_bytes(layers, stored, dtype), inputs, written * dtype.bytes("outputs") * layers.output_elements
+    """Bytes of the weights, of all inputs, needed or not, and of the outputs [B].
+
+    Every output is written, also the zeros of an empty row of A: whoever comes next reads them. Whole rows that are pruned write none.
+    """
+    inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
+    outputs = written_share(layers, variant, execution) * dtype.bytes("outputs") * layers.output_elements
+    return weight_bytes(layers, stored, dtype), inputs, outputs
 
 
-def compacted(layers: Layers, variant: Variant, execution: Execution) -> tuple[PerLayer, PerLayer]:
-    """Share of the inputs and of the outputs that a smaller matrix has. Columns of a convolution share their channel, which is read."""
-    whole = np.ones(len(layers))
-    if execution.sparse or not isinstance(variant.pattern, Whole):
-        return whole, whole
-    if variant.pattern.axis == "row":  # what is added to a result has all rows
-        return whole, np.where([added is None for added in layers.adds], variant.density, 1.0)
-    return np.where((layers.kind == "gemm") | (variant.pattern.axis == "channel"), variant.density, 1.0), whole
+def written_share(layers: Layers, variant: Variant, execution: Execution) -> PerLayer:
+    """Share of the outputs that is left where whole rows are pruned [1]; what is added to a result has all rows."""
+    rows = not execution.sparse and isinstance(variant.pattern, Whole) and variant.pattern.axis == "row"
+    return np.where(rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
 
 
 def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: Dtype, elements: PerLayer) -> PerLayer:

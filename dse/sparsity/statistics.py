@@ -39,6 +39,11 @@ class Statistics:
     def size(self) -> int:
         return len(self.rows) * len(self.columns)
 
+    @property
+    def touched(self) -> int:
+        """Columns with any nonzero: the rows of the other operand that a product needs."""
+        return int(np.count_nonzero(self.columns))
+
     def occupied(self, block: Size) -> int:
         """Blocks with any nonzero."""
         return int(self.blocks[block][1:].sum())

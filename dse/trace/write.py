@@ -107,7 +107,7 @@ def _fill(
         _table(folder / "layers.csv", *_layers([_row(row, states) for row in source.layers]))
     for method in dict.fromkeys(state.method for state in states):
         mine = [state for state in states if state.method == method]
-        header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "activation_density")
+        header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "columns_touched", "activation_density")
         _table(folder / "variants" / f"{method}.csv", header, (row for state in mine for row in _variant(state, source.layers)))
     for file, (columns, rows) in STATISTICS.items():
         if any(state.layers for state in states):
@@ -166,9 +166,10 @@ def _variant(state: Traced, rows: Iterable[LayerRow]) -> Iterator[tuple[Any, ...
     for row in rows:
         if row.name not in state.nonzeros and row.name not in state.activations:
             continue
-        spread: tuple[float | None, ...] = (None,) * 4
+        spread: tuple[float | None, ...] = (None,) * 5
         if layer := state.layers.get(row.name):
-            spread = (layer.rows.mean(), layer.rows.std(), layer.columns.mean(), layer.columns.std())
+            touched = layer.touched if row.experts == row.groups == 1 else None  # experts and groups have columns of their own
+            spread = (layer.rows.mean(), layer.rows.std(), layer.columns.mean(), layer.columns.std(), touched)
         nnz = state.nonzeros.get(row.name, (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0)
         yield (*_key(state), row.name, nnz, *spread, state.activations.get(row.name))
 

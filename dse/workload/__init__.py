@@ -2,7 +2,7 @@
 
     workload.yaml           name, task, metric and its direction, sources; the architecture, if formulas make the layers
     layers.csv              the layers otherwise (see `dse.network.layers`)
-    variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics
+    variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics, columns_touched (any nonzero)
     accuracy.csv            method, pattern, sparsity (nominal), value, dense_value, source, kind, metric, densities,
                             combined_with
     statistics/stored.csv   what patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements

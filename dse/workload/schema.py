@@ -83,6 +83,7 @@ class VariantRow(Part):
     row_std: float | None = None
     column_mean: float | None = None
     column_std: float | None = None
+    columns_touched: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(None, description="columns with any nonzero")
     activation_density: Share | None = None
 
 

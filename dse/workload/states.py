@@ -90,8 +90,10 @@ def _counted(
 def _traced(workload: Workload, state: State, entries: list[Traced], stored: dict[Pattern, np.ndarray]) -> Variant:
     layers = workload.layers
     density, activations = _densities(layers, entries, told=workload.description.network is None)
-    spread = _row_spread(layers, entries)
-    return Variant(workload.name, layers, *state, density, stored=stored, activation_density=activations, row_spread=spread)
+    return Variant(
+        workload.name, layers, *state, density, stored=stored, activation_density=activations,
+        row_spread=_row_spread(layers, entries), touched_columns=_touched_columns(layers, entries),
+    )  # fmt: skip
 
 
 def _uniform(workload: Workload, state: State) -> Variant:
@@ -147,6 +149,23 @@ def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
     """Standard deviation of the nonzeros in a row over their mean [layer], NaN where it was not counted."""
     told = {row.layer: row.row_std / row.row_mean for _, _, row in entries if row.row_std is not None and row.row_mean}
     return np.array([told.get(name, np.nan) for name in layers.name])
+
+
+def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
+    """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises BadInput."""
+    index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), Collector()
+    for file, line, row in entries:
+        if row.columns_touched is None:
+            continue
+        layer, problem = index[row.layer], f"{row.columns_touched:g} columns with nonzeros"
+        with problems.at(file, line, "columns_touched"):
+            if row.columns_touched > layers.k[layer]:
+                raise BadInput.one(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
+            if row.columns_touched * layers.m[layer] * layers.experts[layer] < row.nnz:
+                raise BadInput.one(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
+        share[layer] = row.columns_touched / layers.k[layer]
+    problems.raise_all()
+    return share
 
 
 def _density(layers: Layers, layer: int, row: VariantRow, size: float, told: bool) -> float:

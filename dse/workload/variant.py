@@ -42,6 +42,7 @@ class Variant:
     activation_density: np.ndarray | None = field(default=None, repr=False)
     row_spread: np.ndarray | None = field(default=None, repr=False)  # deviation of the nonzeros in a row over their mean, NaN unknown
     run_on: str = field(default="", repr=False)  # inputs that the layers were made for, as in 'phase=decode, sequence=4096'
+    touched_columns: np.ndarray | None = field(default=None, repr=False)  # share of columns with any nonzero [layer], NaN unknown
 
     @cached_property
     def sparsity(self) -> float:

@@ -122,9 +122,20 @@ def test_whole_rows_columns_and_channels_run_as_the_smaller_layer(pattern, small
         assert found.bytes == small.bytes
 
 
-def test_columns_of_a_convolution_share_their_channel_which_is_read():
-    column, channel = (run(chip("pattern: unstructured"), network(pattern, 0.25, kind="conv")) for pattern in ("column", "channel"))
-    assert column.bytes - channel.bytes == 2 * 0.75 * K * N
+@pytest.mark.parametrize("taps", [1, 9])
+def test_an_input_of_a_convolution_is_read_if_any_column_of_its_channel_is_kept(taps):
+    """A quarter of the columns: of a 1x1 kernel a quarter of the channels, of a 3x3 one those whose nine columns are not all gone."""
+    sizes = {"kind": "conv", "n": 100.0, "input_elements": K / taps * 100}
+    column, channel, dense = (run(chip("pattern: unstructured"), network(*which, **sizes)) for which in OF_COLUMNS)
+    everything, outputs = 2 * K / taps * 100, 2 * M * 100
+    weights = 2 * M * K * 0.25
+    assert channel.bytes == pytest.approx(weights + everything / 4 + outputs)
+    assert dense.bytes == pytest.approx(4 * weights + everything + outputs)
+    share = (column.bytes.item() - weights - outputs) / everything
+    assert share == pytest.approx(0.25) if taps == 1 else 0.5 < share < 1 - 0.75**9
+
+
+OF_COLUMNS = (("column", 0.25), ("channel", 0.25), ("dense", 1.0))
 
 
 def test_what_lost_says_why():
