@@ -111,5 +111,7 @@ def _masked(tensor: Weights, mask: Weights) -> Iterator[np.ndarray]:
         rest = next(pieces) if rest is None else rest
         while len(rest) < len(slab):
             rest = np.concatenate([rest, next(pieces)])
-        yield slab * rest[: len(slab)].astype(slab.dtype)
+        with np.errstate(all="ignore"):  # a product that overflows is infinite, which is told where it is counted
+            product = slab * rest[: len(slab)].astype(slab.dtype)
+        yield product
         rest = rest[len(slab) :]

@@ -398,7 +398,9 @@ def _change_graph(random: Random, made: Any) -> None:
         inputs = ["big"] if operator == "ConstantOfShape" else ["one", "big"]
         graph.initializer.append(helper.make_tensor("one", TensorProto.FLOAT, [1, 1], [1.0]))
         graph.node.insert(0, helper.make_node(operator, inputs, ["generated"]))
-        next(one for one in graph.node if one.op_type == "MatMul").input[1] = "generated"
+        for one in graph.node:
+            if one.op_type == "MatMul":
+                one.input[1] = "generated"
 
     def sparse() -> None:
         values = helper.make_tensor("fc.weight", TensorProto.FLOAT, [2], [1.0, 2.0])
@@ -647,6 +649,8 @@ def check_refusal(message: str) -> None:
     lines = [line for line in message.splitlines() if line and not line.startswith(("note:", "\rcounting", "counting"))]
     assert lines, "refused without a message"
     for line in lines:
+        if re.fullmatch(r"\.\.\. and \d+ more problems", line):
+            continue
         assert "; " in line, f"no fix: {line!r}"
     for foreign in ("Traceback", "pydantic", "validation error", "For further information", "errors.pydantic.dev"):
         assert foreign not in message, message

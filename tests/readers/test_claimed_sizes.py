@@ -204,6 +204,12 @@ def test_shapes_of_a_program_that_contradict_its_tensors(tmp_path):
     assert "the weights made of 'p_conv' cannot be computed" in refused(changed_program(tmp_path / "net.pt2", change))
 
 
+def test_a_mask_that_makes_a_weight_overflow_is_told_without_a_warning(tmp_path):
+    large = np.array([[3e38, 1.0], [0.0, 2.0]], np.float32)
+    np.savez(tmp_path / "net.npz", **{"fc.weight_orig": large, "fc.weight_mask": np.full((2, 2), 2.0, np.float32)})
+    assert "fc: the weight in row 0, column 0 is inf" in refused(tmp_path / "net.npz")
+
+
 def test_more_parameters_than_any_network_has(tmp_path):
     torch = pytest.importorskip("torch", reason="the extra 'torch' is not installed")
     torch.save({"fc.weight": torch.ones(2, 2), "scale": torch.ones(1).expand(2**60)}, tmp_path / "net.pt")

@@ -199,5 +199,6 @@ def _array(constant: Constant, stored: Mapping[str, Weights]) -> np.ndarray:
         argument = _array(step.argument, stored) if isinstance(step.argument, Constant) else step.argument
         if step.operation == "times" and np.broadcast_shapes(array.shape, np.shape(argument)) != step.shape:
             raise ValueError(f"a product of {array.shape} and {np.shape(argument)} is not {step.shape}")
-        array = _APPLY[step.operation](array, argument)
+        with np.errstate(all="ignore"):  # a product that overflows is infinite, which is told where it is counted
+            array = _APPLY[step.operation](array, argument)
     return array
