@@ -10,6 +10,7 @@ import numpy as np
 
 from dse import dtype as dtypes
 from dse.accelerator import Accelerator
+from dse.calibrate import assumed
 from dse.calibrate.efficiencies import SHIPPED, FittedKernel, load
 from dse.calibrate.launches import Rates, family
 from dse.errors import BadInput
@@ -19,21 +20,26 @@ from dse.sparsity.pattern import Pattern
 
 Kind = Literal["measured", "transferred", "assumed"]
 
-# Root mean squares of logarithms, over what was measured: of predicted over measured times where a kernel was carried from one device
-# to another, 14 times with units of one name (A100, RTX 3090), 6 times not (and MI210); and of the share of the speed of
-# light that 21 sparse kernels reach over that of the dense ones beside them. The last are all below one.
-BETWEEN_DEVICES, BETWEEN_VENDORS, UNMEASURED = 0.24, 0.54, 1.2
+# Deviations of the logarithm of a time that is predicted by the kernel of something else (root mean squares over what was measured):
+# 14 times by the same kernel of another device with units of one name (A100, RTX 3090), 6 times without (and MI210); six times by the
+# kernel of a pattern that differs in the rows that share their columns (V:N:M, vectors).
+BETWEEN_DEVICES, BETWEEN_VENDORS, BETWEEN_HEIGHTS = 0.24, 0.54, 0.45
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Kernels of one device, the likeliest first. `measured`: here, in this dtype; `transferred`: elsewhere, or in another dtype as
-    wide; `assumed`: dense kernels stand for an execution that nobody measured, as if it were as well made. `spread`: what these times
-    may be off for that, as the deviation of their logarithm."""
+    """Kernels of one device that stand for an execution, the likeliest first.
+
+    `measured`: on this device, in this dtype and pattern; `transferred`: on another device, or in another dtype as wide; `assumed`: never,
+    so that a kernel of blocks or vectors of another height stands for it, or (`dense_stands_in`) a dense one, which then takes `slowdown`
+    times as long for as many multiply-adds. `spread`: deviation of the logarithm of the times for what is not measured.
+    """
 
     kind: Kind
     kernels: tuple[FittedKernel, ...]
     spread: float = 0.0
+    dense_stands_in: bool = False
+    slowdown: float = 1.0
 
     def label(self, number: int) -> str:
         return f"{self.kernels[number]} ({self.kind})"
@@ -41,7 +47,7 @@ class Chosen:
     def nearest(self, density: np.ndarray) -> np.ndarray:
         """Number of the kernel for each density: measured nearest to it, of equals the likeliest."""
         ends = np.log([kernel.density for kernel in self.kernels])
-        wanted = np.zeros(len(density)) if self.kind == "assumed" else np.log(density)
+        wanted = np.zeros(len(density)) if self.dense_stands_in else np.log(density)
         apart = np.maximum(0.0, np.maximum(ends[:, :1] - wanted, wanted - ends[:, 1:]))
         return np.argmin(np.round(apart, 6), axis=0)
 
@@ -63,26 +69,46 @@ def shipped() -> tuple[FittedKernel, ...]:
 
 
 def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, kernels: Sequence[FittedKernel]) -> Chosen:
-    """What stands for weights of `pattern` under `execution`; raises BadInput where no kernel has values as wide.
+    """Choose the kernels that stand for weights of `pattern` under `execution`; raises BadInput where no kernel has values as wide.
 
-    Of several devices the one whose peak and bandwidth are nearest speaks.
+    Of several devices the one whose peak and bandwidth are nearest counts.
     """
     wide = [kernel for kernel in kernels if kernel.bits == dtypes.BITS[dtypes.storage(dtype)]]
-    alike = [kernel for kernel in wide if kernel.family == family(pattern) and kernel.unit == execution.unit]
-    own = [kernel for kernel in alike if (kernel.device, kernel.dtype) == (accelerator.name, dtype)]
+    same = [kernel for kernel in wide if _same_pattern(kernel, pattern) and kernel.unit == execution.unit]
+    own = [kernel for kernel in same if (kernel.device, kernel.dtype) == (accelerator.name, dtype)]
     if own:
         return Chosen("measured", _ordered(own, kernels))
     dense = [kernel for kernel in wide if kernel.family == "dense"]
-    if not alike and not dense:
+    related = same or _related(pattern, [kernel for kernel in wide if kernel.unit == execution.unit])
+    if not related and not dense:
         what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense one in values as wide as '{dtype}'"
         fix = "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or take fidelity capacity or r3"
         raise BadInput.one(what, fix)
     rates = Rates.of(accelerator, execution.unit, dtype)
-    those = elsewhere(alike or dense, kernels, accelerator.name, execution.unit, dtype, rates)
+    those = elsewhere(related or dense, kernels, accelerator.name, execution.unit, dtype, rates)
     apart = 0.0 if those[0].device == accelerator.name else BETWEEN_DEVICES if those[0].unit == execution.unit else BETWEEN_VENDORS
-    if alike or not execution.sparse:
+    if same or not execution.sparse:
         return Chosen("transferred", those, apart)
-    return Chosen("assumed", those, float(np.hypot(apart, UNMEASURED)))
+    if related:
+        return Chosen("assumed", those, float(np.hypot(apart, BETWEEN_HEIGHTS)))
+    share = assumed.share(pattern)
+    return Chosen("assumed", those, float(np.hypot(apart, share.spread)), True, 1 / share.ratio)
+
+
+def _same_pattern(kernel: FittedKernel, pattern: Pattern) -> bool:
+    """Whether a kernel was measured with weights of a pattern; of N:4 and V:N:M, with as many rows that share their columns."""
+    height = assumed.height(pattern)
+    return kernel.family == family(pattern) and (not kernel.heights or height is None or height[1] in kernel.heights)
+
+
+def _related(pattern: Pattern, kernels: Sequence[FittedKernel]) -> list[FittedKernel]:
+    """Kernels of the pattern that differs from `pattern` least in the number of rows that share their columns."""
+    height = assumed.height(pattern)
+    shared = [kernel for kernel in kernels if height and kernel.shared == height[0]]
+    if height is None or not shared:
+        return []
+    apart = [min(abs(np.log(rows / height[1])) for rows in kernel.heights) for kernel in shared]
+    return [kernel for kernel, distance in zip(shared, apart, strict=True) if distance == min(apart)]
 
 
 def elsewhere(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.efficiencies import SHIPPED, FittedKernel
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
-from dse.calibrate.launches import launches
+from dse.calibrate.launches import Launches, launches
 from dse.calibrate.measured_set import MeasuredSet, load, pooled
 from dse.calibrate.predict import probe
 from dse.calibrate.validate import networks as whole_networks
@@ -26,26 +27,45 @@ POOR = 0.5  # mean error of a fit that has explained little
 
 
 def calibrate(options: Namespace) -> str:
-    """Fit every kernel of the measurements that has enough shapes; returns what was written, and what was left out."""
+    """Fit every kernel of the measurements that has enough shapes; returns what was written, and what was left out.
+
+    Each kernel is kept as soon as it is fitted, so that a run that was interrupted goes on where it was.
+    """
     measured = _pooled(options)
-    found, few = [], []
-    for kernel, seen in tqdm(launches(measured).items(), unit=" kernels", delay=2):
-        if len(set(seen.shapes)) < FEWEST_SHAPES:
-            few.append(f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}")
-            continue
-        fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
-        probe(fitted, seen)
-        found.append(describe(fitted, seen, measured))
-    if not found:
+    known = launches(measured)
+    enough = [kernel for kernel, seen in known.items() if len(set(seen.shapes)) >= FEWEST_SHAPES]
+    if not enough:
         raise BadInput.one(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
+    checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
+    fitted = checkpoint.read()
+    with tqdm(total=len(enough), initial=len(fitted), unit=" kernels", delay=2) as bar:
+        for kernel in enough:
+            if kernel not in fitted:
+                bar.set_postfix_str(f"{kernel}, {len(known[kernel])} launches")
+                fitted[kernel] = _fitted(known[kernel], measured, options)
+                checkpoint.add(fitted[kernel])
+                bar.update()
+    found = [fitted[kernel] for kernel in enough]
     command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
     text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
     store.replacing(options.out, lambda path: path.write_text(text))
+    checkpoint.remove()
     lines = [f"{kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
+    few = [
+        f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}"
+        for kernel, seen in known.items()
+        if kernel not in fitted
+    ]
     poor = [
         f"explained by no law of work, tiles or bytes: {kernel}, mean error {kernel.error:.0%}" for kernel in found if kernel.error > POOR
     ]
-    return "\n".join([*lines, *few, *poor, *_uncounted(found), str(options.out)])
+    return "\n".join([*lines, *few, *(f"left out: {row}" for row in measured.left_out), *poor, *_uncounted(found), str(options.out)])
+
+
+def _fitted(seen: Launches, measured: MeasuredSet, options: Namespace) -> FittedKernel:
+    fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
+    probe(fitted, seen)
+    return describe(fitted, seen, measured)
 
 
 def _pooled(options: Namespace) -> MeasuredSet:

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dse import dtype as dtype_
-from dse.calibrate import tiles
-from dse.calibrate.launches import Kernel
+from dse.calibrate import tiles, uncertainty
+from dse.calibrate.launches import Kernel, Launches
 from dse.calibrate.parameters import PARAMETERS, from_values
 from dse.document import read
 from dse.errors import suggestion
@@ -27,7 +27,7 @@ SHIPPED = Path(__file__).parent / "measured" / "efficiencies.yaml"
 
 
 class Estimate(Part):
-    """A number in SI units and the limits of nine tenths: of the bootstrap's draws, or of the prior if it is `assumed`."""
+    """A number in SI units and the limits of nine tenths: of the bootstrap's samples, or of the prior if it is `assumed`."""
 
     value: float
     low: float
@@ -66,13 +66,21 @@ class FittedKernel(Part):
     error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
     constant: float = Field(gt=0, le=1, description="share of the speed of light, the geometric mean of what was measured: E of 'r3'")
     sources: tuple[str, ...]
+    shared: str | None = Field(None, description="what the rows of a block share: the columns of N:4, or those of vectors")
+    heights: tuple[int, ...] = Field((), description="how many rows share it, in the patterns that were measured")
     density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
     staged: tuple[tuple[float, float], ...] = Field(
         (), description="density, and bytes that a tile takes of a processor's scratchpad at it"
     )
     rates: Described
     parameters: dict[str, Estimate]
-    draws: tuple[tuple[float, ...], ...] = ()
+    half_width: float | None = Field(
+        None, ge=0, description="of the 90% interval of the logarithm of a time, by leave-one-shape-out residuals; default: by 'error'"
+    )
+    sizes: tuple[tuple[float, float], ...] = Field(default=(), max_length=3, description="least and most of m, k and n that was measured")
+    draws: tuple[tuple[float, ...], ...] = Field(
+        default=(), description="parameters of the bootstrap, in files of earlier versions; not used"
+    )
 
     @model_validator(mode="after")
     def _check_parameters(self) -> Self:
@@ -100,11 +108,21 @@ class FittedKernel(Part):
         """Of a value."""
         return dtype_.BITS[dtype_.storage(self.dtype)]
 
-    def misfit(self, draws: int, spread: float = 0.0) -> np.ndarray:
-        """How many times as long launches take than the parameters say: 1 by the fit itself, then in each draw by what the fit is off,
-        and by a `spread` of the logarithm for where it was not measured."""
-        off = np.random.default_rng([*str(self).encode()]).standard_normal(draws)
-        return np.concatenate([[1.0], np.exp(np.hypot(DEVIATION * self.error, spread) * off)])
+    def width(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
+        """Half of the 90% interval of the logarithm of the time of launches [launch].
+
+        It is wider outside the densities and sizes that were measured; `spread`: deviation for what the kernel was not measured with.
+        """
+        own = DEVIATION * uncertainty.DEVIATIONS * self.error if self.half_width is None else self.half_width
+        distance = uncertainty.beyond(launches.density, *self.density)
+        for value, limits in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
+            distance = distance + uncertainty.beyond(value, *limits)
+        return np.hypot(uncertainty.widened(own, distance), uncertainty.DEVIATIONS * spread)
+
+    def factors(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
+        """Samples of how many times as long launches take than the parameters say [1 + sample, launch]; 1 comes first."""
+        off = uncertainty.scores(str(self))[:, None] / uncertainty.DEVIATIONS * self.width(launches, spread)
+        return np.exp(np.concatenate([np.zeros((1, off.shape[1])), off]))
 
     def __str__(self) -> str:
         return str(self.key)
@@ -119,11 +137,10 @@ class FittedKernel(Part):
         from dse.calibrate.fit import Fitted
 
         theta = from_values({name: found.value for name, found in self.parameters.items()})
-        draws = tuple(from_values(self._named(draw)) for draw in self.draws)
         deeper = tuple((least, tiles.named(text)) for least, text in self.deeper)
         counted = np.nan if self.processors is None else self.processors
         tile = tiles.named(self.tile)
-        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, draws=draws)
+        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged)
 
 
 class Efficiencies(Part):

@@ -21,6 +21,7 @@ NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
 FEWEST_SHAPES = 5
 SIEVE, FINALISTS = 128, 5
+MOST = 256  # launches by which tiles, splits and depths are chosen; all of them set the parameters
 BUSY = from_values(values(PRIOR) | {"extra_dense": 1.0})
 COUNTS = np.unique(np.round(8 * 1.04 ** np.arange(107)))  # of processors, up to 512
 ROUNDS = 5  # of choosing tiles and fitting parameters in turn
@@ -55,12 +56,10 @@ class Fitted:
     def _choice(self, given: Features) -> np.ndarray:
         return kernel.allowed(self.tile, self.deeper, given["k"], self.splits, self.least)
 
-    def parts(self, launches: Launches, moved: np.ndarray, drawn: bool = True) -> np.ndarray:
-        """Launch, unit and memory [draw, part, launch] in seconds, for the parameters first, then, if `drawn`, for each of their
-        draws; `moved`: bytes of each launch [B]."""
+    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
+        """Time of launch, unit and memory [part, launch] in seconds; `moved`: bytes of each launch [B]."""
         given, size = _features(self, launches, moved)
-        thetas = np.stack([self.theta, *(self.draws if drawn else ())])
-        return np.stack([np.asarray(part) for part in _compiled()[3](thetas, given, self._choice(given))], axis=1)[:, :, :size]
+        return np.stack([np.asarray(part) for part in _compiled()[3](self.theta, given, self._choice(given))])[:, :size]
 
 
 def fit(launches: Launches) -> Fitted:
@@ -74,22 +73,29 @@ def fit(launches: Launches) -> Fitted:
 
 
 def _best(launches: Launches, processors: float = np.nan) -> Fitted:
-    """With so many processors. The least promising cases are dropped early."""
-    few = _few(launches)
-    general = _started(Fitted(launches.kernel, PRIOR, processors=processors), launches, 100)
+    """With so many processors. The least promising cases are dropped early; of many launches a stratified part decides between them."""
+    few, most = _stratified(launches, SIEVE), _stratified(launches, MOST)
+    general = _started(Fitted(launches.kernel, PRIOR, processors=processors), most, 100)
     promising = sorted(_special(general, launches), key=lambda case: _started(case, few, 25).cost)[:FINALISTS]
-    found = [_started(case, launches, 100) for case in promising]
-    best = min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost)
-    return replace(by_depth(best, launches), staged=_staging(launches))
+    found = [_started(case, most, 100) for case in promising]
+    best = by_depth(min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost), most)
+    return replace(best if most is launches else refit(best, launches, 100), staged=_staging(launches))
 
 
-def _few(launches: Launches) -> Launches:
-    return launches.take(np.unique(np.linspace(0, len(launches) - 1, SIEVE).astype(int)))
+def _stratified(launches: Launches, size: int) -> Launches:
+    """At most so many launches, evenly spread over all in the order of their depth and work."""
+    if len(launches) <= size:
+        return launches
+    order = np.lexsort((launches.m * launches.n, launches.k, launches.density)) if len(launches) > MOST else np.arange(len(launches))
+    return launches.take(np.sort(order[np.unique(np.linspace(0, len(launches) - 1, size).astype(int))]))
 
 
 def _processors(launches: Launches) -> float:
     """The count that suits some kind of kernel best."""
-    few, kinds = _few(launches), (Fitted(launches.kernel, PRIOR, splits=False, least=64), Fitted(launches.kernel, PRIOR, tile=(128, 128)))
+    few, kinds = (
+        _stratified(launches, SIEVE),
+        (Fitted(launches.kernel, PRIOR, splits=False, least=64), Fitted(launches.kernel, PRIOR, tile=(128, 128))),
+    )
     cases = [replace(kind, processors=float(count)) for count in COUNTS for kind in kinds]
     return min((refit(case, few, 15) for case in cases), key=lambda fitted: fitted.cost).processors
 
@@ -127,11 +133,12 @@ def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
     shapes = np.array([len({shape for shape, n in zip(launches.shapes, which, strict=True) if n == each}) for each in range(len(depths))])
     costs = np.array([off[:, which == each].sum(axis=1) for each in range(len(depths))])
     best: tuple[float, Deeper] = (np.inf, ())
+    shapes_up_to, costs_up_to = np.append(0, np.cumsum(shapes)), np.vstack([np.zeros(len(tiles)), np.cumsum(costs, axis=0)])
     for between in combinations(range(1, len(depths)), cuts):
-        parts = np.split(np.arange(len(depths)), between)
-        if min(shapes[part].sum() for part in parts) < FEWEST_SHAPES:
+        ends = [0, *between, len(depths)]
+        if np.diff(shapes_up_to[ends]).min() < FEWEST_SHAPES:
             continue
-        summed = np.array([costs[part].sum(axis=0) for part in parts])
+        summed = np.diff(costs_up_to[ends], axis=0)
         if summed.min(axis=1).sum() < best[0]:
             least = [0.0, *(float(np.sqrt(depths[n - 1] * depths[n])) for n in between)]
             best = summed.min(axis=1).sum(), tuple(zip(least, (tiles[n] for n in summed.argmin(axis=1)), strict=True))
@@ -214,7 +221,7 @@ def _staged(fitted: Fitted, launches: Launches) -> np.ndarray:
 
 @cache
 def _compiled() -> tuple[Any, Any, Any, Any]:
-    """The model, its residuals with the prior's below, their Jacobian, and the parts of the model for many parameters."""
+    """The model, its residuals with the prior's below, their Jacobian, and the parts of the model."""
 
     def residuals(theta: Any, given: Any, choice: Any, time: Any, weight: Any, prior: Any) -> Any:
         off = (jnp.log(kernel.seconds(theta, given, choice)) - jnp.log(time)) * weight / NOISE
@@ -227,5 +234,4 @@ def _compiled() -> tuple[Any, Any, Any, Any]:
 
         return call
 
-    drawn = jax.vmap(kernel.parts, in_axes=(0, None, None))
-    return tuple(in_float64(jax.jit(made)) for made in (kernel.seconds, residuals, jax.jacfwd(residuals), drawn))  # pyright: ignore[reportReturnType]
+    return tuple(in_float64(jax.jit(made)) for made in (kernel.seconds, residuals, jax.jacfwd(residuals), kernel.parts))  # pyright: ignore[reportReturnType]

@@ -128,11 +128,14 @@ class Launches:
 
 
 def launches(measured: MeasuredSet) -> dict[Kernel, Launches]:
-    """Every kernel of a set, dense ones included; the same launch measured twice counts once, at its mean."""
-    grouped: dict[Kernel, dict[tuple[Shape, Pattern, float], list[Measurement]]] = {}
+    """Every kernel of a set, dense ones included; the same launch measured twice counts once, at its mean.
+
+    Masks of one shape and density whose rows are statistically different are different launches.
+    """
+    grouped: dict[Kernel, dict[tuple[Any, ...], list[Measurement]]] = {}
     for row in measured.runs:
         same = grouped.setdefault(kernel_of(row, measured), {})
-        same.setdefault(((row.m, row.k, row.n), row.pattern, row.kept), []).append(row)
+        same.setdefault((row.m, row.k, row.n, row.pattern, row.kept, row.row_std, row.staged_kib), []).append(row)
     return {kernel: _launches(kernel, measured.devices[kernel.device], list(groups.values())) for kernel, groups in grouped.items()}
 
 

@@ -14,6 +14,7 @@ from dse.errors import BadInput, Collector, Problem
 from dse.workload.rows import read_rows
 
 T = TypeVar("T")
+MOST_WRONG = 0.01  # of the rows of a table may be impossible or contradict each other: these are left out and listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,9 @@ class MeasuredSet:
 def load(path: Path) -> MeasuredSet:
     """Read measurements; a device is one of the catalogue, a path, or described in DEVICE.yaml beside the file.
 
-    Raises BadInput with every problem and its row: what is missing, negative or contradictory, a device without a
-    description, a rate above its peak.
+    Rows that are well formed but cannot be true (a rate above the peak, bytes above the bandwidth, two times of one launch more than a
+    factor of 2 apart) are left out, and listed in `left_out`, if they are at most 1% of the table. Raises BadInput with every problem and
+    its row: of more such rows, of a cell that is missing, negative or contradictory, of a device without a description.
     """
     problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
     load_device = once(lambda name: described(name, path.parent))
@@ -48,12 +50,16 @@ def load(path: Path) -> MeasuredSet:
             devices[row.device] = load_device(row.device)
     named = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
     known = {device.name: device for device in devices.values()}
+    implausible = Collector()
     for line, row in named:
-        plausible.check_rates(path, line, row, known[row.device], problems)
-    wrong = {problem.line for problem in problems.problems}
-    plausible.check_repeats(path, [(line, row) for line, row in named if line not in wrong], problems)
-    problems.raise_all()
-    return MeasuredSet(path.stem, tuple(row for _, row in named), known, tuple(left_out))
+        plausible.check_rates(path, line, row, known[row.device], implausible)
+    wrong = {problem.line for problem in implausible.problems}
+    wrong |= plausible.check_repeats(path, [(line, row) for line, row in named if line not in wrong], implausible)
+    wrong |= {problem.line for problem in implausible.problems}
+    if problems.problems or len(wrong) > MOST_WRONG * len(named):
+        raise BadInput([*problems.problems, *implausible.problems])
+    plausible_rows = tuple(row for line, row in named if line not in wrong)
+    return MeasuredSet(path.stem, plausible_rows, known, (*left_out, *map(str, implausible.problems)))
 
 
 def once(load: Callable[[str], T]) -> Callable[[str], T]:
@@ -81,7 +87,8 @@ def pooled(sets: Sequence[MeasuredSet]) -> MeasuredSet:
             if devices.setdefault(name, device).document.data != device.document.data:
                 what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
                 raise BadInput.one(what, "keep one of them")
-    return MeasuredSet("pooled", tuple(row for measured in sets for row in measured.rows), devices)
+    left_out = tuple(reason for measured in sets for reason in measured.left_out)
+    return MeasuredSet("pooled", tuple(row for measured in sets for row in measured.rows), devices, left_out)
 
 
 def described(name: str, folder: Path) -> Accelerator:

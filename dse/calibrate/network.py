@@ -22,7 +22,7 @@ from dse.model.equation import BYTES, Case, compulsory_case, with_capacity
 from dse.model.options import ModelOptions
 from dse.model.peak import Execution
 from dse.model.reuse import Reuse
-from dse.sparsity.kinds import NM
+from dse.sparsity.kinds import CHOSEN, NM, VNM
 from dse.workload import Variant
 
 LAUNCH = "overhead.launch"
@@ -59,15 +59,19 @@ def finished(
     options: ModelOptions,
     kernels: Sequence[FittedKernel],
     described: Accelerator | None = None,
-    drawn: bool = True,
+    sampled: bool = True,
 ) -> Case:
     """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels, which are chosen for the
-    device as `described` (default: `accelerator`), whatever a sweep makes of its rates; with other parameters too if `drawn`."""
+    device as `described` (default: `accelerator`), whatever a sweep makes of its rates.
+
+    `sampled`: with samples of how far off the times may be.
+    """
     sized = with_capacity(found, accelerator, options)
     if options.fidelity != "calibrated" or found.reuse is None:
         return sized
     choices = [kernels_for(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
-    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen, drawn) for number, chosen in enumerate(choices)]
+    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen, sampled) for number, chosen in enumerate(choices)]
+    columns = _no_better_than_measured(columns, choices, sized)
     count = max(len(column.slowed) for column in columns)
     slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
     names = np.stack([column.kernels for column in columns], axis=1)
@@ -100,6 +104,30 @@ class _Column:
     kernels: np.ndarray
 
 
+def _no_better_than_measured(columns: Sequence[_Column], choices: Sequence[Chosen], sized: Case) -> list[_Column]:
+    """Slow the executions for which another kernel is assumed, until none is better made than every measured sparse one of its unit that
+    may run the same layer: an execution that nobody measured wins by its work and its rates only."""
+    legal = np.isfinite(sized.work[:, :, 1])
+    found = []
+    for column, chosen, execution in zip(columns, choices, sized.executions, strict=True):
+        beside = [
+            (other, legal[:, number])
+            for number, (other, known) in enumerate(zip(columns, choices, strict=True))
+            if chosen.kind == "assumed" and known.kind != "assumed"
+            and sized.executions[number].sparse and sized.executions[number].unit == execution.unit
+        ]  # fmt: skip
+        if beside:
+            slowed = np.min([np.where(may[:, None], other.slowed, np.inf) for other, may in beside], axis=0)
+            fixed = np.min([np.where(may, other.fixed, np.inf) for other, may in beside], axis=0)
+            column = replace(
+                column,
+                slowed=np.maximum(column.slowed, np.where(np.isinf(slowed), 1.0, slowed)),
+                fixed=np.maximum(column.fixed, np.where(np.isinf(fixed), 0.0, fixed)),
+            )
+        found.append(column)
+    return found
+
+
 def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [column.slowed for column in columns], [column.fixed for column in columns]
 
@@ -107,25 +135,26 @@ def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarr
 def kernels_for(execution: Execution, variant: Variant, described: Accelerator, dtype: Dtype, kernels: Sequence[FittedKernel]) -> Chosen:
     """The kernels that stand for the weights of `variant` under `execution`; raises BadInput where none has values as wide."""
     pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
+    if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == CHOSEN:
+        pattern = variant.pattern  # whose columns are gathered for an N:4 unit
     return choose(execution, pattern, described, dtype.compute, kernels)
 
 
 def _column(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen, drawn: bool
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen, sampled: bool
 ) -> _Column:
     execution, layers = sized.executions[number], sized.layers
     launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
     repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
     moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
-    made = [chosen.kernels[n].fitted.parts(launches, moved, drawn) for n in range(which.max() + 1)]
-    most = max(map(len, made))
-    off = np.stack([kernel.misfit(most - 1, chosen.spread) for kernel in chosen.kernels[: len(made)]])[which].T
-    launch, unit, memory = np.choose(which, [np.resize(parts, (most, *parts.shape[1:])) for parts in made]).swapaxes(0, 1)
-    slowed = np.ones((len(launch), len(layers), sized.work.shape[2]))
-    slowed[:, :, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[..., None]
-    slowed[:, :, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
+    likely = chosen.kernels[: which.max() + 1]
+    launch, unit, memory = np.choose(which, [kernel.fitted.parts(launches, moved) for kernel in likely])
+    off = np.choose(which, [kernel.factors(launches, chosen.spread) for kernel in likely])[: None if sampled else 1]
+    slowed = np.ones((len(layers), sized.work.shape[2]))
+    slowed[:, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
+    slowed[:, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
     alarms.check_slowed(slowed, f"'{accelerator.name}', {execution.name}")
-    slowed = np.maximum(slowed * np.where(slowed > 1, off[:, :, None], 1.0), 1.0)  # no draw beats the speed of light
+    slowed = np.maximum(slowed * np.where(slowed > 1, chosen.slowdown * off[:, :, None], 1.0), 1.0)  # none beats the speed of light
     idle = ~np.any(sized.work[:, number] > 0, axis=1)  # a row of parameters
     names = np.array([chosen.label(n) for n in range(len(chosen.kernels))], object)[which]
     return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
@@ -140,7 +169,7 @@ def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, 
     known = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
     free = execution.sparse and execution.pattern.density is None
     spread = np.where(np.isnan(known), random_spread(density, k), known) if free else np.zeros(len(layers))
-    if chosen.kind == "assumed":
+    if chosen.dense_stands_in:
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
     slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)

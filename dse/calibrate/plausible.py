@@ -62,15 +62,22 @@ def from_outside(m: float, k: float, n: float, kept: float, dtype: str, held: fl
     return max(0.0, (m * k * kept + k * n * kept + m * n) * dtypes.BITS[dtypes.storage(dtype)] / 8 - held)
 
 
-def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> None:
-    """That the same launch, where it stands in several rows, takes about the same time."""
+def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> set[int]:
+    """Check that the same launch, where it stands in several rows, takes about the same time; returns the rows that others contradict.
+
+    Launches of masks with other row statistics are other launches.
+    """
     first: dict[tuple[object, ...], tuple[int, float]] = {}
+    contradicted = set()
     for line, row in rows:
         for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
             if one is None:
                 continue
-            launch = (one.device, one.kernel, one.release, one.pattern, one.dtype, one.unit, one.m, one.k, one.n, one.kept)
+            size = one.m, one.k, one.n, one.kept, one.row_std, one.staged_kib
+            launch = one.device, one.kernel, one.release, one.pattern, one.dtype, one.unit, *size
             where, time = first.setdefault(launch, (line, one.time_ms))
             if not 1 / APART <= one.time_ms / time <= APART:
                 what = f"{one.time_ms:g} ms, where row {where} has {time:g} ms for the same launch"
                 problems.add(Problem(what, "leave out what is wrong", path, line, column))
+                contradicted.add(where)
+    return contradicted

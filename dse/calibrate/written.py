@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from dse.calibrate import tiles
+from dse.calibrate import assumed, tiles, uncertainty
 from dse.calibrate.efficiencies import Described, Efficiencies, Estimate, FittedKernel
 from dse.calibrate.fit import Fitted, informed
 from dse.calibrate.ladder import constant_efficiency
@@ -16,9 +16,10 @@ from dse.calibrate.launches import Launches, kernel_of
 from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.parameters import PARAMETERS, Parameter, values
 
-HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's draws; what the measurements
-# say less of than the prior is marked assumed, with the prior's limits. `draws` are those of all parameters together, in their
-# order. `rates` are what the description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s, B]; `density` is the range measured.
+HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's samples; what the measurements
+# say less of than the prior is marked assumed, with the prior's limits. `half_width` is that of the 90% interval of the logarithm of a
+# time, by shapes that were left out, within the ranges `density` and `sizes` that were measured (m, k, n). `rates` are what the
+# description said when they were fitted [FLOP/s, FLOP/s, B/s, B, 1, s, B].
 """
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
 
@@ -33,7 +34,9 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         for n, p in enumerate(PARAMETERS)
     }
     error = float(np.mean(np.abs(fitted.seconds(launches) / launches.time - 1)))
-    sources = sorted({one.source for one in measured.runs if kernel_of(one, measured) == key})
+    rows = [one for one in measured.runs if kernel_of(one, measured) == key]
+    sources = sorted({one.source for one in rows})
+    heights = sorted({found for one in rows if (found := assumed.height(one.pattern))})
     return FittedKernel(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=tiles.text(fitted.tile), deeper=tuple((_digits(k), tiles.text(tile)) for k, tile in fitted.deeper),
@@ -42,9 +45,11 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         power_slots=fitted.power_slots, shapes=len(set(launches.shapes)),
         launches=len(launches), error=_digits(error), constant=_digits(constant_efficiency(launches)),
         sources=tuple(sources), parameters=parameters,
+        shared=heights[0][0] if heights else None, heights=tuple(rows for _, rows in heights),
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
         rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
-        draws=tuple(tuple(_digits(value) for value in draw) for draw in draws[1:]),
+        half_width=_digits(uncertainty.half_width(uncertainty.residuals(fitted, launches), uncertainty.groups(launches))),
+        sizes=tuple((float(value.min()), float(value.max())) for value in (launches.m, launches.k, launches.n)),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from dse.accelerator import Accelerator
 from dse.calibrate.choice import kernels_of
 from dse.calibrate.efficiencies import FittedKernel
 from dse.calibrate.network import LAUNCH, drivers
+from dse.calibrate.uncertainty import SAMPLES
 from dse.document import Document
 from dse.dtype import Dtype
 from dse.errors import BadInput, Collector, Problem, suggestion
@@ -98,9 +99,8 @@ class Plan:
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
         width = sum(widths.get(name, 1) for name in self.variables)
-        draws = max((len(kernel.draws) for kernels in self.kernels for kernel in kernels), default=0)
         at_once = math.prod(len(axis) for axis in self.axes if axis.role not in ("structure", "capacity"))
-        drawn = 4 * draws * at_once if self.sampled else 0  # dense, pruned, their ratio, in order
+        drawn = 4 * SAMPLES * at_once if self.sampled else 0  # dense, pruned, their ratio, in order
         return (math.prod(self.dims.values()) * width + drawn) * np.dtype(self.spec.store.dtype).itemsize
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 
 from dse import cli
-from dse.calibrate import measured_set
+from dse.calibrate import command, efficiencies, measured_set
 from dse.calibrate.efficiencies import SHIPPED
 from dse.calibrate.launches import family, launches
 from dse.calibrate.measurement import Measurement
@@ -230,3 +230,62 @@ def test_thousands_of_wrong_rows_are_told_in_seconds(tmp_path, monkeypatch):
         measured_set.load(write(tmp_path, *[f"{GOOD},extra"] * 200))
     assert len(caught.value.problems) == 200
     assert len(made) <= 1
+
+
+def rows_of(number, time_ms=0.4):
+    """Launches of different sizes, none above the peak."""
+    return [f"a100-sxm4-80gb,lib,2:4,fp16,{64 * n},64,64,,{time_ms},,,,a test" for n in range(1, number + 1)]
+
+
+def test_a_few_impossible_rows_are_left_out_and_listed(tmp_path):
+    """One of 201 is above the peak; two of 201 contradict each other; all three of 202 are more than 1%."""
+    good = rows_of(200)
+    fast = GOOD.replace(",0.4,blas,0.6,1.5,", ",0.01,blas,0.6,60,")
+    found = measured_set.load(path := write(tmp_path, *good, fast))
+    assert len(found.rows) == 200
+    (line,) = found.left_out
+    assert line.startswith(f"{path}:202: time_ms: ")
+    assert "is above the peak" in line
+    again = good[0].replace(",0.4,,", ",4,,")
+    found = measured_set.load(path := write(tmp_path, *good, again))
+    assert len(found.rows) == 199  # which of the two is wrong is not known
+    assert found.left_out == (f"{path}:202: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch; leave out what is wrong",)
+    with pytest.raises(BadInput) as caught:
+        measured_set.load(write(tmp_path, *good, fast, again))
+    assert len(caught.value.problems) == 2
+
+
+def test_masks_with_other_row_statistics_are_other_launches(tmp_path):
+    """Two masks of one shape and density, one with all nonzeros in few rows: three times as slow, and no contradiction."""
+    row = "a100-sxm4-80gb,lib,unstructured,fp16,4096,4096,4096,0.1,{time},,,,{spread},a test"
+    head = HEAD.replace(",source", ",row_std,source")
+    found = measured_set.load(
+        write(tmp_path, row.format(time=4, spread=10), row.format(time=12, spread=400), row.format(time=6, spread=10), head=head)
+    )
+    (seen,) = launches(found).values()
+    assert seen.time.tolist() == pytest.approx([5e-3, 12e-3])
+    assert seen.spread.tolist() == pytest.approx([10 / 409.6, 400 / 409.6])
+
+
+def test_a_killed_calibration_goes_on_where_it_was(tmp_path, monkeypatch):
+    """Each kernel is kept when it is fitted; another request starts anew; nothing is left behind in the end."""
+    known, asked, allowed = efficiencies.load(SHIPPED).kernels[0], [], 1
+
+    def fitted(seen, measured, options):
+        if len(asked) == allowed:
+            raise KeyboardInterrupt
+        asked.append(seen.kernel.kernel)
+        key = {name: getattr(seen.kernel, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
+        return known.model_copy(update=key)
+
+    monkeypatch.setattr(command, "_fitted", fitted)
+    rows = [row.replace(",lib,", f",{kernel},") for kernel in ("one", "two") for row in rows_of(6)]
+    given = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml")]
+    assert cli.main(given) == 130
+    with (tmp_path / "e.yaml.partial").open("a") as file:
+        file.write('{"device": "a1')  # cut short by the kill
+    allowed = 2
+    assert cli.main(given) == 0
+    assert asked == ["one", "two"]
+    assert [kernel.kernel for kernel in efficiencies.load(tmp_path / "e.yaml").kernels] == ["one", "two"]
+    assert not (tmp_path / "e.yaml.partial").exists()

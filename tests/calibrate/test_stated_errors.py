@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dse import cli
-from dse.calibrate import efficiencies, ladder, measured_set
+from dse.calibrate import efficiencies, ladder, measured_set, uncertainty
 from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate.fit import refit
 from dse.calibrate.launches import launches
 from dse.calibrate.validate import report
 from dse.calibrate.validate.devices import across_devices, sources_of
@@ -82,6 +83,62 @@ def test_kernels_with_few_shapes_are_listed_not_averaged(evidence, points):
     assert len(apart) == 5
     assert any("CUTLASS (CUDA 11.3)" in reason and "1 shapes" in reason for reason in apart)
     assert not any("issue" in point.kernel for point in points)
+
+
+def residuals_of(points):
+    """Residuals of the logarithms of times by kernel, with the groups of shapes that were left out together."""
+    found = {}
+    for p in points:
+        if p.quantity == "time":
+            found.setdefault((p.set, p.device, p.kernel, p.family, p.dtype), []).append(p)
+    for those in found.values():
+        shapes = sorted({p.shape for p in those})
+        off = np.array([np.log(p.predicted["calibrated"] / p.measured) for p in those])
+        yield off, np.array([shapes.index(p.shape) % uncertainty.MOST_GROUPS for p in those]), those
+
+
+def test_intervals_hold_nine_tenths_of_shapes_that_no_fit_and_no_interval_has_seen(points):
+    """Leave-one-shape-out, the half width by the residuals of the other shapes; the intervals are not padded either."""
+    inside, kernels = [], []
+    for off, group, _ in residuals_of(points):
+        held = [abs(off[n]) <= uncertainty.half_width(off[group != group[n]], group[group != group[n]]) for n in range(len(off))]
+        inside += held
+        kernels.append(np.mean(held))
+    assert len(inside) > 400
+    assert 0.88 < np.mean(inside) < 0.96
+    assert min(kernels) > 0.8
+
+
+def test_intervals_hold_nine_tenths_of_speedups_of_unseen_shapes(points):
+    """By the samples of both kernels, of which each has an error of its own."""
+    widths = {(those[0].set, those[0].device, those[0].kernel, those[0].family, those[0].dtype): uncertainty.half_width(off, group)
+              for off, group, those in residuals_of(points)}  # fmt: skip
+    dense = {key[:2]: width for key, width in widths.items() if key[3] == "dense" and key[4] == "fp16"}
+    inside = [
+        abs(np.log(p.predicted["calibrated"] / p.measured))
+        <= np.hypot(widths[p.set, p.device, p.kernel, p.family, p.dtype], dense[p.set, p.device])
+        for p in points
+        if p.quantity == "speedup"
+    ]
+    assert len(inside) > 300
+    assert 0.88 < np.mean(inside) < 0.99
+
+
+def test_intervals_hold_nine_tenths_of_densities_outside_the_fitted_ones(evidence):
+    """The least and the most density of each kernel, by a fit and an interval of the others, widened by how far they are."""
+    inside = []
+    for each in evidence:
+        for kernel, fitted in each.fits.items():
+            seen = each.found[kernel]
+            for density in np.unique(seen.density)[[0, -1]] if len(np.unique(seen.density)) > 2 else ():
+                rest = seen.take(seen.density != density)
+                without, group = refit(fitted, rest, 60), uncertainty.groups(rest)
+                half = uncertainty.half_width(np.log(without.seconds(rest) / rest.time), group)
+                out = seen.take(seen.density == density)
+                distance = uncertainty.beyond(out.density, rest.density.min(), rest.density.max())
+                inside += [*(np.abs(np.log(without.seconds(out) / out.time)) <= uncertainty.widened(half, distance))]
+    assert len(inside) > 100
+    assert 0.85 < np.mean(inside) < 0.99
 
 
 def test_what_is_left_out_is_not_known(evidence):

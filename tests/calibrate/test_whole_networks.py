@@ -32,9 +32,9 @@ def test_calibrated_is_nearer_than_the_speed_of_light_for_every_network_and_neve
         assert row["errors"]["calibrated"]["mape"] < row["errors"]["sol"]["mape"]
     assert report.pays(rows) == []
     whole = {row["quantity"]: row["errors"]["calibrated"] for row in rows if row["kernel"] == "all"}
-    assert 0.2 < whole["time"]["mape"] < 0.35  # what is between the kernels is missing
+    assert 0.2 < whole["time"]["mape"] < 0.3  # what is between the kernels is missing
     assert whole["time"]["bias"] == pytest.approx(-whole["time"]["mape"])
-    assert 0.2 < whole["speedup"]["mape"] < 0.3
+    assert 0.1 < whole["speedup"]["mape"] < 0.15
 
 
 def test_the_chapter_has_the_table_of_the_command(rows):

@@ -1,19 +1,19 @@
 """Predicted against measured: each shape by kernels that were fitted without it."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from dse.calibrate import ladder
-from dse.calibrate.fit import FEWEST_SHAPES, Fitted, by_depth, fit, refit
+from dse.calibrate.fit import FEWEST_SHAPES, Fitted, fit
 from dse.calibrate.launches import Kernel, Launches, kernel_of, launches
 from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.predict import probe
+from dse.calibrate.uncertainty import held_out
 
 APART = 0.1  # of two measured values: what a mean error within 10% may be asked to rank
-MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
 Times = dict[str, np.ndarray]
 
 
@@ -70,15 +70,9 @@ def across_shapes(evidence: Evidence) -> list[Point]:
 
 
 def _left_out(seen: Launches, fitted: Fitted) -> Times:
-    shapes = sorted(set(seen.shapes))
-    group = np.array([shapes.index(shape) % MOST_GROUPS for shape in seen.shapes])
     times = {rung: np.zeros(len(seen)) for rung in ladder.RUNGS}
-    for number in range(group.max() + 1):
-        out, weight = group == number, (group != number).astype(float)
-        without = refit(fitted, seen, weight=weight)
-        if fitted.deeper:
-            without = by_depth(refit(replace(fitted, tile=None, deeper=()), seen, weight=weight), seen, weight)
-        predicted = ladder.predictions(seen, ladder.constant_efficiency(seen, weight), without)
+    for out, without in held_out(fitted, seen):
+        predicted = ladder.predictions(seen, ladder.constant_efficiency(seen, (~out).astype(float)), without)
         for rung in ladder.RUNGS:
             times[rung][out] = predicted[rung][out]
     return times

@@ -78,5 +78,4 @@ def _drawn(designs: Designs, point: np.ndarray | None, chosen: dict[str, Variant
         if (key, state) not in cases:
             made = case(chip, state, asked.batch, asked.dtype, asked.options, asked.kernels, space.accelerator)
             cases[key, state] = _Draws.of(made)
-    most = max(1, *(len(kernel.draws) for kernel in asked.kernels))  # a kernel that has fewer repeats them
-    return np.stack([np.resize(cases[key, state].latency(chip, asked.options.combined), most) for state in chosen.values()])
+    return np.stack([cases[key, state].latency(chip, asked.options.combined) for state in chosen.values()])

@@ -131,7 +131,7 @@ def _tabulated(accelerator: Accelerator, space: Space, grids: Mapping[str, np.nd
 def _cases(state: Variant, accelerators: Sequence[Accelerator], space: Space, asked: Question) -> list[Case]:
     found = compulsory_case(accelerators[0], state, asked.batch, asked.dtype, asked.options)
     rest = state, asked.dtype, asked.options, asked.kernels, space.accelerator
-    return [finished(found, one, *rest, drawn=False) for one in accelerators]
+    return [finished(found, one, *rest, sampled=False) for one in accelerators]
 
 
 def _rates(executions: Sequence[Execution], accelerator: Accelerator, paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
