@@ -83,7 +83,8 @@ class Reuse:
         """
         first, last = self._ends
         once = (np.where(self.layers.kind == "matmul", 1.0, self.layers.count) * self.layers.active)[:, None]
-        return self._weights + np.where(first[:, None], self._least_inputs / once, 0.0) + np.where(last[:, None], self.product.c / once, 0.0)
+        read, written = np.where(first[:, None], self._least_inputs, 0.0), np.where(last[:, None], self.product.c, 0.0)
+        return self._weights + (read + written) / once
 
     @cached_property
     def fusion(self) -> Fusion | None:
