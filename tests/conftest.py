@@ -91,6 +91,14 @@ def described(folder: Path) -> Path:
     return folder
 
 
+def link(folder: Path) -> None:
+    """Say of each layer of net/ that it reads the one above."""
+    path = folder / "net" / "layers.csv"
+    header, *rows = path.read_text().splitlines()
+    above = ["input", *(row.partition(",")[0] for row in rows)]
+    path.write_text("\n".join([f"{header},reads", *(f"{row},{name}" for row, name in zip(rows, above, strict=False))]) + "\n")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return described(tmp_path)

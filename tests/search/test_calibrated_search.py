@@ -13,6 +13,7 @@ from dse.errors import BadInput
 from dse.explore.search import interval, polish, report, run
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
+from tests.conftest import link
 from tests.search.search_specs import write
 
 CHIP = """
@@ -99,6 +100,7 @@ def swept(folder, axes: str, model: str = MODEL, dtype: str = "fp16"):
 )
 def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, dtype, monkeypatch):
     monkeypatch.chdir(folder)
+    link(folder)  # else nothing is fused
     found = calibrated(folder, axes, model=model, dtype=dtype)
     points = found.space.grid(0, found.space.size)
     results, described = found.results(points), found.space.described(points)

@@ -10,6 +10,7 @@ from dse.explore.search import structure as structures
 from dse.explore.search.designs import Designs
 from dse.explore.search.outcome import Outcome
 from dse.explore.search.spent import spent_at
+from tests.conftest import link
 from tests.search.search_specs import CHIP, write
 
 MEMORY = """memory:
@@ -53,6 +54,7 @@ def placed(found: Designs, **values: float) -> np.ndarray:
 def test_at_a_capacity_that_is_listed_a_search_says_what_a_sweep_does(folder, fusion):
     goal = "maximize: [performance]\nminimize: [energy, area, power]\nconstraints: [accuracy_drop <= 100]"
     model = f"fidelity: capacity, fusion: {fusion}"
+    link(folder)  # else nothing is fused
     found = capacity_designs(folder, LISTED, goal, model)
     points = found.space.grid(0, found.space.size)
     results, described = found.results(points), found.space.described(points)
