@@ -21,9 +21,11 @@ from dse.errors import BadInput
 from dse.explore import provenance
 from dse.explore.plan import Plan
 from dse.model.peak import executions
+from dse.model.work import gathered
 from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
+from dse.sparsity.kinds import CHOSEN
 from dse.workload import Variant
 
 
@@ -54,7 +56,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     for design, line in zip(designs, axes, strict=True):
         for state, ax in zip(states, line, strict=True):
             here = rows[(rows.accelerator == design.name) & (rows.state == str(state))]
-            roofs, bandwidth = _roofs(design, here, dtype, plan), _bandwidth(design)
+            roofs, bandwidth = _roofs(design, state, here, dtype, plan), _bandwidth(design)
             draw(ax, here, roofs, bandwidth, bounds)
             ridges += [roof.height / bandwidth for roof in roofs]
     _frame(axes[0, 0], rows[rows.dense_flops > 0], max(ridges))
@@ -92,8 +94,11 @@ def _bandwidth(accelerator: Accelerator) -> float:
     return float(accelerator.value(f"memory.{accelerator.outermost}.bandwidth"))
 
 
-def _roofs(accelerator: Accelerator, rows: Rows, dtype: Dtype, plan: Plan) -> list[Roof]:
-    """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the state takes."""
+def _roofs(accelerator: Accelerator, state: Variant, rows: Rows, dtype: Dtype, plan: Plan) -> list[Roof]:
+    """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant takes.
+
+    A run that gathers the columns of a V:N:M sees 4 of M, so its cap counts from these: the roof is M / 4 times as high.
+    """
     found = []
     for execution in executions(accelerator, dtype, plan.spec.model.fidelity):
         here = rows[rows.execution == execution.name]
@@ -101,8 +106,10 @@ def _roofs(accelerator: Accelerator, rows: Rows, dtype: Dtype, plan: Plan) -> li
             paths = execution.dense_rate or execution.stored_rate
             free = execution.sparse and not execution.dense_rate  # no cap: as high as the layers drawn reduce the work
             gain = here.dense_flops.sum() / here.flops.sum() if free else 1.0
-            height = float(gain * np.prod([accelerator.value(path) for path in paths]))
-            mode = dtype.compute + (f" {execution.pattern}" if execution.sparse else "") + (f" (x{gain:.3g})" if free else "")
+            narrow = gathered(execution.pattern, state.pattern) if len(here) and not free else None
+            wider = narrow.m / CHOSEN if narrow else 1.0
+            height = float(gain * wider * np.prod([accelerator.value(path) for path in paths]))
+            mode = dtype.compute + (f" {narrow or execution.pattern}" if execution.sparse else "") + (f" (x{gain:.3g})" if free else "")
             found.append(Roof(execution.unit, mode, height, bool(len(here[here.dense_flops > 0]))))
     others = [
         Roof(unit, precision, peak.value, False)

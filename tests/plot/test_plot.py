@@ -287,3 +287,19 @@ def test_titles_of_long_names_do_not_overlap(kind, folder, edited):
     canvas.draw()
     boxes = [ax.title.get_window_extent(canvas.get_renderer()) for ax in drawn.axes if ax.get_title()]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("pattern", ["64:2:8", "64:2:16", "2:4", "1:8"])
+def test_no_layer_is_above_the_roofs_of_its_panel(pattern, folder, edited):
+    """Gathered columns, too: 64:2:16 runs at 8 times the dense peak on a 2:4 unit."""
+    edited(
+        "small.yaml",
+        ("{methods: all}", f"{{methods: [dense], patterns: [{{list: ['{pattern}'], densities: own}}]}}"),
+        ("[1, 16]", "[1024]"),
+    )
+    results = dse.sweep(folder / "small.yaml")
+    drawn, rows = plot.FIGURES["roofline"](results, variant=1)
+    (ax,) = (ax for ax in drawn.axes if pattern in ax.get_title())
+    roofs = [line.get_ydata()[0] for line in ax.lines if len(line.get_ydata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]]
+    reached = rows[rows.state != "dense"].performance.max()
+    assert reached <= max(roofs) * (1 + 1e-9)
