@@ -29,7 +29,11 @@ MOST_BYTES = 100_000_000
 _TOO_DEEP = (f"nested more than {MOST_LEVELS} levels deep, or an anchor contains itself", "write fewer levels")
 _TOO_LARGE = ("the file is too large, or its aliases multiply", f"write at most {MOST_KEYS} keys and items")
 _INTEGER = "tag:yaml.org,2002:int"
-_TAGS = {_INTEGER, *(f"tag:yaml.org,2002:{name}" for name in ("str", "float", "bool", "null"))}
+_TAGS: dict[type[yaml.Node], set[str]] = {
+    yaml.ScalarNode: {_INTEGER, *(f"tag:yaml.org,2002:{name}" for name in ("str", "float", "bool", "null"))},
+    yaml.SequenceNode: {"tag:yaml.org,2002:seq"},
+    yaml.MappingNode: {"tag:yaml.org,2002:map"},
+}
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,9 @@ class _Walk:
         line = node.start_mark.line + 1
         if len(loc) > MOST_LEVELS or len(self.lines) > MOST_KEYS:
             raise BadInput([Problem(*(_TOO_DEEP if len(loc) > MOST_LEVELS else _TOO_LARGE), self.path, line)])
-        if isinstance(node, yaml.SequenceNode):
+        if node.tag not in _TAGS[type(node)]:
+            self._add(f"the tag '{node.tag}' cannot stand here", "remove it", line, loc)
+        elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.lines[*loc, index] = item.start_mark.line + 1
                 self.visit(item, (*loc, index))
@@ -222,8 +228,6 @@ class _Walk:
 
 def _scalar_problem(loader: _Loader, node: yaml.Node) -> tuple[str, str] | None:
     """What is wrong with a single value, and the fix."""
-    if node.tag not in _TAGS:
-        return f"the tag '{node.tag}' is not known", "remove it"
     if node.tag == _INTEGER and len(node.value) > MOST_DIGITS:
         return f"a whole number of {len(node.value)} digits", f"write at most {MOST_DIGITS}"
     try:
