@@ -221,7 +221,7 @@ def describe(plan: "Plan") -> str:
         f"sweep        {plan.spec.name} ({plan.document.path})",
         f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
         f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
-        *(f"inputs       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
+        *(f"run on       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
         *(f"axis         {axis.path}: {len(axis)} values ({ROLES[axis.role]})" for axis in plan.axes),
         f"evaluates    {plan.designs_count} designs x {states} network states, layers: {layers}",
         f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",

@@ -117,7 +117,7 @@ def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dt
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(found.layers.name, object)}
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
-    names |= {"inputs": variant.run_on} if variant.run_on else {}
+    names |= {"run_on": variant.run_on} if variant.run_on else {}
     chosen, assumed = {name: str(value) for name, value in options}, compaction.notes(variant)
     if found.least is not None:
         coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)

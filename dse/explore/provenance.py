@@ -35,7 +35,7 @@ def attributes(plan: Plan) -> dict[str, str]:
         "spec_sha256": plan.document.sha256,
         "description_sha256": json.dumps(hashes(plan)),
         "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
-        "inputs": json.dumps({w.name: w.all_inputs for w in plan.workloads if w.all_inputs}),
+        "run_on": json.dumps({w.name: w.all_inputs for w in plan.workloads if w.all_inputs}),
         "unverified": json.dumps(unverified(plan)),
         "versions": json.dumps(versions()),
         "seed": "none (deterministic)",

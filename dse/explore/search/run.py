@@ -74,7 +74,7 @@ def described(outcome: Outcome, random: Outcome) -> xr.Dataset:
         "objectives": json.dumps([("minimize " if sign > 0 else "maximize ") + str(found) for found, sign in search.objectives]),
         "constraints": json.dumps([str(found) for found in search.constraints]), "accuracy": str(outcome.designs.question.drop),
         "elasticities": json.dumps(report.elasticities(outcome)), "importances": json.dumps(report.importances(outcome.designs)),
-        "inputs": json.dumps({name: states[0].run_on for name, states in outcome.designs.question.states.items() if states[0].run_on}),
+        "run_on": json.dumps({name: states[0].run_on for name, states in outcome.designs.question.states.items() if states[0].run_on}),
         "accelerator": outcome.designs.space.accelerator.name, "seed": search.seed, "sampler": search.sampler,
     }  # fmt: skip
     missed = report.regret(outcome) if search.sampler != "exhaustive" else 0.0
