@@ -38,7 +38,7 @@ ask_batch: 10
 
 
 def case(random: Random, folder: Path) -> str:
-    kind = random.choices((_accelerator, _network, _shipped_sweep, _small_sweep, _small_search), (30, 25, 30, 10, 5))[0]
+    kind = random.choices((_accelerator, _network, _shipped_sweep, _small_sweep, _small_search), (300, 270, 340, 80, 10))[0]
     return f"{kind.__name__[1:]}: {kind(random, folder)}"
 
 
