@@ -43,6 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         print("; ".join(["interrupted", *map(str, error.args)]), file=sys.stderr)
         return 130
+    except MemoryError as error:
+        print(f"out of memory ({str(error) or 'no more is available'}); ask for less at once, or give it more memory", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # `dse list | head`
         sys.stderr.close()
         return 1

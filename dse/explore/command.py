@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> str:
     """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
     all others are and the files are printed.
     """
-    plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)))
+    plan = plans.resolve(*spec.load(catalog.find("sweeps", options.spec)), progress=True)
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
     parted = in_parts(plan, written)

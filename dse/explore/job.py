@@ -1,5 +1,6 @@
 """A sweep cut into jobs, each a grid over the rate axes that one compiled function evaluates."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,13 @@ class Job:
     def cases(self) -> list[Case]:
         """What runs, what no schedule can beat where that is known, and what else measurements allow."""
         return [self.case, *([self.case.least] if self.case.least else []), *self.case.draws]
+
+
+def job_count(plan: Plan) -> int:
+    """How many jobs a plan has."""
+    in_turn = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
+    states = len(plan.variants) + (len(plan.dense) if plan.needs_dense else 0)
+    return len(plan.accelerators) * in_turn * len(plan.spec.batch) * len(plan.spec.dtype) * states
 
 
 def jobs_of(plan: Plan) -> Iterator[Job]:

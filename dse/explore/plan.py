@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,11 +25,13 @@ from dse.explore import axis as axes_
 from dse.explore.axis import Axis
 from dse.explore.variants import select
 from dse.keep import Top, objectives
+from dse.memory import available
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.equation import rate_paths
 from dse.model.levels import capacities
 from dse.model.peak import executions
+from dse.progress import reported
 from dse.spec import RESULTS, Spec, with_bands
 from dse.workload import Variant, Workload, tables
 
@@ -128,16 +131,18 @@ def load(reference: catalog.Given) -> Plan:
     return resolve(*specs.load(catalog.specification(reference)))
 
 
-def resolve(spec: Spec, document: Document) -> Plan:
+def resolve(spec: Spec, document: Document, progress: bool = False) -> Plan:
     """Everything that a specification names, read and checked against each other; raises BadInput."""
     spec, problems = spec.stored(), Collector()
     accelerators = _load_all(spec, document, problems)
-    workloads = _load_workloads(spec, document, problems)
+    workloads = _load_workloads(spec, document, problems, progress)
     problems.raise_all()
     _check_names(document, accelerators, workloads, problems)
     variants: list[Variant] = []
-    for key, workload in workloads:
-        variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
+    with reported("choosing network states", len(workloads), progress) as advance:
+        for key, workload in workloads:
+            variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
+            advance()
     for index, dtype in enumerate(spec.dtype):
         for accelerator in accelerators:
             with problems.at(*document.place(("dtype", index))):
@@ -161,11 +166,10 @@ MOST_STRUCTURES = 1000
 
 def check_memory(plan: Plan) -> None:
     """Raises BadInput where the results are too large to be kept in memory."""
-    if plan.spec.keep == "all" and plan.result_bytes > MOST_BYTES:
+    most = min(MOST_BYTES, available())
+    if plan.spec.keep == "all" and plan.result_bytes > most:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
-        fix = (
-            f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {MOST_BYTES / 1e9:g} GB"
-        )
+        fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {most / 1e9:.3g} GB"
         raise BadInput([plan.document.problem(("axes",), what, fix)])
 
 
@@ -193,15 +197,18 @@ def _load_all(spec: Spec, document: Document, problems: Collector) -> list[Accel
     return found
 
 
-def _load_workloads(spec: Spec, document: Document, problems: Collector) -> list[tuple[str, Workload]]:
+def _load_workloads(spec: Spec, document: Document, problems: Collector, progress: bool) -> list[tuple[str, Workload]]:
     """Each network of the specification, by the key that names it: once for every combination of its inputs."""
     found: list[tuple[str, Workload]] = []
-    for reference, selection in spec.workloads.items():
-        with problems.at(*document.place(("workloads", reference))):
-            folder = catalog.find("workloads", reference, document.path.parent)
-            loaded = [tables.load(folder, inputs) for inputs in selection.combinations()]
-            share = selection.activation_density
-            found += [(reference, workload if share is None else workload.with_activation_density(share)) for workload in loaded]
+    inputs = {reference: selection.combinations() for reference, selection in spec.workloads.items()}
+    with reported("reading networks", sum(map(len, inputs.values())), progress) as advance:
+        for reference, selection in spec.workloads.items():
+            with problems.at(*document.place(("workloads", reference))):
+                folder = catalog.find("workloads", reference, document.path.parent)
+                for given in inputs[reference]:
+                    workload, share = tables.load(folder, given), selection.activation_density
+                    found.append((reference, workload if share is None else workload.with_activation_density(share)))
+                    advance()
     return found
 
 
@@ -217,7 +224,7 @@ def _kernels(spec: Spec, document: Document, accelerators: list[Accelerator], pr
 def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
     """Results are labelled by name, so names must differ."""
     for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
-        for name in sorted({name for name in names if names.count(name) > 1}):
+        for name in sorted(name for name, count in Counter(names).items() if count > 1):
             problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 

@@ -7,14 +7,20 @@ from functools import cached_property
 import numpy as np
 
 from dse.calibrate.network import kernels_used
+from dse.errors import BadInput
 from dse.explore.common import Common
 from dse.explore.cost import Energies
-from dse.explore.job import Job, jobs_of
+from dse.explore.job import Job, job_count, jobs_of
 from dse.explore.piece import Piece, cut
 from dse.explore.plan import Plan
 from dse.explore.results import Kernels
 from dse.explore.times import Block, Times
+from dse.memory import available
 from dse.model.equation import Case
+from dse.progress import reported
+
+JOB_BYTES = 12_000  # that a job takes beside its arrays, measured on small networks
+JOB_ARRAYS = 6  # arrays as large as its work
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +42,15 @@ class Prepared:
     warned: set[str] = field(default_factory=set)  # accelerators whose power was warned of, in any piece
 
     @classmethod
-    def of(cls, plan: Plan) -> "Prepared":
-        jobs = list(jobs_of(plan))
+    def of(cls, plan: Plan, progress: bool = False) -> "Prepared":
+        """Raises BadInput where the jobs would take more memory than there is."""
+        jobs, total = list[Job](), job_count(plan)
+        with reported("preparing", total, progress) as advance:
+            for job in jobs_of(plan):
+                if not jobs:
+                    _check_memory(plan, job, total)
+                jobs.append(job)
+                advance()
         common = Common.of(jobs, plan)
         resources = dict.fromkeys(resource for job in jobs for resource in job.case.resources)
         executions = dict.fromkeys(execution.name for job in jobs for execution in job.case.executions)
@@ -70,6 +83,18 @@ class Prepared:
         for job in self.jobs:
             found.setdefault(_key(job.place), []).append(job)
         return found
+
+
+def _check_memory(plan: Plan, job: Job, total: int) -> None:
+    """Raises BadInput where jobs as large as this one would take more memory than there is."""
+    size = total * (JOB_BYTES + JOB_ARRAYS * sum(case.work.nbytes for case in job.cases))
+    if size > available():
+        counts = {name: plan.dims[name] for name in ("accelerator", "batch", "dtype", "variant")}
+        counts |= {axis.path: len(axis) for axis in plan.axes if axis.taken_in_turn}
+        largest = max(counts, key=lambda name: counts[name])
+        what = f"{total} combinations of network states and what changes their work would take about {size / 1e9:.3g} GB to prepare"
+        fix = f"there are {available() / 1e9:.3g} GB: write fewer of the {counts[largest]} values of '{largest}', or several sweeps"
+        raise BadInput([plan.document.problem(("axes", largest) if "." in largest else (), what, fix)])
 
 
 def _kernels(jobs: list[Job]) -> Kernels:

@@ -33,7 +33,7 @@ class ModelWarning(UserWarning):
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     """The results of a plan, in memory; raises BadInput where they are too large for it."""
     plans.check_memory(plan)
-    prepared = Prepared.of(plan)
+    prepared = Prepared.of(plan, progress)
     for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)
     whole = plan.spec.keep == "all"

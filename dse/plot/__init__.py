@@ -41,6 +41,7 @@ def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: st
     """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Raises NotDrawnError if some cannot be
     drawn, after the others are.
     """
+    _check_whole(dataset)
     stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
     store.check_writable(*(file for stem in stems.values() for file in files(stem)))
     written, failed = list[Path](), dict[str, BadInput]()
@@ -63,6 +64,14 @@ class NotDrawnError(UnfinishedError):
         super().__init__("\n".join(f"{kind} was not drawn: {error}" for kind, error in failed.items()))
         self.written = written
         self.problems = tuple(problem for error in failed.values() for problem in error.problems)
+
+
+def _check_whole(dataset: xr.Dataset) -> None:
+    """Raises BadInput for a dataset of single points, as a front is, or without the labels of a sweep's results."""
+    missing = [name for name in ("accelerator", "batch", "dtype", "variant") if name not in dataset.coords]
+    if "point" in dataset.dims or missing:
+        what = f"has no '{missing[0]}'" if missing else "holds single points"
+        raise BadInput.one(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
 
 
 def files(stem: Path) -> list[Path]:

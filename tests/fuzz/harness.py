@@ -208,20 +208,22 @@ def _processor_time(process: int | None) -> float:
 
 
 def _work(name: str, seed: int, connection: Connection, log: Path) -> None:
-    """What a worker does: import the fuzzer, then run each case that it receives."""
+    """What a worker does: import the fuzzer, call its `prepare()` if it has one, then run each case that it receives."""
     written = log.open("w")
     os.dup2(written.fileno(), sys.stderr.fileno())
     os.dup2(written.fileno(), sys.stdout.fileno())
     faulthandler.enable(written)
     faulthandler.register(signal.SIGUSR1, written)
-    case: Any = importlib.import_module(f"tests.fuzz.{name}").case
+    fuzzer: Any = importlib.import_module(f"tests.fuzz.{name}")
+    if hasattr(fuzzer, "prepare"):
+        fuzzer.prepare()
     connection.send("ready")
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             number, folder = connection.recv()
             os.chdir(folder)
             try:
-                outcome = "label", str(case(generator(name, seed, number), folder))
+                outcome = "label", str(fuzzer.case(generator(name, seed, number), folder))
             except Exception:  # whatever a case raises is its failure
                 outcome = "failure", traceback.format_exc()
             connection.send(outcome)

@@ -40,7 +40,7 @@ def fill(
     number, of = shard or (1, 1)
     if not 1 <= number <= of:
         raise BadInput.one(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
-    prepared, path = Prepared.of(plan), path.absolute()
+    prepared, path = Prepared.of(plan, progress), path.absolute()
     for remark in sweep.remarks(prepared):
         warnings.warn(remark, sweep.ModelWarning, stacklevel=3)
     sink = sinks.of(prepared, path)

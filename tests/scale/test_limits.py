@@ -1,0 +1,154 @@
+"""What is too large is refused with an estimate before the work, or done in constant memory; long preparation shows its progress."""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dse
+from dse import memory, progress
+from dse.cli import main
+from dse.errors import BadInput
+from dse.explore import axis as axes
+from dse.explore import plan as plans
+from dse.explore import prepared, sweep
+from dse.explore.keep import front, stream
+from dse.explore.keep.cells import Kept
+from dse.explore.keep.stream import Stream
+from dse.explore.prepared import Prepared
+from dse.spec import Range
+
+STEPS = 10**6
+LONG = f"axes:\n  memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
+AXES = """
+axes:
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
+  units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 5, scale: log}
+"""
+
+
+@pytest.fixture
+def specified(folder) -> Callable[[str], Path]:
+    def write(more: str) -> Path:
+        path = folder / "large.yaml"
+        path.write_text((folder / "small.yaml").read_text() + more)
+        return path
+
+    return write
+
+
+def peak(work: Callable[[], object]) -> int:
+    """Bytes that some work takes at most."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_axis_takes_no_more_than_its_values(chip):
+    """Its texts alone were 100 bytes a value."""
+    written = Range.model_validate({"from": "1 TB/s", "to": "8 TB/s", "steps": STEPS})
+    assert peak(lambda: axes.parse("memory.dram.bandwidth", written, [chip])) < 40 * STEPS
+
+
+def test_texts_of_an_axis_are_those_of_its_values(chip):
+    found = axes.parse("memory.dram.bandwidth", Range.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
+    assert list(found.raw) == ["1000000000000.0 B/s", "1500000000000.0 B/s", "2000000000000.0 B/s"]
+    assert list(found[1:].raw) == list(found.raw)[1:]
+    assert len(found.raw[:2]) == 2
+
+
+def test_what_a_sweep_prepares_does_not_grow_with_the_product_of_jobs_and_values(specified):
+    """Each of its 10 jobs held its rates for every value: 16 numbers and more."""
+    plan = plans.load(specified(LONG))
+    assert peak(lambda: Prepared.of(plan)) < 60 * STEPS
+
+
+class Sums:
+    """Keeps the sum of its parts."""
+
+    def together(self, parts: list[Kept]) -> Kept:
+        return {"sum": np.sum([part["sum"] for part in parts], axis=0)}
+
+    def result(self, kept: Kept) -> Kept:
+        return kept
+
+
+def test_what_is_kept_of_groups_is_put_together_in_constant_memory():
+    size, groups = 10**6, 30
+
+    def parts() -> Iterator[Kept]:
+        for number in range(groups):
+            yield {"sum": np.full(size, float(number))}
+
+    putting = Stream(None, None, Sums(), None)  # type: ignore[arg-type]
+    assert putting.result(parts())["sum"][0] == sum(range(groups))
+    assert peak(lambda: putting.result(parts())) < 2 * stream.AT_ONCE_BYTES + 8 * 8 * size
+
+
+def test_a_front_of_too_many_points_is_refused(specified, monkeypatch, capsys):
+    monkeypatch.setattr(front, "MOST_POINTS", 30)
+    path = specified(AXES + "keep: {front: {minimize: [latency, memory.dram.bandwidth]}}\n")
+    assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 2
+    assert "more than 30 points are on the front of latency, memory.dram.bandwidth; leave an objective out" in capsys.readouterr().err
+
+
+def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
+    monkeypatch.setattr(stream, "MOST_SUMMARY", 10_000)
+    with pytest.raises(
+        BadInput, match=r"large\.yaml:\d+: keep: the statistics at each of 40 values of 'memory.dram.bandwidth' would take .* GB"
+    ):
+        dse.sweep(specified(AXES + "keep: summary\n"))
+
+
+def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
+    """Four numbers for each result, setting and value of an axis: 40 + 5 values, 2 batches and 4 network states."""
+    plan = plans.load(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
+    sample = sweep.evaluate(Prepared.of(plan))
+    assert stream.summary.size(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
+
+
+def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):
+    monkeypatch.setattr(prepared, "available", lambda: 100_000)
+    with pytest.raises(BadInput, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
+        Prepared.of(plans.load(specified("")))
+
+
+def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):
+    monkeypatch.setattr(plans, "available", lambda: 1000)
+    with pytest.raises(BadInput, match=r"kept in memory; write them to a Zarr store"):
+        dse.sweep(specified(AXES))
+
+
+def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    assert memory.available() == 51_200
+    for most, expected in (("max", 51_200), ("30000", 10_000)):
+        (tmp_path / "memory.max").write_text(most)
+        (tmp_path / "memory.current").write_text("20000")
+        assert memory.available() == expected
+
+
+def test_running_out_of_memory_ends_in_a_line(specified, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise MemoryError("Unable to allocate 100 GiB")
+
+    monkeypatch.setattr("dse.explore.sweep.evaluate", fail)
+    path = specified("")
+    assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 1
+    assert capsys.readouterr().err.startswith("out of memory (Unable to allocate 100 GiB); ")
+
+
+def test_long_preparation_shows_its_progress(specified, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "DELAY", 0)
+    path = specified("")
+    assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 0
+    told = capsys.readouterr().err
+    for what in ("reading networks", "choosing network states", "preparing"):
+        assert f"{what}: " in told
