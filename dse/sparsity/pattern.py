@@ -143,7 +143,7 @@ def _finite(theirs: tuple[float, ...], ours: tuple[float, ...]) -> list[tuple[fl
     return [(a, b) for a, b in zip(theirs, ours, strict=True) if a < inf]
 
 
-MOST_WINDOWS = 100_000  # compared of two rules whose group sizes have a large common multiple
+MOST_WINDOWS = 1000  # compared of two rules whose group sizes have a large common multiple
 
 
 def most(pattern: Pattern, limit: Limit) -> int:

@@ -37,6 +37,14 @@ ask_batch: 10
 """
 
 
+_SPACE = """
+  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s, steps: 3, scale: log}
+  memory.dram.bandwidth: {from: 0.3 TB/s, to: 4 TB/s, steps: 3, scale: log}
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  units.tensor.runs.sparse_24.gain: {from: 1, to: 2, steps: 2, when: {units.tensor.runs.sparse_24.enabled: true}}
+"""
+
+
 def case(random: Random, folder: Path) -> str:
     kind = random.choices((_accelerator, _network, _shipped_sweep, _small_sweep, _small_search), (300, 270, 340, 80, 10))[0]
     return f"{kind.__name__[1:]}: {kind(random, folder)}"
@@ -106,9 +114,8 @@ def _small_sweep(random: Random, folder: Path) -> str:
 
 def _small_search(random: Random, folder: Path) -> str:
     """A small search, run."""
-    target = search_specs.write(
-        described(folder), _SEARCH.replace("SAMPLER", random.choice(["exhaustive", "nsga2", "random"])), name="spec.yaml"
-    )
+    written = _SEARCH.replace("SAMPLER", random.choice(["exhaustive", "nsga2", "random"]))
+    target = search_specs.write(described(folder), written, _SPACE, "spec.yaml")
     target.write_bytes(mutate.yaml_text(random, target.read_text()))
     return run_command("search", target, "-o", folder / "out", names=target.name, folder=folder, codes=(0, 2, 3))
 
