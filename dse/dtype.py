@@ -1,6 +1,7 @@
 """Number formats: how wide an element is, and which peak of a unit computes with it."""
 
 import re
+from functools import cache
 from typing import Any
 
 from pydantic import GetJsonSchemaHandler, model_validator
@@ -31,8 +32,31 @@ def check(name: str) -> str:
     return name
 
 
+def roles(text: str) -> dict[str, str]:
+    """The dtype of each role that a text states: a name for all four, then what differs from it, as in `int8 outputs=int32`.
+
+    Raises a refusal; the names themselves are not checked.
+    """
+    name, *differing = text.split() or [text]
+    if "=" in name:
+        raise refusal(f"'{text}' does not begin with the name of a dtype", "begin with the one of most roles, as in 'int8 outputs=int32'")
+    found = {"weights": storage(name), "activations": storage(name), "outputs": storage(name), "compute": name}
+    stated = set[str]()
+    for word in differing:
+        role, equals, value = word.partition("=")
+        if not equals:
+            raise refusal(f"'{word}' says of no role that it differs", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'")
+        if role not in found:
+            raise refusal(f"unknown role '{role}' of a dtype", suggestion(role, found))
+        if role in stated:
+            raise refusal(f"'{role}' is given twice in '{text}'", "keep one of each role")
+        stated.add(role)
+        found[role] = value
+    return found
+
+
 class Dtype(Part):
-    """The dtypes of one evaluation; a single name sets all four."""
+    """The dtypes of one evaluation; a single name sets all four, and `int8 outputs=int32` all but those that differ."""
 
     weights: str
     activations: str
@@ -43,7 +67,7 @@ class Dtype(Part):
     @classmethod
     def _accept_name(cls, data: Any) -> Any:
         if isinstance(data, str):
-            return {"weights": storage(data), "activations": storage(data), "outputs": storage(data), "compute": data}
+            return roles(data)
         if not isinstance(data, dict):
             raise refusal(f"'{data}' is not a dtype", "write a name, as in 'fp16', or {weights, activations, outputs, compute}")
         return data
@@ -68,6 +92,18 @@ class Dtype(Part):
             return self.compute
         return ",".join(f"{role}={name}" for role, name in self)
 
+    @property
+    def text(self) -> str:
+        """The shortest text that `roles` reads: the name of `compute`, then the roles that are stored otherwise."""
+        stored = {role: storage(name) for role, name in self if role != "compute"}
+        return " ".join([self.compute, *(f"{role}={name}" for role, name in stored.items() if name != storage(self.compute))])
+
     def bytes(self, role: str) -> float:
         """Bytes per element of `weights`, `activations` or `outputs`."""
         return BITS[storage(getattr(self, role))] / 8
+
+
+@cache
+def named(text: str) -> Dtype:
+    """The dtypes that a text states; a ValidationError if it is wrong."""
+    return Dtype.model_validate(text)

@@ -75,7 +75,7 @@ def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dty
     """
     wide = [kernel for kernel in kernels if kernel.bits == dtypes.BITS[dtypes.storage(dtype)]]
     same = [kernel for kernel in wide if _same_pattern(kernel, pattern) and kernel.unit == execution.unit]
-    own = [kernel for kernel in same if (kernel.device, kernel.dtype) == (accelerator.name, dtype)]
+    own = [kernel for kernel in same if (kernel.device, kernel.compute) == (accelerator.name, dtype)]
     if own:
         return Chosen("measured", _ordered(own, kernels))
     dense = [kernel for kernel in wide if kernel.family == "dense"]
@@ -116,7 +116,7 @@ def elsewhere(
 ) -> tuple[FittedKernel, ...]:
     """Those of `alike` that were measured where things are most like a unit of a device with these rates, the likeliest first."""
     nearest = min(alike, key=lambda kernel: _distance(kernel, device, unit, dtype, rates))
-    return _ordered([k for k in alike if (k.device, k.unit, k.dtype) == (nearest.device, nearest.unit, nearest.dtype)], kernels)
+    return _ordered([k for k in alike if (k.device, k.unit, k.compute) == (nearest.device, nearest.unit, nearest.compute)], kernels)
 
 
 def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> tuple[FittedKernel, ...]:
@@ -133,5 +133,5 @@ def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> 
 def _distance(kernel: FittedKernel, device: str, unit: str, dtype: str, rates: Rates) -> tuple[bool, bool, bool, float]:
     """What differs, what weighs most first; a narrower accumulator is another kernel, the format of the values as wide is not."""
     ratios = np.array([kernel.rates.peak / rates.peak, kernel.rates.bandwidth / rates.bandwidth])
-    accumulator = dtypes.accumulator(kernel.dtype) != dtypes.accumulator(dtype)
+    accumulator = dtypes.accumulator(kernel.compute) != dtypes.accumulator(dtype)
     return kernel.device != device, kernel.unit != unit, accumulator, float(np.abs(np.log(ratios)).sum())

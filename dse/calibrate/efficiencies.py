@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from dse import dtype as dtype_
+from dse import dtype as dtypes
 from dse.calibrate import tiles, uncertainty
 from dse.calibrate.launches import Kernel, Launches
 from dse.calibrate.parameters import PARAMETERS, from_values
@@ -54,7 +54,7 @@ class FittedKernel(Part):
     kernel: str
     release: str = ""
     family: str
-    dtype: str
+    dtype: str = Field(description="of which it computes, and what is stored otherwise, as in 'int8 outputs=int32'")
     tile: str | None = None
     deeper: tuple[tuple[float, str | None], ...] = Field((), description="from which k on it takes which other tile (null: the fastest)")
     splits: bool = Field(True, description="whether it may cut k, where it has no one tile")
@@ -82,6 +82,13 @@ class FittedKernel(Part):
         default=(), description="parameters of the bootstrap, in files of earlier versions; not used"
     )
 
+    @field_validator("dtype")
+    @classmethod
+    def _check_dtype(cls, text: str) -> str:
+        for name in dtypes.roles(text).values():
+            dtypes.check(name)
+        return text
+
     @model_validator(mode="after")
     def _check_parameters(self) -> Self:
         for row in ({name: found.value for name, found in self.parameters.items()}, *(self._named(draw) for draw in self.draws)):
@@ -105,8 +112,13 @@ class FittedKernel(Part):
 
     @property
     def bits(self) -> int:
-        """Of a value."""
-        return dtype_.BITS[dtype_.storage(self.dtype)]
+        """Of a value that it computes with."""
+        return dtypes.BITS[dtypes.storage(self.compute)]
+
+    @property
+    def compute(self) -> str:
+        """The dtype that it computes in."""
+        return dtypes.named(self.dtype).compute
 
     def width(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
         """Half of the 90% interval of the logarithm of the time of launches [launch].

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse import dtype
+from dse import dtype as dtypes
 from dse.accelerator import Accelerator
 from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.plausible import unit_of
+from dse.dtype import Dtype
 from dse.model.capacity import Product
 from dse.model.levels import levels
 from dse.sparsity.columns import touched_share
@@ -34,6 +35,11 @@ class Kernel:
     release: str
     family: str
     dtype: str
+
+    @property
+    def precision(self) -> Dtype:
+        """What the text `dtype` states of each operand."""
+        return dtypes.named(self.dtype)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.device, self.kernel, self.release, self.family, self.dtype)))
@@ -76,7 +82,8 @@ class Rates:
 @dataclass(frozen=True, eq=False)
 class Launches:
     """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean,
-    `staged` what a tile takes of a scratchpad [B], NaN where that is not known, `needed` the share of k where A has any nonzero.
+    `value_bytes` and `output_bytes` those of a value of B and of C, `staged` what a tile takes of a scratchpad [B], NaN where that is not
+    known, `needed` the share of k where A has any nonzero.
 
     A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
     """
@@ -91,6 +98,7 @@ class Launches:
     spread: PerLaunch
     weight_bytes: PerLaunch
     value_bytes: float
+    output_bytes: float
     time: PerLaunch
     products: PerLaunch | float = 1.0
     staged: PerLaunch | float = np.nan
@@ -105,7 +113,7 @@ class Launches:
 
     @property
     def product(self) -> Product:
-        b, c = self.value_bytes * self.k * self.n, self.value_bytes * self.m * self.n
+        b, c = self.value_bytes * self.k * self.n, self.output_bytes * self.m * self.n
         return Product(self.m, self.k, self.n, self.weight_bytes, b, c, self.density)
 
     @property
@@ -142,14 +150,15 @@ def launches(measured: MeasuredSet) -> dict[Kernel, Launches]:
 def kernel_of(row: Measurement, measured: MeasuredSet) -> Kernel:
     unit = unit_of(measured.devices[row.device], row)
     assert unit is not None, "checked on loading"
-    return Kernel(row.device, unit, row.kernel, row.release, family(row.pattern), row.dtype)
+    return Kernel(row.device, unit, row.kernel, row.release, family(row.pattern), row.dtype.text)
 
 
 def asked(kernel: Kernel, device: Accelerator, shapes: Iterable[Shape], pattern: Pattern, density: float) -> Launches:
     """Launches that nobody measured: their times are NaN."""
+    precision = kernel.precision
     rows = [
         Measurement.model_construct(
-            device=kernel.device, kernel=kernel.kernel, pattern=pattern, dtype=kernel.dtype, m=m, k=k, n=n, density=density, time_ms=np.nan
+            device=kernel.device, kernel=kernel.kernel, pattern=pattern, dtype=precision, m=m, k=k, n=n, density=density, time_ms=np.nan
         )
         for m, k, n in shapes
     ]
@@ -162,12 +171,12 @@ def _launches(kernel: Kernel, device: Accelerator, groups: list[list[Measurement
     slots = np.array([row.pattern.m if isinstance(row.pattern, NM) else 0 for row in rows], float)
     bits = np.array([_weight_bits(row) for row in rows])
     time = np.array([np.mean([row.time_ms for row in group]) for group in groups]) / 1e3
-    rates = Rates.of(device, kernel.unit, kernel.dtype)
+    rates = Rates.of(device, kernel.unit, kernel.precision.compute)
     spread = np.array([_spread(row) for row in rows])
-    value = dtype.BITS[dtype.storage(kernel.dtype)] / 8
+    value, output = (kernel.precision.bytes(role) for role in ("activations", "outputs"))
     staged = np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows])
     needed = np.array([float(touched_share(row.pattern, float(row.m), float(row.k), np.float64(row.kept))) for row in rows])
-    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, time, staged=staged, needed=needed)
+    return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, output, time, staged=staged, needed=needed)
 
 
 def _weight_bits(row: Measurement) -> float:
@@ -175,7 +184,7 @@ def _weight_bits(row: Measurement) -> float:
     m, k = float(row.m), float(row.k)
     stored = float(np.asarray(row.pattern.stored(m, k, row.kept)))
     cost = default_format(row.pattern).cost(row.pattern, m, k, stored)
-    return float(np.asarray(dtype.BITS[dtype.storage(row.dtype)] * cost.elements + cost.metadata))
+    return float(np.asarray(8 * row.dtype.bytes("weights") * cost.elements + cost.metadata))
 
 
 def _spread(row: Measurement) -> float:

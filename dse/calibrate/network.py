@@ -175,5 +175,5 @@ def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, 
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
     return Launches(
         chosen.kernels[0].fitted.kernel, Rates.of(accelerator, execution.unit, dtype.compute), product.m / product.groups, k, product.n,
-        density, slots, spread, product.a, dtype.bytes("activations"), np.full(len(layers), np.nan), products,
+        density, slots, spread, product.a, dtype.bytes("activations"), dtype.bytes("outputs"), np.full(len(layers), np.nan), products,
     )  # fmt: skip

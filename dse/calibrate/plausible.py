@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dse import dtype as dtypes
 from dse.accelerator import Accelerator
 from dse.calibrate.measurement import Measurement
+from dse.dtype import Dtype
 from dse.errors import Collector, Problem, suggestion
 
 ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
@@ -14,10 +14,10 @@ APART = 2.0  # times of one launch: more than noise explains
 
 def unit_of(device: Accelerator, row: Measurement) -> str | None:
     """The unit that a kernel runs on: the one that the row names, else the fastest that has the dtype."""
-    having = [name for name, unit in device.units.items() if row.dtype in unit.peak]
+    having = [name for name, unit in device.units.items() if row.dtype.compute in unit.peak]
     if row.unit is not None:
         return row.unit if row.unit in having else None
-    return max(having, key=lambda name: device.units[name].peak[row.dtype].value, default=None)
+    return max(having, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
 
 
 def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: Collector) -> None:
@@ -29,7 +29,7 @@ def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, pr
         if unit is None:
             problems.add(_no_unit(path, line, one, device))
             continue
-        seconds, peak = one.time_ms / 1e3, device.units[unit].peak[one.dtype].value
+        seconds, peak = one.time_ms / 1e3, device.units[unit].peak[one.dtype.compute].value
         rate, moved = (
             2 * one.m * one.k * one.n * one.kept / seconds,
             from_outside(one.m, one.k, one.n, one.kept, one.dtype, _held(device)) / seconds,
@@ -37,7 +37,7 @@ def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, pr
         bandwidth = device.value(f"memory.{device.outermost}.bandwidth")
         what = None
         if rate > ABOVE_PEAK * peak:
-            what = f"{rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {one.dtype}, {peak / 1e12:.4g}"
+            what = f"{rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {one.dtype.compute}, {peak / 1e12:.4g}"
         elif moved > ABOVE_PEAK * bandwidth:
             what = f"{moved / 1e12:.4g} TB/s of what no cache holds is above the bandwidth of '{device.outermost}', {bandwidth / 1e12:.4g}"
         if what:
@@ -48,8 +48,8 @@ def _no_unit(path: Path, line: int, row: Measurement, device: Accelerator) -> Pr
     if row.unit is not None and row.unit not in device.units:
         return Problem(f"'{device.name}' has no unit '{row.unit}'", suggestion(row.unit, device.units), path, line, "unit")
     offered = {name for unit in device.units.values() for name in unit.peak}
-    what = f"'{device.name}' has no unit {row.unit or ''} that computes in '{row.dtype}'".replace("  ", " ")
-    return Problem(what, suggestion(row.dtype, offered), path, line, "dtype")
+    what = f"'{device.name}' has no unit {row.unit or ''} that computes in '{row.dtype.compute}'".replace("  ", " ")
+    return Problem(what, suggestion(row.dtype.compute, offered), path, line, "dtype")
 
 
 def _held(device: Accelerator) -> float:
@@ -57,9 +57,10 @@ def _held(device: Accelerator) -> float:
     return sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
 
 
-def from_outside(m: float, k: float, n: float, kept: float, dtype: str, held: float) -> float:
+def from_outside(m: float, k: float, n: float, kept: float, dtype: Dtype, held: float) -> float:
     """Bytes of the values of operands and result beyond what is `held`: they have to come from outside, wherever they were before."""
-    return max(0.0, (m * k * kept + k * n * kept + m * n) * dtypes.BITS[dtypes.storage(dtype)] / 8 - held)
+    sizes = {"weights": m * k * kept, "activations": k * n * kept, "outputs": m * n}
+    return max(0.0, sum(size * dtype.bytes(role) for role, size in sizes.items()) - held)
 
 
 def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> set[int]:

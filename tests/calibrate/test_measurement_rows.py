@@ -49,7 +49,7 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
         (GOOD.replace(",0.4,", ",nan,"), "table.csv:3: time_ms: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
         (GOOD.replace(",1.5,", ",1.2,"), "table.csv:3: a speedup of 1.2 contradicts the times, whose ratio is 1.5; leave out what is wrong"),
         (GOOD.replace("a100-sxm4-80gb", "a1000"), "table.csv:3: device: no 'a1000' among the shipped accel_models"),
-        (GOOD.replace("fp16", "fp12"), "table.csv:3: unknown dtype 'fp12'"),
+        (GOOD.replace("fp16", "fp12"), "table.csv:3: dtype: unknown dtype 'fp12'"),
         (GOOD.replace("fp16", "fp4"), "table.csv:3: dtype: 'a100-sxm4-80gb' has no unit that computes in 'fp4'"),
         (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.1,blas,0.6,6,"), "table.csv:3: time_ms: 687.2 TFLOP/s is above the peak of 'tensor_core' in fp16, 312"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dse import catalog
+from dse import dtype as dtypes
 from dse.calibrate.measure.libraries import Timed
 from dse.calibrate.measure.timing import Each, measured, on_cpu, on_gpu
 from dse.calibrate.plausible import from_outside
@@ -68,7 +69,7 @@ def description(named: str, rows: Sequence[Mapping[str, Any]], dense: Iterable[T
     for row in rows:
         m, k, n, density, time = (float(row[name]) for name in ("m", "k", "n", "density", "time_ms"))
         peaks[row["dtype"]] = max(peaks.get(row["dtype"], 0.0), _rate(m, k, n, density, time))
-        bandwidth = max(bandwidth, from_outside(m, k, n, density, row["dtype"], cache) / (time / 1e3))
+        bandwidth = max(bandwidth, from_outside(m, k, n, density, dtypes.named(row["dtype"]), cache) / (time / 1e3))
     listed = ", ".join(f"{dtype}: {{value: {rate / 1e9:.6g} GFLOP/s, kind: measured}}" for dtype, rate in peaks.items())
     patterns = dict.fromkeys(row["pattern"] for row in rows if row["pattern"] != "dense")
     runs = "".join(f'\n      {_slug(pattern).replace("-", "_")}: {{pattern: "{pattern}"}}' for pattern in patterns)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dse import dtype as dtypes
 from dse.calibrate import choice, ladder
 from dse.calibrate.efficiencies import FittedKernel
 from dse.calibrate.fit import Fitted
@@ -48,8 +49,9 @@ def _nearest(kernel: Kernel, seen: Launches, sources: Sequence[Source]) -> Sourc
     """The one that a prediction would take for this kernel, of those of its name for values as wide; dense products are the same
     kernel, whatever a device calls its library."""
     named = [s for s in sources if s.written.family == kernel.family and (kernel.family == "dense" or s.written.kernel == kernel.kernel)]
-    alike = [s.written for s in named if s.known.value_bytes == seen.value_bytes]
+    width = dtypes.BITS[dtypes.storage(kernel.precision.compute)]
+    alike = [s.written for s in named if s.written.bits == width]
     if not alike:
         return None
-    first = choice.elsewhere(alike, [s.written for s in sources], kernel.device, kernel.unit, kernel.dtype, seen.rates)[0]
+    first = choice.elsewhere(alike, [s.written for s in sources], kernel.device, kernel.unit, kernel.precision.compute, seen.rates)[0]
     return next(s for s in named if s.written is first)

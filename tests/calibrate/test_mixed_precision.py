@@ -1,0 +1,136 @@
+"""Measured kernels whose operands and results are of different widths."""
+
+import numpy as np
+import pytest
+
+from dse.calibrate import efficiencies, ladder, measured_set
+from dse.calibrate.choice import choose
+from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate.launches import launches
+from dse.calibrate.plausible import from_outside
+from dse.dtype import BITS, Dtype
+from dse.errors import BadInput
+from dse.model.peak import executions
+from dse.sparsity.grammar import parse
+
+HEAD = "device,kernel,pattern,dtype,m,k,n,time_ms,dense_kernel,dense_dtype,dense_ms,source"
+DEVICE = """
+name: mine
+source: a test
+units: {core: {peak: {int8: 100 TFLOP/s, fp16: 50 TFLOP/s}}}
+memory: {dram: {bandwidth: 10 GB/s}, cache: {capacity: 64 MB, bandwidth: 1 TB/s}}
+"""
+SHAPES = [(m, k, 64) for m in (256, 512, 1024) for k in (32, 64)]
+
+
+def write(folder, *rows):
+    (folder / "mine.yaml").write_text(DEVICE)
+    path = folder / "table.csv"
+    path.write_text("\n".join([HEAD, *rows]) + "\n")
+    return path
+
+
+def row(dtype, shape=(256, 64, 64), time_ms=1.0, dense=",,"):
+    m, k, n = shape
+    return f"mine,lib,dense,{dtype},{m},{k},{n},{time_ms!r},{dense},a test"
+
+
+def off(path):
+    """Relative error of the speed of light of every launch of a table."""
+    (found,) = launches(measured_set.load(path)).values()
+    return ladder.speed_of_light(found) / found.time - 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "plain", "widths"),
+    [
+        ("int8 outputs=int32", "int8", (1, 1, 4)),
+        ("fp16 weights=int4", "fp16", (0.5, 2, 2)),
+        ("int8 outputs=fp32 activations=fp16", "int8", (1, 2, 4)),
+        ("fp16 compute=int8", "int8", (2, 2, 2)),
+    ],
+)
+def test_times_of_memory_bound_products_are_made_of_the_bytes_of_each_operand(tmp_path, dtype, plain, widths):
+    """Times by hand: bytes of A, B and C over 10 GB/s, far more than 2 m k n over the peak takes."""
+    a, b, c = widths
+    times = {(m, k, n): (a * m * k + b * k * n + c * m * n) / 10e9 * 1e3 for m, k, n in SHAPES}
+    assert off(write(tmp_path, *[row(dtype, *each) for each in times.items()])) == pytest.approx(0, abs=1e-12)
+    assert np.abs(off(write(tmp_path, *[row(plain, *each) for each in times.items()]))).min() > 0.1
+
+
+def test_the_dense_kernel_beside_has_its_own_dtypes_or_those_of_the_row(tmp_path):
+    first = row("int8 outputs=int32", dense="blas,,2.0")
+    second = row("int8 outputs=int32", (512, 64, 64), dense="blas,fp16 outputs=int32,2.0")
+    found = {(kernel.kernel, kernel.dtype): seen for kernel, seen in launches(measured_set.load(write(tmp_path, first, second))).items()}
+    assert found["blas", "int8 outputs=int32"].product.compulsory.tolist() == [256 * 64 + 64 * 64 + 4 * 256 * 64]
+    assert found["blas", "fp16 outputs=int32"].product.compulsory.tolist() == [2 * 512 * 64 + 2 * 64 * 64 + 4 * 512 * 64]
+
+
+def test_one_precision_written_in_two_ways_is_one_kernel(tmp_path):
+    texts = ("int8 outputs=int32", "int8  weights=int8 outputs=int32", "int32 compute=int8 weights=int8 activations=int8")
+    (kernel,) = launches(measured_set.load(write(tmp_path, *map(row, texts))))
+    assert kernel.dtype == "int8 outputs=int32"
+
+
+@pytest.mark.parametrize("name", [*BITS, "fp16_acc16"])
+def test_a_single_name_is_its_own_text(name):
+    dtype = Dtype.model_validate(name)
+    assert (dtype.text, dtype.label) == (name, name)
+
+
+@pytest.mark.parametrize("outputs", ["int32", "int8"])
+@pytest.mark.parametrize("weights", ["int4", "int8"])
+def test_the_text_of_a_dtype_reads_back(weights, outputs):
+    dtype = Dtype(weights=weights, activations="fp16", outputs=outputs, compute="fp16_acc16")
+    assert Dtype.model_validate(dtype.text) == dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "told"),
+    [
+        ("int8 outputs=int33", "dtype: unknown dtype 'int33'; did you mean 'int32'"),
+        ("int8 outputs=", "dtype: unknown dtype ''; "),
+        ("int8 output=int32", "dtype: unknown role 'output' of a dtype; did you mean 'outputs'"),
+        ("int8 int32", "dtype: 'int32' says of no role that it differs; write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'"),
+        ("outputs=int32", "dtype: 'outputs=int32' does not begin with the name of a dtype; begin with the one of most roles, as in 'int8 outputs=int32'"),
+        ("int8 outputs=int32 outputs=fp32", "dtype: 'outputs' is given twice in 'int8 outputs=int32 outputs=fp32'; keep one of each role"),
+        ("int8/outputs=int32", "dtype: 'int8/outputs=int32' does not begin with the name of a dtype; begin with"),
+        ("int4 outputs=int32", "dtype: 'mine' has no unit that computes in 'int4'; "),
+    ],
+)  # fmt: skip
+def test_wrong_cells_are_refused_with_their_line_and_a_fix(tmp_path, dtype, told):
+    path = write(tmp_path, row("int8"), row(dtype))
+    with pytest.raises(BadInput) as caught:
+        measured_set.load(path)
+    (problem,) = str(caught.value).splitlines()
+    assert problem.startswith(f"{path}:3: {told}")
+
+
+def test_a_wrong_dense_dtype_is_refused_with_its_column(tmp_path):
+    path = write(tmp_path, row("int8", dense="blas,int8 outputs=int33,2.0"))
+    with pytest.raises(BadInput, match=r"table\.csv:2: dense_dtype: unknown dtype 'int33'"):
+        measured_set.load(path)
+
+
+def test_bytes_that_no_cache_holds_are_those_of_each_operand():
+    dtype = Dtype.model_validate("int8 outputs=int32 weights=int4")
+    assert from_outside(10, 20, 30, 0.5, dtype, held=100) == 0.5 * 100 + 300 + 4 * 300 - 100
+
+
+def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
+    """Wider outputs make it no kernel of another device, nor one of wider values."""
+    (tmp_path / "mine.yaml").write_text(DEVICE)
+    device = measured_set.described("mine", tmp_path)
+    shipped = efficiencies.load(SHIPPED).kernels[0]
+    here = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
+    assert here.bits == 8
+    (execution,) = executions(device, Dtype.model_validate("int8"), "capacity")
+    chosen = choose(execution, parse("dense"), device, "int8", [here])
+    assert chosen.kind == "measured"
+
+
+def test_a_wrong_dtype_of_a_fitted_kernel_is_refused(tmp_path):
+    path = tmp_path / "efficiencies.yaml"
+    path.write_text(SHIPPED.read_text().replace("dtype: fp16\n", "dtype: fp12\n", 1))
+    with pytest.raises(BadInput, match="unknown dtype 'fp12'"):
+        efficiencies.load(path)
