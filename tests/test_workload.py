@@ -95,7 +95,7 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("layers.csv", "head,gemm,1000", "head,gemm,1e200", ":6: m: 1e200 is out of range; write a number of at most 1e+15"),
         ("variants/pruned.csv", "blocky,block:8x8,0.75,wide,4194304", "blocky,block:8x8,0.75,head,4", ":7: nnz: layer 'head' is pruned, but not prunable; set prunable in layers.csv, or write all its weights"),
         ("variants/pruned.csv", "blocky,block:8x8", "blocky,block:8x8*", ":7: pattern: 'block:8x8*' is a family, no pattern of a network; write one of its members, as in 'block:8x8'"),
-        ("variants/pruned.csv", "blocky", "\"blocky", ":7: not a CSV table: unexpected end of data; mend the quotes"),
+        ("variants/pruned.csv", "blocky", "\"blocky", ":7: not a CSV table: unexpected end of data; fix the quotes, or the cell on this line"),
         ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.91", ":3: no variant is 'pruned unstructured 0.91'; did you mean 'pruned unstructured 0.9'? (or densities 'uniform', if only a total is known)"),
         ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.5", ":3: this accuracy is given twice; keep one row"),
         ("accuracy.csv", "75,76", "nan,76", ":2: value: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
