@@ -22,6 +22,7 @@ class Checkpoint:
         """The kernels that the same request has fitted; starts a new file if there are none."""
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         if not lines or lines[0].rstrip() != self.request:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(f"{self.request}\n")
             return {}
         whole = [line for line in lines if line.endswith("\n")]

@@ -65,13 +65,15 @@ def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
     assert written == {"study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"}
 
 
-def test_a_line_that_was_half_written_when_a_worker_was_killed_is_dropped(folder):
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_a_line_that_was_half_written_when_a_worker_was_killed_is_dropped(folder, capsys):
     path, out = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 20")), folder / "out"
     assert main(["search", str(path), "-o", str(out)]) == 0
     with (out / "study.journal").open("a") as file:
         file.write('{"op_code":5,"worker_id":"of one that was ki')
     path.write_text(path.read_text().replace("trials: 20", "trials: 40"))
     assert main(["search", str(path), "-o", str(out), "--resume"]) == 0
+    assert "the last one, was half written when a process was killed, and is dropped" in capsys.readouterr().err
     assert len(trials(journal(out), TrialState.COMPLETE)) == 40
 
 
