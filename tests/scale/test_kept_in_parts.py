@@ -232,7 +232,7 @@ def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path)
     assert "made from another specification; give another place, or remove it" in refused(resume=True)
     spec.write_text(text)
     parts(path).mkdir()
-    assert "front.nc.parts/sweep.json: cannot be read" in refused(resume=True)
+    assert "front.nc.parts' is there already, and holds no parts of a sweep; give another place" in refused(resume=True)
 
 
 def test_a_shard_gives_what_is_kept_so_far(specs, wholes, tmp_path):

@@ -113,6 +113,9 @@ class Reduction:
             store.write(self._together(), self.path)
             with temporary.beside(self.parts) as gone:
                 os.rename(self.parts, gone)
+        except BadInput:
+            if not self._complete:  # by another process, which was faster
+                raise
         except (OSError, UnfinishedError) as error:
             if not self._complete:  # by another process, which was faster
                 raise UnfinishedError.unwritten(self.path, error.__cause__ or error) from error
