@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tqdm import tqdm
-
 DELAY = 1.0  # seconds until it is shown
 
 
@@ -21,5 +19,7 @@ def reported(what: str, total: int, shown: bool) -> Iterator[Callable[..., objec
     if not shown:
         yield silent
         return
+    from tqdm import tqdm  # not imported where nothing is shown: 'dse check' answers at once
+
     with tqdm(desc=what, total=total, delay=DELAY, leave=False) as bar:
         yield bar.update

@@ -1,7 +1,7 @@
 """Checksums (CRC-32C) of the files that hold results, so that damage is reported instead of read.
 
 A single file ends in the checksum of all before it. NetCDF, HDF5 and zip readers ignore what follows their data, so other tools read such
-files as usual.
+files as usual. Where files are found by their names, the checksum covers a name too, so that one is not taken for another.
 """
 
 import io
@@ -24,9 +24,9 @@ def of_bytes(data: bytes | memoryview) -> str:
     return f"{google_crc32c.value(np.frombuffer(data, np.uint8)):08x}"  # which takes no memoryview
 
 
-def of_file(path: Path, length: int | None = None) -> str:
-    """The checksum of a file, or of its first `length` bytes."""
-    found, left = 0, path.stat().st_size if length is None else length
+def of_file(path: Path, length: int | None = None, name: str = "") -> str:
+    """The checksum of a name and of a file, or of its first `length` bytes."""
+    found, left = google_crc32c.value(name.encode()), path.stat().st_size if length is None else length
     with path.open("rb") as file:
         while left and (block := file.read(min(left, BLOCK))):
             found, left = google_crc32c.extend(found, block), left - len(block)
@@ -38,9 +38,9 @@ def ending(checksum: str) -> bytes:
     return f"\ndse-crc32c:{checksum}\n".encode()
 
 
-def append(path: Path) -> None:
+def append(path: Path, name: str = "") -> None:
     """Append the checksum of a file to it."""
-    text = ending(of_file(path))
+    text = ending(of_file(path, name=name))
     with path.open("ab") as file:
         file.write(text)
 
@@ -56,26 +56,26 @@ def is_intact(path: Path) -> bool | None:
     return None if found is None else found[1].decode() == of_file(path, length)
 
 
-def content(path: Path, fix: str) -> bytes:
+def content(path: Path, fix: str, name: str) -> bytes:
     """What a file holds before its checksum; raises BadInput with this fix if the file is missing or not as it was written."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput([Problem(f"cannot be read ({error.strerror})", fix, path)]) from error
     found = ENDING.fullmatch(data[-LENGTH:])
-    if found is None or found[1].decode() != of_bytes(data[:-LENGTH]):
+    if found is None or found[1].decode() != of_bytes(name.encode() + data[:-LENGTH]):
         raise BadInput([Problem("is damaged (its checksum does not match)", fix, path)])
     return data[:-LENGTH]
 
 
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], name: str) -> None:
     """Write arrays as `numpy.savez` does, and the checksum."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    append(path)
+    append(path, name)
 
 
-def load_arrays(path: Path, fix: str) -> dict[str, np.ndarray]:
+def load_arrays(path: Path, fix: str, name: str) -> dict[str, np.ndarray]:
     """Read what `save_arrays` wrote; raises BadInput with this fix as `content` does."""
-    with np.load(io.BytesIO(content(path, fix))) as file:
+    with np.load(io.BytesIO(content(path, fix, name))) as file:
         return dict(file)

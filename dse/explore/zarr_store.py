@@ -74,7 +74,7 @@ def write_manifest(path: Path) -> None:
     files = sorted(file for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
     checksums = {str(file.relative_to(path)): checksum.of_file(file) for file in files}
     (path / MANIFEST).write_text(json.dumps(checksums, indent=0))
-    checksum.append(path / MANIFEST)
+    checksum.append(path / MANIFEST, MANIFEST)
 
 
 def _codec(width: int) -> BloscCodec:
@@ -181,7 +181,7 @@ def check_layout(path: Path) -> None:
     if not manifest.exists():
         what = "is missing: the store is damaged, or was written by an older version without checksums"
         raise BadInput([Problem(what, AGAIN, manifest)])
-    checksums = json.loads(checksum.content(manifest, AGAIN))
+    checksums = json.loads(checksum.content(manifest, AGAIN, MANIFEST))
     damages = ((path / name, _file_damage(path / name, expected)) for name, expected in checksums.items())
     problems = [Problem(reason, AGAIN, file) for file, reason in damages if reason]
     if problems:

@@ -115,13 +115,13 @@ def _anneal(network: Network, memory: int, moves: int, state: State, file: Path 
 
 
 def _save(file: Path, state: State) -> None:
-    replacing(file, lambda path: checksum.save_arrays(path, state._asdict()))
+    replacing(file, lambda path: checksum.save_arrays(path, state._asdict(), file.name))
 
 
 def _saved(file: Path) -> State | None:
     """What a checkpoint holds; None if it is damaged, after a warning."""
     try:
-        saved = checksum.load_arrays(file, "the annealing begins anew")
+        saved = checksum.load_arrays(file, "the annealing begins anew", file.name)
         return State(*(saved[name] for name in State._fields))
     except BadInput as error:
         warnings.warn(str(error), stacklevel=4)

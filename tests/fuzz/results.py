@@ -107,6 +107,11 @@ def damaged_store(random: Random, folder: Path) -> str:
     return "resumed"
 
 
+def other_parts() -> list[Path]:
+    """Parts of another sweep, and what says which one."""
+    return sorted((whole() / "other.nc.parts").iterdir())
+
+
 def store_reads(path: Path) -> str:
     try:
         store.read(path)
@@ -117,7 +122,7 @@ def store_reads(path: Path) -> str:
 
 def damaged_netcdf(random: Random, folder: Path) -> str:
     path = Path(shutil.copy(whole() / "whole.nc", folder / "x.nc"))
-    change = damage(random, path, [whole() / name for name in ("front.nc", "small.yaml", "study.journal", "other.nc.parts/1.npz")])
+    change = damage(random, path, [whole() / name for name in ("front.nc", "small.yaml", "study.journal")] + other_parts())
     if change == "replace" and path.read_bytes() == (whole() / "front.nc").read_bytes():
         return "another dataset " + run_command("plot", path, "-o", folder / "figures", names="all results of a sweep", folder=folder)
     code, _, err = captured(["pareto", str(path), "--minimize", "latency", "--maximize", "accuracy", "-o", str(folder / "front.nc")])
@@ -136,7 +141,7 @@ def damaged_parts(random: Random, folder: Path) -> str:
     shutil.copytree(whole() / "kept.nc.parts", folder / "x.nc.parts")
     files = sorted(path for path in (folder / "x.nc.parts").iterdir())
     path = random.choice(files)
-    change = damage(random, path, [*files, *(whole() / "other.nc.parts").iterdir()])
+    change = damage(random, path, [*files, *other_parts()])
     code, _, err = captured(["sweep", str(whole() / "kept.yaml"), "-o", str(folder / "x.nc"), "--resume"])
     assert code in (0, 2), err
     assert "Traceback" not in err
@@ -152,7 +157,7 @@ def damaged_parts(random: Random, folder: Path) -> str:
 
 def damaged_journal(random: Random, folder: Path) -> str:
     path = Path(shutil.copy(whole() / "study.journal", folder / "study.journal"))
-    change = damage(random, path, [whole() / name for name in ("whole.nc", "small.yaml", "other.nc.parts/1.npz")])
+    change = damage(random, path, [whole() / name for name in ("whole.nc", "small.yaml")] + other_parts())
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         if call(Journal, path, names="study.journal") == "refused":
@@ -175,7 +180,7 @@ def trials_of(journal: Path) -> list[tuple]:
 def damaged_checkpoint(random: Random, folder: Path) -> str:
     shutil.copytree(whole() / "io", folder / "io")
     (path,) = (folder / "io" / "annealing").iterdir()
-    change = damage(random, path, [whole() / "other.nc.parts/1.npz", whole() / "whole.nc"])
+    change = damage(random, path, [*other_parts(), whole() / "whole.nc"])
     code, out, err = captured([*IO, str(folder / "io")])
     assert code == 0, err
     assert change in ("unchanged", "delete") or path.name in err, f"{change} is not reported"

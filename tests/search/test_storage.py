@@ -77,6 +77,36 @@ def test_a_line_that_was_half_written_when_a_worker_was_killed_is_dropped(folder
     assert len(trials(journal(out), TrialState.COMPLETE)) == 40
 
 
+DAMAGES = {
+    "a bit": lambda lines: [*lines[:5], lines[5][:20] + b"x" + lines[5][21:], *lines[6:]],
+    "a lost line": lambda lines: lines[:5] + lines[6:],
+    "two lines exchanged": lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]],
+    "an odd end of a line": lambda lines: [*lines[:5], lines[5][:-1] + b"\r\n", *lines[6:]],
+    "an empty line at the end": lambda lines: [*lines, b"\n"],
+    "no checksum": lambda lines: [*lines[:5], b'{"op_code":4,"worker_id":"other","study_id":0}\n', *lines[5:]],
+}
+
+
+def test_a_damaged_journal_is_refused_with_its_line(folder, capsys):
+    path, out = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 20")), folder / "out"
+    assert main(["search", str(path), "-o", str(out)]) == 0
+    file = out / "study.journal"
+    lines = file.read_bytes().splitlines(keepends=True)
+    for damage, change in DAMAGES.items():
+        changed = change(lines)
+        file.write_bytes(b"".join(changed))
+        for option in ("--resume", "--join"):
+            capsys.readouterr()
+            assert main(["search", str(path), "-o", str(out), option]) == 2, damage
+            line = len(changed) if "at the end" in damage else 6
+            assert f"{file}:{line}: is damaged (its checksum is missing or does not match); remove it and all" in capsys.readouterr().err, (
+                damage
+            )
+    file.write_bytes(b"".join(lines[:6]))
+    assert main(["search", str(path), "-o", str(out), "--resume"]) == 0
+    assert len(trials(journal(out), TrialState.COMPLETE)) == 20
+
+
 def test_a_search_that_is_not_there_cannot_be_resumed(folder, capsys):
     assert main(["search", str(write(folder, LONG)), "-o", str(folder / "out"), "--resume"]) == 2
     assert "there is no search in" in capsys.readouterr().err

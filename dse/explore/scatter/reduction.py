@@ -21,7 +21,6 @@ from dse.explore.keep.stream import Stream
 from dse.explore.prepared import Prepared
 
 ORIGIN = "sweep.json"
-GROUP = " group"  # the number of a group, in its file
 RESUME = "evaluate it again: 'dse sweep SPEC -o OUT --resume'"
 
 
@@ -34,7 +33,7 @@ class Reduction:
     @staticmethod
     def origin(path: Path) -> xr.Dataset:
         file = parts_of(path) / ORIGIN
-        return xr.Dataset(attrs=json.loads(checksum.content(file, f"remove '{parts_of(path)}', and run the sweep again")))
+        return xr.Dataset(attrs=json.loads(checksum.content(file, f"remove '{parts_of(path)}', and run the sweep again", ORIGIN)))
 
     @cached_property
     def stream(self) -> Stream:
@@ -66,7 +65,7 @@ class Reduction:
             with temporary.beside(self.parts) as fresh:
                 fresh.mkdir()
                 (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
-                checksum.append(fresh / ORIGIN)
+                checksum.append(fresh / ORIGIN, ORIGIN)
                 os.rename(fresh, self.parts)
         except OSError as error:
             if self.parts.exists():
@@ -101,7 +100,7 @@ class Reduction:
 
     def _write(self, group: int, kept: Kept) -> None:
         try:
-            store.replacing(self._file(group), lambda fresh: checksum.save_arrays(fresh, {**kept, GROUP: np.array(group)}))
+            store.replacing(self._file(group), lambda fresh: checksum.save_arrays(fresh, kept, self._name(group)))
         except OSError as error:
             raise UnfinishedError.unwritten(self.path, error) from error
 
@@ -126,11 +125,12 @@ class Reduction:
         return self.stream.result(map(self._read, groups)).assign_attrs(origin.attrs) if len(groups) else origin
 
     def _read(self, group: int) -> Kept:
-        """What is kept of a group; raises BadInput if its file is damaged, or that of another group."""
-        kept = checksum.load_arrays(self._file(group), RESUME)
-        if kept.pop(GROUP) != group:
-            raise BadInput([Problem("is that of another part", RESUME, self._file(group))])
-        return kept
+        """What is kept of a group; raises BadInput if its file is damaged, or that of another group or sweep."""
+        return checksum.load_arrays(self._file(group), RESUME, self._name(group))
+
+    def _name(self, group: int) -> str:
+        """What tells a group from others, of other sweeps too."""
+        return f"{checksum.of_file(self.parts / ORIGIN)} {group}"
 
     def dataset(self) -> xr.Dataset:
         return store.read_netcdf(self.path) if self._complete else self._together()
