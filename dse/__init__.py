@@ -12,48 +12,49 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dse.errors import BadInput, UnfinishedError
+from dse.base.errors import InputError, UnfinishedError
 
 if TYPE_CHECKING:
-    from dse.accelerator import Accelerator
-    from dse.accuracy import accuracy_curves
-    from dse.explore.destination import sweep
-    from dse.explore.iso import iso_speedup
-    from dse.explore.layers import evaluate
-    from dse.explore.pareto import pareto
-    from dse.explore.search.run import search
-    from dse.explore.sweep import ModelWarning
+    from dse.model.layer_results import evaluate
+    from dse.schema.accelerator import Accelerator
+    from dse.searching.run import search
+    from dse.sweeping.destination import sweep
+    from dse.sweeping.iso_speedup import iso_speedup
+    from dse.sweeping.pareto import pareto
+    from dse.sweeping.run import ModelWarning
     from dse.workload import Workload
+    from dse.workload.accuracy import accuracy_curves
 
 __all__ = [
-    "BadInput", "ModelWarning", "UnfinishedError", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload",
+    "InputError", "ModelWarning", "UnfinishedError", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload",
     "pareto", "search", "sweep",
 ]  # fmt: skip
 
 _LAZY = {
-    "ModelWarning": "dse.explore.sweep",
-    "accuracy_curves": "dse.accuracy",
-    "evaluate": "dse.explore.layers",
-    "iso_speedup": "dse.explore.iso",
-    "pareto": "dse.explore.pareto",
-    "search": "dse.explore.search.run",
-    "sweep": "dse.explore.destination",
+    "ModelWarning": "dse.sweeping.run",
+    "accuracy_curves": "dse.workload.accuracy",
+    "evaluate": "dse.model.layer_results",
+    "iso_speedup": "dse.sweeping.iso_speedup",
+    "pareto": "dse.sweeping.pareto",
+    "search": "dse.searching.run",
+    "sweep": "dse.sweeping.destination",
 }
 
 
 def load_accelerator(reference: str | Path | Mapping[str, Any]) -> "Accelerator":
-    """An accelerator by its name in the catalogue or by path; raises BadInput."""
-    from dse import accelerator, catalog
+    """An accelerator by its name in the catalogue or by path; raises InputError."""
+    from dse.base import catalog
+    from dse.schema import accelerator
 
     return accelerator.load(catalog.accelerator(reference))
 
 
 def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
-    """A workload by its name in the catalogue or by path of its folder; raises BadInput.
+    """A workload by its name in the catalogue or by path of its folder; raises InputError.
 
     `inputs` say what a network made by formulas is run on: `load_workload("llama-2-7b", phase="decode", sequence=4096)`.
     """
-    from dse import catalog
+    from dse.base import catalog
     from dse.workload import tables
 
     return tables.load(catalog.find("workloads", reference), inputs)

@@ -8,9 +8,11 @@ import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("dse.model", "beartype.beartype")
+from tests import typechecker as typechecker
 
-from dse import accelerator  # noqa: E402 - the hook comes first
+install_import_hook("dse.model", "tests.typechecker.check_types")
+
+from dse.schema import accelerator  # noqa: E402 - the hook comes first
 from dse.workload import Workload, tables  # noqa: E402
 
 hypothesis.settings.register_profile("dse", deadline=None, max_examples=60, derandomize=True)

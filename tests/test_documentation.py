@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dse import cli
+from dse.cli import entry
 
 TOP = Path(__file__).parents[1]
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -63,12 +63,12 @@ def verbs(page: Path) -> set[str]:
 @pytest.mark.parametrize("verb", sorted({verb for page in PAGES for verb in verbs(page)}))
 def test_every_verb_named_is_one_of_the_command_line(verb, capsys):
     with pytest.raises(SystemExit) as ended:
-        cli.main([verb, "--help"])
+        entry.main([verb, "--help"])
     assert ended.value.code == 0, capsys.readouterr().err
 
 
 def test_the_readme_names_every_verb(capsys):
     with pytest.raises(SystemExit):
-        cli.main(["--help"])
+        entry.main(["--help"])
     told = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE)
     assert {"sweep", "trace"} <= set(told) <= verbs(PAGES[0])

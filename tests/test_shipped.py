@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import dse
-from dse import catalog, listing, spec
-from dse.accelerator import Accelerator
-from dse.document import read
-from dse.explore import plan
-from dse.explore.search import run as search
-from dse.spec import Spec
+from dse.base import catalog
+from dse.base.yaml_document import read
+from dse.report import listing
+from dse.schema import sweep
+from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import SweepSpec
+from dse.searching import run as search
+from dse.sweeping import plan
 from dse.workload.rows import read_rows
 from dse.workload.schema import Description, VariantRow
 
@@ -77,7 +79,7 @@ def test_every_workload_loads_and_names_its_sources(name):
 
 @pytest.mark.parametrize("name", catalog.names("sweeps"))
 def test_every_sweep_resolves(name):
-    if spec.load(catalog.find("sweeps", name))[0].search is not None:
+    if sweep.load(catalog.find("sweeps", name))[0].search is not None:
         assert search.load(name).states
         return
     found = plan.load(name)
@@ -135,7 +137,7 @@ def test_row_statistics_agree_with_the_counts():
 
 
 @pytest.mark.parametrize(
-    ("model", "pattern"), [(Accelerator, "accel_models/*.yaml"), (Spec, "sweeps/*.yaml"), (Description, "workloads/*/workload.yaml")]
+    ("model", "pattern"), [(Accelerator, "accel_models/*.yaml"), (SweepSpec, "sweeps/*.yaml"), (Description, "workloads/*/workload.yaml")]
 )
 def test_the_json_schemas_accept_what_ships_and_refuse_a_misspelt_key(model, pattern):
     schema = json.loads(json.dumps(model.model_json_schema()))

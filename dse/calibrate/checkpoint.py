@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.calibrate.efficiencies import FittedKernel
-from dse.calibrate.launches import Kernel
+from dse.model.efficiency.kernel_file import FittedKernel
+from dse.model.efficiency.launches import Kernel
 
 
 class Checkpoint:

@@ -1,7 +1,7 @@
 """Parameters of a kernel from its measurements: regularised least squares of log times, with gradients by JAX."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
 from typing import Any
@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import least_squares
 
-from dse.calibrate import kernel
-from dse.calibrate.kernel import Features
-from dse.calibrate.launches import Kernel, Launches
-from dse.calibrate.parameters import HIGH, LOW, PRIOR, SPREAD, Theta, from_values, values
-from dse.calibrate.tiles import LEAST, WIDE, Deeper, Tile
+from dse.model.efficiency import kernel_time
+from dse.model.efficiency.fitted_kernel import Fitted, features_of, in_float64
+from dse.model.efficiency.launches import Launches
+from dse.model.efficiency.parameters import HIGH, LOW, PRIOR, SPREAD, Theta, from_values, values
+from dse.model.efficiency.tiles import LEAST, WIDE, Deeper
 
 NOISE = 0.05  # relative deviation that the prior is weighed against
 WORTH = 0.8  # a kernel counts as special (one tile, padded slots) only if that leaves less than this share of the cost
@@ -25,41 +25,6 @@ MOST = 256  # launches by which tiles, splits and depths are chosen; all of them
 BUSY = from_values(values(PRIOR) | {"extra_dense": 1.0})
 COUNTS = np.unique(np.round(8 * 1.04 ** np.arange(107)))  # of processors, up to 512
 ROUNDS = 5  # of choosing tiles and fitting parameters in turn
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """One kernel's parameters, what is special about it, what its tiles stage, and draws of the parameters from the bootstrap.
-
-    `tile`: the only one it has; None: it takes the fastest, of those with edges of at least `least`, and may cut k if it `splits`.
-    `deeper`: from which k on the kernel takes which other tile (None: the fastest). `staged`: density, and the bytes of a scratchpad
-    that a tile takes at it, as measured; empty if that is not known. `processors`: as its waves tell, where no description counts them.
-    """
-
-    kernel: Kernel
-    theta: Theta
-    tile: Tile | None = None
-    splits: bool = True
-    least: int = 1
-    power_slots: bool = False
-    deeper: Deeper = ()
-    processors: float = np.nan
-    staged: tuple[tuple[float, float], ...] = ()
-    cost: float = np.inf
-    draws: tuple[Theta, ...] = ()
-
-    def seconds(self, launches: Launches) -> np.ndarray:
-        """Predicted time of each launch [s]."""
-        given, size = _features(self, launches)
-        return np.asarray(_compiled()[0](self.theta, given, self._choice(given)))[:size]
-
-    def _choice(self, given: Features) -> np.ndarray:
-        return kernel.allowed(self.tile, self.deeper, given["k"], self.splits, self.least)
-
-    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
-        """Time of launch, unit and memory [part, launch] in seconds; `moved`: bytes of each launch [B]."""
-        given, size = _features(self, launches, moved)
-        return np.stack([np.asarray(part) for part in _compiled()[3](self.theta, given, self._choice(given))])[:, :size]
 
 
 def fit(launches: Launches) -> Fitted:
@@ -163,12 +128,12 @@ def _special(general: Fitted, launches: Launches) -> Iterator[Fitted]:
 
 def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
-    given, size = _features(start, launches)
+    given, size = features_of(start, launches)
     padded = np.zeros(len(given["k"]))
     padded[:size] = 1.0 if weight is None else np.sqrt(weight)
     time = np.resize(launches.time, len(padded))
-    choice = start._choice(given)
-    _, residuals, jacobian, _ = _compiled()
+    choice = start.allowed_tiles(given)
+    residuals, jacobian = _compiled()
     done = least_squares(
         lambda theta: np.asarray(residuals(theta, given, choice, time, padded, prior)),
         np.clip(start.theta, LOW + 1e-9, HIGH - 1e-9),
@@ -194,44 +159,18 @@ def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> 
 
 def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
     """Which parameters the measurements say more of than the prior does [parameter]."""
-    given, size = _features(fitted, launches)
+    given, size = features_of(fitted, launches)
     weight = (np.arange(len(given["k"])) < size).astype(float)
-    slopes = _compiled()[2](fitted.theta, given, fitted._choice(given), np.resize(launches.time, len(weight)), weight, PRIOR)
+    slopes = _compiled()[1](fitted.theta, given, fitted.allowed_tiles(given), np.resize(launches.time, len(weight)), weight, PRIOR)
     return (np.asarray(slopes)[: len(weight)] ** 2).sum(axis=0) > SPREAD**-2.0
 
 
-def _features(fitted: Fitted, launches: Launches, moved: np.ndarray | None = None) -> tuple[Features, int]:
-    """Padded to a power of two by repetition, so that few sizes are compiled."""
-    rates = launches.rates if not np.isnan(launches.rates.processors) else replace(launches.rates, processors=fitted.processors)
-    known = replace(launches, staged=_staged(fitted, launches), rates=rates)
-    found, size = kernel.features(known, fitted.power_slots, moved), len(launches)
-    rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
-    return {name: value[rows] for name, value in found.items()}, size
-
-
-def _staged(fitted: Fitted, launches: Launches) -> np.ndarray:
-    """What a tile of each launch stages [B]: as the launches know, else as the kernel did at the nearest density."""
-    own = np.broadcast_to(launches.staged, len(launches))
-    if not fitted.staged:
-        return own
-    density, staged = np.array(fitted.staged).T
-    nearest = np.argmin(np.abs(np.log(launches.density[:, None] / density)), axis=1)
-    return np.where(np.isnan(own), staged[nearest], own)
-
-
 @cache
-def _compiled() -> tuple[Any, Any, Any, Any]:
-    """The model, its residuals with the prior's below, their Jacobian, and the parts of the model."""
+def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Residuals of the model with those of the prior below, and their Jacobian."""
 
     def residuals(theta: Any, given: Any, choice: Any, time: Any, weight: Any, prior: Any) -> Any:
-        off = (jnp.log(kernel.seconds(theta, given, choice)) - jnp.log(time)) * weight / NOISE
+        off = (jnp.log(kernel_time.seconds(theta, given, choice)) - jnp.log(time)) * weight / NOISE
         return jnp.concatenate([off, (theta - prior) / SPREAD])
 
-    def in_float64(function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            with jax.enable_x64(True):
-                return function(*arguments)
-
-        return call
-
-    return tuple(in_float64(jax.jit(made)) for made in (kernel.seconds, residuals, jax.jacfwd(residuals), kernel.parts))  # pyright: ignore[reportReturnType]
+    return in_float64(residuals), in_float64(jax.jacfwd(residuals))

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from dse import accelerator, catalog
-from dse.accelerator import Accelerator
-from dse.calibrate import plausible, published
+from dse.base import catalog
+from dse.base.errors import Collector, InputError, Problem
+from dse.calibrate import published, sanity_checks
 from dse.calibrate.measurement import Measurement
-from dse.errors import BadInput, Collector, Problem
+from dse.schema import accelerator
+from dse.schema.accelerator import Accelerator
 from dse.workload.rows import read_rows
 
 T = TypeVar("T")
 MOST_WRONG = 0.01  # of the rows of a table may be impossible or contradict each other: these are left out and listed
+
+SHIPPED_MEASUREMENTS = Path(__file__).parent / "measured"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ def load(path: Path) -> MeasuredSet:
     """Read measurements; a device is one of the catalogue, a path, or described in DEVICE.yaml beside the file.
 
     Rows that are well formed but cannot be true (a rate above the peak, bytes above the bandwidth, two times of one launch more than a
-    factor of 2 apart) are left out, and listed in `left_out`, if they are at most 1% of the table. Raises BadInput with every problem and
+    factor of 2 apart) are left out, and listed in `left_out`, if they are at most 1% of the table. Raises InputError with every problem and
     its row: of more such rows, of a cell that is missing, negative or contradictory, of a device without a description.
     """
     problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
@@ -52,27 +55,27 @@ def load(path: Path) -> MeasuredSet:
     known = {device.name: device for device in devices.values()}
     implausible = Collector()
     for line, row in named:
-        plausible.check_rates(path, line, row, known[row.device], implausible)
+        sanity_checks.check_rates(path, line, row, known[row.device], implausible)
     wrong = {problem.line for problem in implausible.problems}
-    wrong |= plausible.check_repeats(path, [(line, row) for line, row in named if line not in wrong], implausible)
+    wrong |= sanity_checks.check_repeats(path, [(line, row) for line, row in named if line not in wrong], implausible)
     wrong |= {problem.line for problem in implausible.problems}
     if problems.problems or len(wrong) > MOST_WRONG * len(named):
-        raise BadInput([*problems.problems, *implausible.problems])
+        raise InputError([*problems.problems, *implausible.problems])
     plausible_rows = tuple(row for line, row in named if line not in wrong)
     return MeasuredSet(path.stem, plausible_rows, known, (*left_out, *map(str, implausible.problems)))
 
 
 def once(load: Callable[[str], T]) -> Callable[[str], T]:
-    """`load`, called once for each name: a table may have thousands of rows. A BadInput is raised again for each row."""
-    found: dict[str, T | BadInput] = {}
+    """`load`, called once for each name: a table may have thousands of rows. A InputError is raised again for each row."""
+    found: dict[str, T | InputError] = {}
 
     def load_once(name: str) -> T:
         if name not in found:
             try:
                 found[name] = load(name)
-            except BadInput as error:
+            except InputError as error:
                 found[name] = error
-        if isinstance(known := found[name], BadInput):
+        if isinstance(known := found[name], InputError):
             raise known
         return known
 
@@ -80,23 +83,23 @@ def once(load: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def pooled(sets: Sequence[MeasuredSet]) -> MeasuredSet:
-    """All rows together, so that a kernel may stand in several files; raises BadInput for a device that they describe differently."""
+    """All rows together, so that a kernel may stand in several files; raises InputError for a device that they describe differently."""
     devices: dict[str, Accelerator] = {}
     for measured in sets:
         for name, device in measured.devices.items():
             if devices.setdefault(name, device).document.data != device.document.data:
                 what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
-                raise BadInput.one(what, "keep one of them")
+                raise InputError.one(what, "keep one of them")
     left_out = tuple(reason for measured in sets for reason in measured.left_out)
     return MeasuredSet("pooled", tuple(row for measured in sets for row in measured.rows), devices, left_out)
 
 
 def described(name: str, folder: Path) -> Accelerator:
-    """The device that a row in `folder` speaks of: NAME.yaml beside it, one of the catalogue, or a path; raises BadInput with the
+    """The device that a row in `folder` speaks of: NAME.yaml beside it, one of the catalogue, or a path; raises InputError with the
     problems of a description, and with one more for the row that wants it."""
     beside = folder / f"{name}.yaml"
     path = beside if os.path.exists(beside) else catalog.find("accel_models", name, folder)
     try:
         return accelerator.load(path)
-    except BadInput as error:
-        raise BadInput([*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]) from error
+    except InputError as error:
+        raise InputError([*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]) from error

@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dse.dtype import Dtype
-from dse.schema import Part, refusal
+from dse.base.dtype import Dtype
+from dse.base.strict_model import StrictModel, validation_error
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
 
@@ -13,7 +13,7 @@ FEWEST = 0.5  # weights that a density keeps, rounded to one
 CONTRADICTION = 0.02  # of a speedup and its two times, or of two densities: more than rounding explains
 
 
-class Measurement(Part):
+class Measurement(StrictModel):
     """C[m, n] = A[m, k] B[k, n] on a device: outputs, weights of a pattern, activations. Times in ms; `dtype`: a name, and what differs
     from it (`int8 outputs=int32`); `row_std`: of the nonzeros in A's rows; `staged_kib`: of the scratchpad of a processor, that each
     tile takes for its operands."""
@@ -44,19 +44,21 @@ class Measurement(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.density is None and self.pattern.density is None:
-            raise refusal(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
+            raise validation_error(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
         own = self.pattern.density
         if self.density is not None and own is not None and abs(self.density / own - 1) > CONTRADICTION:
-            raise refusal(f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong")
+            raise validation_error(
+                f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong"
+            )
         if self.kept * self.m * self.k < FEWEST:
-            raise refusal(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
+            raise validation_error(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
         if self.speedup is not None and self.dense_ms is None:
-            raise refusal("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
+            raise validation_error("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
         told, times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms
         if told and times and abs(told / times - 1) > CONTRADICTION:
-            raise refusal(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")
+            raise validation_error(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")
         if self.dense_ms and not self.dense_kernel:
-            raise refusal("a dense time without its kernel", "name it in a column 'dense_kernel'")
+            raise validation_error("a dense time without its kernel", "name it in a column 'dense_kernel'")
         return self
 
     @property

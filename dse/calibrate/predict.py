@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dse.accelerator import Accelerator
-from dse.calibrate import alarms
-from dse.calibrate.fit import Fitted
-from dse.calibrate.launches import Launches, Shape, asked
+from dse.calibrate.measured_launches import asked
+from dse.model.efficiency import assertions
+from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency.launches import Launches, Shape
+from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
 
 
@@ -23,7 +24,7 @@ def seconds(
     """Time [s] of `fitted` on `device`, which need not be the one that it was fitted on, for each (m, k, n).
 
     `density` where the pattern leaves it open; `row_spread`: standard deviation of the nonzeros in a row over their mean, from
-    a trace (default: random). Raises an Alarm for a prediction that can't be true.
+    a trace (default: random). Raises an ImplausibleResultError for a prediction that can't be true.
     """
     known = parse(pattern)
     kept = density if density is not None else known.density
@@ -37,16 +38,16 @@ def seconds(
 def checked(fitted: Fitted, launches: Launches) -> np.ndarray:
     """Predicted times [s], after the alarms have been heard."""
     time, what = fitted.seconds(launches), str(fitted.kernel)
-    alarms.check(time, launches.flops, launches.rates.peak, what)
-    alarms.efficiency(np.maximum(launches.flops / launches.rates.peak, 1e-300) / time, what)
+    assertions.check(time, launches.flops, launches.rates.peak, what)
+    assertions.efficiency(np.maximum(launches.flops / launches.rates.peak, 1e-300) / time, what)
     return time
 
 
 def probe(fitted: Fitted, launches: Launches) -> None:
-    """Double each size of a launch in turn, many times: raises an Alarm if the time ever falls."""
+    """Double each size of a launch in turn, many times: raises an ImplausibleResultError if the time ever falls."""
     for name in ("m", "k", "n"):
         grown = launches.take(np.zeros(12, int))
         steps = getattr(grown, name) * 2.0 ** np.arange(-4, 8)
         bytes_too = grown.weight_bytes * (1 if name == "n" else 2.0 ** np.arange(-4, 8))
         larger = replace(grown, **{name: np.ceil(steps)}, weight_bytes=bytes_too)
-        alarms.monotone(checked(fitted, larger), f"{fitted.kernel}, growing {name}")
+        assertions.monotone(checked(fitted, larger), f"{fitted.kernel}, growing {name}")

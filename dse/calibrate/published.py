@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dse.errors import BadInput, Collector, Problem
-from dse.schema import explained
+from dse.base.errors import Collector, InputError, Problem
+from dse.base.strict_model import explained
 from dse.workload.rows import Row, read_cells
 
 Cells = dict[str, str]
@@ -152,4 +152,4 @@ def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> 
     problems = [Problem(f"column '{name}' is missing", fix, path, 1) for name in columns if name not in header]
     problems += [Problem(f"column '{name}' is given twice", fix, path, 1) for name in columns if header.count(name) > 1]
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)

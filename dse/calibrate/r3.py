@@ -8,10 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dse import accelerator, catalog
-from dse.accelerator import Accelerator, Run, Unit
-from dse.errors import BadInput
+from dse.base import catalog
+from dse.base.errors import InputError
 from dse.model.peak import open_runs
+from dse.schema import accelerator
+from dse.schema.accelerator import Accelerator, Run, Unit
 from dse.sparsity.kinds import DENSE
 
 Row = dict[str, Any]
@@ -56,16 +57,16 @@ def of_workload(compute: float, traffic: float) -> float:
 
 
 def report(names: Sequence[str], dtype: str, sparsity: float, dense: float | None, sparse: float | None, as_json: bool) -> str:
-    """Report the break-even sparsity of every run of devices, and what is missing at `sparsity`; raises BadInput."""
+    """Report the break-even sparsity of every run of devices, and what is missing at `sparsity`; raises InputError."""
     for share in (dense, sparse):
         if share is not None and not 0 < share <= 1:
-            raise BadInput.one(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
+            raise InputError.one(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
     if not 0 <= sparsity < 1:
-        raise BadInput.one(f"a sparsity of {sparsity:g} is out of range", "write a number of at least 0 and below 1")
+        raise InputError.one(f"a sparsity of {sparsity:g} is out of range", "write a number of at least 0 and below 1")
     devices = [accelerator.load(catalog.find("accel_models", name)) for name in names or catalog.names("accel_models")]
     rows = [row for device in devices for row in runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
-        raise BadInput.one(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
+        raise InputError.one(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
     return json.dumps(rows, indent=2) if as_json else "\n".join([_table(rows), *_unstated(rows)])
 
 

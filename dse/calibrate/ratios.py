@@ -6,11 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from dse.calibrate import ladder, measured_set
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.launches import Kernel, kernel_of, launches
-from dse.calibrate.measured_set import MeasuredSet
+from dse.calibrate import fidelities, measured_set
+from dse.calibrate.measured_launches import kernel_of, launches
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS, MeasuredSet
 from dse.calibrate.validate.networks import is_networks
+from dse.model.efficiency.launches import Kernel
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Ratio:
 @cache
 def shipped() -> tuple[Ratio, ...]:
     """Of every kernel that ships."""
-    return tuple(r for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path) for r in ratios(measured_set.load(path)))
+    return tuple(r for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_networks(path) for r in ratios(measured_set.load(path)))
 
 
 def ratios(measured: MeasuredSet) -> Sequence[Ratio]:
@@ -37,9 +37,9 @@ def ratios(measured: MeasuredSet) -> Sequence[Ratio]:
     return [_ratio(kernel, found[kernel], found[dense]) for kernel, dense in beside.items()]
 
 
-def _ratio(kernel: Kernel, sparse: ladder.Launches, dense: ladder.Launches) -> Ratio:
+def _ratio(kernel: Kernel, sparse: fidelities.Launches, dense: fidelities.Launches) -> Ratio:
     rows = [dense.shapes.index(shape) for shape in sparse.shapes]
-    shares = [ladder.speed_of_light(found) / found.time for found in (sparse, dense)]
+    shares = [fidelities.speed_of_light(found) / found.time for found in (sparse, dense)]
     share = shares[0] / shares[1][rows]
     low, high = np.quantile(share, [0.05, 0.95])
     return Ratio(kernel, float(np.exp(np.log(share).mean())), float(low), float(high), len(share))

@@ -1,28 +1,18 @@
-"""How far a predicted time may be off: intervals that hold 90% of the times of launches that a fit has not seen.
-
-The half width is a conformal quantile of leave-one-shape-out residuals; it grows with the distance of a launch from what was measured.
-Times are log-normal about the prediction, one error for all launches of a kernel, so that sums of layers are not averaged into certainty.
-"""
+"""Leave-one-shape-out residuals of a fit, and the conformal half width of the 90% interval that follows from them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dse.calibrate.fit import Fitted
-    from dse.calibrate.launches import Launches
+from dse.model.efficiency.interval import LEVEL
 
-LEVEL = 0.9
-DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)  # of a normal distribution, to either side
+if TYPE_CHECKING:
+    from dse.model.efficiency.fitted_kernel import Fitted
+    from dse.model.efficiency.launches import Launches
+
 MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
-SAMPLES = 20
-# An interval outside the measured range is as many times wider for each unit of log distance, and wider by so much of the logarithm.
-# At a distance of 3, a factor of 20, it grows no further.
-WIDER, MORE, FARTHEST = 0.5, 0.1, 3.0
 
 
 def groups(launches: "Launches") -> np.ndarray:
@@ -63,21 +53,3 @@ def half_width(residuals: np.ndarray, group: np.ndarray) -> float:
     rank = min(len(ordered), int(np.ceil(LEVEL * (len(ordered) + 1))))
     student = stdtrit(number, (1 + LEVEL) / 2) * np.sqrt(np.mean(residuals**2) * (1 + 1 / number))
     return float(max(ordered[rank - 1], student if number < MOST_GROUPS else 0.0))
-
-
-def beyond(value: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Log distance of values from a range [1]."""
-    return np.maximum(0.0, np.maximum(np.log(low / value), np.log(value / high)))
-
-
-def widened(half_width: float, distance: np.ndarray) -> np.ndarray:
-    """Half width of launches at a log distance from what was measured."""
-    distance = np.minimum(distance, FARTHEST)
-    return half_width * (1 + WIDER * distance) + MORE * distance
-
-
-@cache
-def scores(name: str) -> np.ndarray:
-    """Normal deviates of a kernel [sample], stratified, so that their 5% and 95% quantiles are exact; their order is the kernel's own."""
-    levels = np.array([NormalDist().inv_cdf((number + 0.5) / SAMPLES) for number in range(SAMPLES)])
-    return np.random.default_rng([*name.encode()]).permutation(levels * DEVIATIONS / np.quantile(levels, (1 + LEVEL) / 2))

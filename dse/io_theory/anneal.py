@@ -5,8 +5,8 @@ from math import exp, log
 import numpy as np
 
 from dse.io_theory.compiled import compiled
+from dse.io_theory.incremental_cost import begin_of, run
 from dse.io_theory.schedule import earliest, exchange, latest, swap
-from dse.io_theory.trial import begin_of, run
 
 CURRENT, BEST, MOVES, ACCEPTED = range(4)  # what `status` [4] counts
 

@@ -6,8 +6,8 @@ makes room for the other. Returned: biases, inputs and sums read; sums and outpu
 
 import numpy as np
 
+from dse.io_theory.bitset_max import contains, insert, largest, remove
 from dse.io_theory.compiled import compiled
-from dse.io_theory.farthest import contains, insert, largest, remove
 
 ABSENT, CLEAN, DIRTY = 0, 1, 2
 BIASES, INPUTS, SUMS, SUMS_OUT, OUTPUTS_OUT = range(5)

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from dse.document import read_text
-from dse.errors import BadInput, Collector, Problem
+from dse.base.errors import Collector, InputError, Problem
+from dse.base.strict_model import StrictModel
+from dse.base.yaml_document import read_text
 from dse.io_theory.network import Network, network
 from dse.io_theory.order import Order, checked
-from dse.schema import Part
 from dse.workload.rows import read_rows
 
 
-class ConnectionRow(Part):
+class ConnectionRow(StrictModel):
     source: str = Field(min_length=1)
     target: str = Field(min_length=1)
     weight: float = Field(1.0, allow_inf_nan=False)
@@ -27,7 +27,7 @@ def is_table(path: Path) -> bool:
 
 
 def read(path: Path) -> Network:
-    """The network of a table of connections; raises BadInput. Neurons that are no target are inputs, those that are no source outputs."""
+    """The network of a table of connections; raises InputError. Neurons that are no target are inputs, those that are no source outputs."""
     rows = read_rows(path, ConnectionRow)
     _check_once(path, rows)
     number = {name: n for n, name in enumerate(dict.fromkeys(name for _, row in rows for name in (row.source, row.target)))}
@@ -35,7 +35,7 @@ def read(path: Path) -> Network:
     problems = Collector()
     with problems.at(path):
         return network(source, target, list(number), [row.weight for _, row in rows])
-    raise BadInput(problems.problems)
+    raise InputError(problems.problems)
 
 
 def _check_once(path: Path, rows: list[tuple[int, ConnectionRow]]) -> None:
@@ -47,11 +47,11 @@ def _check_once(path: Path, rows: list[tuple[int, ConnectionRow]]) -> None:
                 Problem(f"{row.source} -> {row.target} stands on line {first} already", "give each connection once", path, line)
             )
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
 
 
 def read_order(path: Path, network: Network) -> Order:
-    """The order of the rows of a table of the network's connections; raises BadInput if one is unknown, missing, or comes too early."""
+    """The order of the rows of a table of the network's connections; raises InputError if one is unknown, missing, or comes too early."""
     rows = read_rows(path, ConnectionRow)
     _check_once(path, rows)
     name = network.names
@@ -65,11 +65,11 @@ def read_order(path: Path, network: Network) -> Order:
         u, v = min(missing)
         problems.append(Problem(f"{len(missing)} connections are missing, such as {u} -> {v}", "give all of them", path))
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
     collected = Collector()
     with collected.at(path):
         return checked(network, np.array([known[row.source, row.target] for _, row in rows], np.int32))
-    raise BadInput(collected.problems)
+    raise InputError(collected.problems)
 
 
 def write_order(path: Path, network: Network, order: Order) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory.compiled import compiled
 from dse.io_theory.network import Network
 from dse.io_theory.order import Order, checked
@@ -37,7 +37,7 @@ class Program:
 
 
 def program(network: Network, order: Order) -> Program:
-    """The stream of an order; raises BadInput if it is not topological."""
+    """The stream of an order; raises InputError if it is not topological."""
     checked(network, order)
     records = np.zeros(len(order), RECORD)
     records["weight"] = network.weight[order]
@@ -88,9 +88,9 @@ def _assign(source, target, into, out, output, records):
 
 
 def run(program: Program, x: Float[np.ndarray, "input sample"]) -> Float[np.ndarray, "output sample"]:
-    """The outputs of samples in columns, inputs without use among them; raises BadInput for another number of inputs."""
+    """The outputs of samples in columns, inputs without use among them; raises InputError for another number of inputs."""
     if x.ndim != 2 or len(x) != program.given_inputs:
-        raise BadInput.one(f"samples of shape {x.shape} for {program.given_inputs} inputs", "give an array [input, sample]")
+        raise InputError.one(f"samples of shape {x.shape} for {program.given_inputs} inputs", "give an array [input, sample]")
     found, start = np.empty((len(program.outputs), x.shape[1]), np.float32), 0
     while start < x.shape[1]:
         lanes = next(lanes for lanes in reversed(LANES) if lanes <= x.shape[1] - start)

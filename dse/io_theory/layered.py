@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
 from dse.io_theory.network import Network, network
 
 
@@ -18,7 +18,7 @@ def layered(
     relu: bool = True,
     notes: tuple[str, ...] = (),
 ) -> Network:
-    """The network of weight matrices [m, k], dense or sparse, each one's k the m of the one before; raises BadInput.
+    """The network of weight matrices [m, k], dense or sparse, each one's k the m of the one before; raises InputError.
 
     What is zero is no connection. Biases [m] count whether or not they are given. `relu` after every layer but the last.
     """
@@ -44,16 +44,18 @@ def _check_chain(layers: Sequence[Any], names: Sequence[str]) -> None:
         if layers[n].shape[1] != layers[n - 1].shape[0]
     ]
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
 
 
 def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Network:
-    """Layers of these sizes, the input's first, each connection there with probability `density`; raises BadInput.
+    """Layers of these sizes, the input's first, each connection there with probability `density`; raises InputError.
 
     A neuron that would have no source gets one at random. Weights are normal, scaled so that values keep their size.
     """
     if len(sizes) < 2 or min(sizes) < 1 or not 0 < density <= 1:
-        raise BadInput.one(f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1")
+        raise InputError.one(
+            f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1"
+        )
     rng = np.random.default_rng(seed)
     return layered([_random_matrix(rng, m, k, density) for k, m in pairwise(sizes)])
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from dse.errors import BadInput, Collector, Problem, suggestion
+from dse.base.errors import Collector, InputError, Problem, suggestion
 from dse.io_theory.layered import layered
 from dse.io_theory.network import Network
-from dse.network.layers import LayerRow
+from dse.networks.layers import LayerRow
 from dse.readers.source import Source, Weights
 from dse.sparsity.statistics import nonzero
 
@@ -24,7 +24,7 @@ LAYOUTS = ("channels-last", "channels-first")
 
 
 def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: float = 0.0, layout: str = LAYOUTS[0]) -> Network:
-    """The network of the masks that a reader found, of these layers in this order (default: all); raises BadInput.
+    """The network of the masks that a reader found, of these layers in this order (default: all); raises InputError.
 
     A weight is zero if |w| <= `tolerance`. `layout` says how k runs where a convolution is stored as a matrix: channel by
     channel at each point of its kernel, or point by point of each channel.
@@ -48,7 +48,7 @@ def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: fl
 def _only_state(source: Source) -> dict[str, Weights]:
     if len(source.states) != 1 or not source.states[0].weights:
         what = f"{len(source.states)} states of a network" if len(source.states) > 1 else "no masks, only sizes and counts"
-        raise BadInput([Problem(what, "give the weights or masks of one state, such as its folder", source.path)])
+        raise InputError([Problem(what, "give the weights or masks of one state, such as its folder", source.path)])
     return source.states[0].weights
 
 
@@ -57,7 +57,7 @@ def _check_names(chosen: Sequence[str], known: dict[str, Weights], path: Path) -
     if twice := sorted({name for name in chosen if chosen.count(name) > 1}):
         problems.append(Problem(f"layer '{twice[0]}' is named twice", "name each once", path))
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
 
 
 def _channels(weights: Weights, row: LayerRow, before: int | None, tolerance: float, layout: str) -> tuple[Any, str]:
@@ -92,7 +92,9 @@ def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], to
         flat = slab.reshape(len(slab), -1)
         kept = nonzero(flat, tolerance, start)
         if (connections := connections + int(kept.sum())) > MOST_CONNECTIONS:
-            raise BadInput.one(f"more than {MOST_CONNECTIONS} connections", "give smaller or sparser layers: each connection is simulated")
+            raise InputError.one(
+                f"more than {MOST_CONNECTIONS} connections", "give smaller or sparser layers: each connection is simulated"
+            )
         r, c = np.nonzero(kept)
         rows.append(r + start)
         columns.append(channel[c])

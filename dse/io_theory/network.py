@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
 
 Connections = Int[np.ndarray, "connection"]
 SHOWN = 5  # neurons named in an error
@@ -80,7 +80,7 @@ def network(
 
     `inputs`, `outputs`: booleans, one a neuron; by default the neurons without connections into them, others without any out. A hidden
     neuron that no input reaches is constant and goes into the biases of those that it feeds, one that reaches no output is never
-    needed: both are dead. Raises BadInput for a cycle, a connection given twice, and an output that no input reaches.
+    needed: both are dead. Raises InputError for a cycle, a connection given twice, and an output that no input reaches.
     """
     count = len(names)
     source, target = np.asarray(source, np.int64), np.asarray(target, np.int64)
@@ -121,7 +121,7 @@ def _check_once(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
     pairs, times = np.unique(source * len(names) + target, return_counts=True)
     if len(twice := pairs[times > 1]):
         u, v = divmod(int(twice[0]), len(names))
-        raise BadInput.one(f"the connection {names[u]} -> {names[v]} is given {times[times > 1][0]} times", "give each once")
+        raise InputError.one(f"the connection {names[u]} -> {names[v]} is given {times[times > 1][0]} times", "give each once")
 
 
 def _check_outputs(unreached: np.ndarray, names: Sequence[str]) -> None:
@@ -130,11 +130,11 @@ def _check_outputs(unreached: np.ndarray, names: Sequence[str]) -> None:
     if (more := int(unreached.sum()) - SHOWN) > 0:
         problems.append(Problem(f"nor {more} other outputs", fix))
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
 
 
 def _topological(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """The place of each neuron in a topological order, the given one if it is; raises BadInput with a cycle."""
+    """The place of each neuron in a topological order, the given one if it is; raises InputError with a cycle."""
     count = len(names)
     if (source < target).all():
         return np.arange(count)
@@ -143,7 +143,7 @@ def _topological(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -
     ready = [int(n) for n in np.flatnonzero(missing == 0)]
     for place in range(count):
         if not ready:
-            raise BadInput.one(f"the network has a cycle: {' -> '.join(_cycle(graph, rank, names))}", "take one of its connections out")
+            raise InputError.one(f"the network has a cycle: {' -> '.join(_cycle(graph, rank, names))}", "take one of its connections out")
         neuron = heapq.heappop(ready)
         rank[neuron] = place
         after = graph.indices[graph.indptr[neuron] : graph.indptr[neuron + 1]]

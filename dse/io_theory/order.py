@@ -6,7 +6,7 @@ An order is a permutation of the network's connections, [W].
 import numpy as np
 from jaxtyping import Int
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory.network import Connections, Network
 
 Order = Connections
@@ -34,7 +34,7 @@ def sums_kept(network: Network, memory: int) -> int:
 
 
 def checked(network: Network, order: Order) -> Order:
-    """The order itself; raises BadInput with the first connection that comes before one it needs."""
+    """The order itself; raises InputError with the first connection that comes before one it needs."""
     source, target = network.source[order], network.target[order]
     last_into = np.full(network.neurons, -1)
     last_into[target] = np.arange(len(order))
@@ -44,7 +44,7 @@ def checked(network: Network, order: Order) -> Order:
         awaited = int(source[last_into[u]])
         name = network.names
         what = f"the order is not topological: {name[u]} -> {name[v]} comes before {name[awaited]} -> {name[u]}"
-        raise BadInput.one(what, "put all connections into a neuron before those out of it")
+        raise InputError.one(what, "put all connections into a neuron before those out of it")
     return order
 
 

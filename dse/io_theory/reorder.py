@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dse.errors import BadInput
-from dse.explore import checksum
-from dse.explore.store import replacing
+from dse.base import checksum
+from dse.base.atomic_write import replacing
+from dse.base.errors import InputError
 from dse.io_theory import bounds
 from dse.io_theory.anneal import BEST, CURRENT, MOVES, anneal
 from dse.io_theory.cluster import clustered
+from dse.io_theory.incremental_cost import past_of
 from dse.io_theory.network import Network
 from dse.io_theory.order import Order, tiled, two_optimal
 from dse.io_theory.schedule import graph_of, schedule_of
 from dse.io_theory.simulate import check_memory, simulate
-from dse.io_theory.trial import past_of
 
 HOT, COLD = 0.1, 0.02  # values; near zero does better than 1, since most changes cost nothing or one
 BETWEEN_PROGRESS, BETWEEN_CHECKPOINTS = 0.3, 2.0  # seconds
@@ -50,13 +50,13 @@ def reorder(
     checkpoints: Path | None = None,
     progress: Callable[[int], object] = lambda moves: None,
 ) -> Reordered:
-    """Anneal for a number of moves, fewer if the lower bound is reached; raises BadInput below three values of memory.
+    """Anneal for a number of moves, fewer if the lower bound is reached; raises InputError below three values of memory.
 
     `checkpoints`: a folder; `progress` is told how many moves were made since it was last.
     """
     check_memory(memory)
     if moves < 0 or seed < 0:
-        raise BadInput.one(f"{moves} moves with the seed {seed}", "write numbers from 0 on")
+        raise InputError.one(f"{moves} moves with the seed {seed}", "write numbers from 0 on")
     least = bounds.lower(network).total
     start, order = _start(network, memory)
     start_total = simulate(network, order, memory).total
@@ -123,6 +123,6 @@ def _saved(file: Path) -> State | None:
     try:
         saved = checksum.load_arrays(file, "the annealing begins anew", file.name)
         return State(*(saved[name] for name in State._fields))
-    except BadInput as error:
+    except InputError as error:
         warnings.warn(str(error), stacklevel=4)
         return None

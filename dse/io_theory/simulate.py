@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from dse.errors import BadInput
-from dse.io_theory import cache, farthest
+from dse.base.errors import InputError
+from dse.io_theory import bitset_max, cache
 from dse.io_theory.network import Network
 from dse.io_theory.order import Order, checked
 
@@ -47,7 +47,7 @@ def simulate(network: Network, order: Order, memory: int, policy: Policy = "min"
 
     `min` evicts the value whose next use is farthest (Belady; of two used in the same step the clean one): least reads of any
     policy, though not always least reads and writes. `free_dead` drops a value after its last use, as a compiler could and a
-    cache couldn't. Raises BadInput for fewer values, and for an order that is not topological.
+    cache couldn't. Raises InputError for fewer values, and for an order that is not topological.
     """
     check_memory(memory)
     checked(network, order)
@@ -55,7 +55,7 @@ def simulate(network: Network, order: Order, memory: int, policy: Policy = "min"
     into = network.in_degree
     room = min(memory - 1, network.neurons)
     if policy == "min":
-        words, starts = farthest.levels(2 * len(order))
+        words, starts = bitset_max.levels(2 * len(order))
         following = cache.next_uses(source, target, network.neurons)
         counts = cache.farthest_use(source, target, following, into, network.output, room, free_dead, words, starts)
     else:
@@ -66,4 +66,4 @@ def simulate(network: Network, order: Order, memory: int, policy: Policy = "min"
 
 def check_memory(memory: int) -> None:
     if memory < LEAST:
-        raise BadInput.one(f"a fast memory of {memory} values is too small", "give at least 3: a weight, its source and its target")
+        raise InputError.one(f"a fast memory of {memory} values is too small", "give at least 3: a weight, its source and its target")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.network.graph import Graph
-from dse.network.layers import Layers
-from dse.sparsity.kinds import Whole
+from dse.networks.graph import Graph
+from dse.networks.layers import Layers
+from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -24,7 +24,7 @@ PerLayer = Float[np.ndarray, "layer"]
 def compacted(variant: Variant) -> Variant:
     """The variant without the inputs and outputs that its neighbours make superfluous; as it is where the graph is not known."""
     graph, pattern = variant.layers.graph, variant.pattern
-    if graph is None or not isinstance(pattern, Whole):
+    if graph is None or not isinstance(pattern, Structured):
         return variant
     channels = _Channels.of(variant.layers, graph)
     inputs, outputs = channels.forward(variant.density) if pattern.axis == "row" else channels.backward(_needed_inputs(variant))
@@ -43,7 +43,7 @@ def notes(variant: Variant) -> list[str]:
     """What is assumed about channels that were removed as a whole, in words."""
     pattern, layers = variant.pattern, variant.layers
     pruned = layers.has_weights & (variant.density < 1)
-    if not isinstance(pattern, Whole) or not pruned.any():
+    if not isinstance(pattern, Structured) or not pruned.any():
         return []
     if layers.graph is None:
         fix = "fill 'reads' in layers.csv"
@@ -65,7 +65,7 @@ def notes(variant: Variant) -> list[str]:
 def _needed_inputs(variant: Variant) -> PerLayer:
     """Share of the input channels that a layer reads."""
     layers, pattern = variant.layers, variant.pattern
-    apart = (layers.kind == "gemm") | (isinstance(pattern, Whole) and pattern.axis == "channel")
+    apart = (layers.kind == "gemm") | (isinstance(pattern, Structured) and pattern.axis == "channel")
     return np.where(apart & layers.has_weights & (layers.groups == 1), variant.density, 1.0)
 
 

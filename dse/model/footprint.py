@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from dse.dtype import Dtype
-from dse.network.layers import Layers
+from dse.base.dtype import Dtype
+from dse.networks.layers import Layers
 
 PerLayer = Float[np.ndarray, "layer"]
 

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.options import ModelOptions
-from dse.network.graph import Graph
-from dse.network.layers import Layers
+from dse.networks.graph import Graph
+from dse.networks.layers import Layers
+from dse.schema.model_options import ModelOptions
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]

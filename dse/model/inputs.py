@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dse.model.options import ModelOptions
 from dse.model.peak import Execution
-from dse.network.layers import Layers
+from dse.networks.layers import Layers
+from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import joint_columns, touched_share
-from dse.sparsity.kinds import Whole
+from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -53,7 +53,7 @@ def needed(layers: Layers, variant: Variant, execution: Execution, options: Mode
 def skips_columns(variant: Variant, execution: Execution, options: ModelOptions) -> bool:
     """Whether columns of A without nonzeros are left out: by every sparse run, unless all inputs are to be counted, and where
     compaction leaves a smaller matrix."""
-    return options.inputs == "needed" if execution.sparse else isinstance(variant.pattern, Whole)
+    return options.inputs == "needed" if execution.sparse else isinstance(variant.pattern, Structured)
 
 
 def _of_elements(layers: Layers, expected: Callable[[PerLayer], PerLayer], joint: int) -> Needed:

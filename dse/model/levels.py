@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dse.accelerator import Accelerator
-from dse.model.options import BY_CAPACITY, Fidelity
+from dse.schema.accelerator import Accelerator
+from dse.schema.model_options import BY_CAPACITY, Fidelity
 
 
 @dataclass(frozen=True)

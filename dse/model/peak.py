@@ -12,12 +12,12 @@ by their dotted paths, so that a sweep over any of them changes the rate and not
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dse.accelerator import Accelerator, Run, Unit
-from dse.dtype import Dtype
-from dse.errors import BadInput
-from dse.model.efficiency import efficiency_paths
+from dse.base.dtype import Dtype
+from dse.base.errors import InputError
+from dse.model.efficiency.constant import efficiency_paths
 from dse.model.levels import levels
-from dse.model.options import Fidelity
+from dse.schema.accelerator import Accelerator, Run, Unit
+from dse.schema.model_options import Fidelity
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense
 from dse.sparsity.pattern import Pattern
@@ -68,12 +68,12 @@ class Execution:
 
 
 def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> list[Execution]:
-    """Every execution that can compute in `dtype`, dense ones first; raises BadInput if there is none."""
+    """Every execution that can compute in `dtype`, dense ones first; raises InputError if there is none."""
     units = {name: unit for name, unit in accelerator.units.items() if dtype.compute in unit.peak}
     if not units:
         offered = sorted({name for unit in accelerator.units.values() for name in unit.peak})
         problem = f"'{accelerator.name}' has no unit that computes in '{dtype.compute}'"
-        raise BadInput.one(problem, f"take one of {', '.join(offered)}, or give a unit a peak for it")
+        raise InputError.one(problem, f"take one of {', '.join(offered)}, or give a unit a peak for it")
     found = [
         _execution(accelerator, unit, name, run, dtype, fidelity)
         for unit, described in units.items()

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.dtype import Dtype
+from dse.base.dtype import Dtype
 from dse.model import traffic, work
 from dse.model.capacity import Product, attainable, bound
 from dse.model.fusion import Fusion
 from dse.model.inputs import input_uses, needed, skips_columns
-from dse.model.options import ModelOptions
 from dse.model.peak import Execution
-from dse.network.layers import Layers
+from dse.networks.layers import Layers
+from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import stripes
-from dse.sparsity.kinds import Whole
+from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -137,7 +137,7 @@ def _shared_columns(
 ) -> dict[str, PerLayer]:
     """How the rows of A share columns, as `Product` takes it; where nothing is skipped, all that is stored counts as nonzero."""
     skipping = layers.has_weights & (variant.density < 1) & skips_columns(variant, execution, options)
-    whole_rows = isinstance(variant.pattern, Whole) and variant.pattern.axis == "row"
+    whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
     own = stripes(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
     plain = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
     given = {"stripe_rows": own.rows, "stripe_share": own.share} | {name: getattr(own, name) for name in list(plain)[2:]}

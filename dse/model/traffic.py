@@ -8,13 +8,13 @@ output crosses the outermost memory once. An input is needed if some kept weight
 
 import numpy as np
 
-from dse.dtype import Dtype
+from dse.base.dtype import Dtype
 from dse.model.inputs import needed
-from dse.model.options import Counting, ModelOptions
 from dse.model.peak import Execution
 from dse.model.work import PerLayer, Stored, held_activations
-from dse.network.layers import Layers
-from dse.sparsity.kinds import Whole
+from dse.networks.layers import Layers
+from dse.schema.model_options import Counting, ModelOptions
+from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 
@@ -29,7 +29,7 @@ def parts(
 ) -> tuple[PerLayer, PerLayer, PerLayer]:
     """Bytes of the weights, of all inputs, needed or not, and of the outputs [B].
 
-    Every output is written, also the zeros of an empty row of A: whoever comes next reads them. Whole rows that are pruned write none.
+    Every output is written, also the zeros of an empty row of A: whoever comes next reads them. Structured rows that are pruned write none.
     """
     inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
     outputs = written_share(layers, variant, execution) * dtype.bytes("outputs") * layers.output_elements
@@ -38,7 +38,7 @@ def parts(
 
 def written_share(layers: Layers, variant: Variant, execution: Execution) -> PerLayer:
     """Share of the outputs that is left where whole rows are pruned [1]; what is added to a result has all rows."""
-    rows = not execution.sparse and isinstance(variant.pattern, Whole) and variant.pattern.axis == "row"
+    rows = not execution.sparse and isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
     return np.where(rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.model.peak import Execution
-from dse.network.layers import Layers
+from dse.networks.layers import Layers
 from dse.sparsity import expectation
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Whole
+from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Structured
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
@@ -89,7 +89,7 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     """
     everything, nothing = np.ones(len(layers), bool), np.zeros(len(layers))
     if not execution.sparse:
-        kept = layers.weights * (variant.density if isinstance(variant.pattern, Whole) else 1.0)
+        kept = layers.weights * (variant.density if isinstance(variant.pattern, Structured) else 1.0)
         return Stored(everything, kept, nothing, np.ones(len(layers)), kept)
     infinite = np.full(len(layers), np.inf)
     smallest = Stored(~everything, infinite, nothing, np.ones(len(layers)), infinite)

@@ -12,10 +12,11 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dse.errors import BadInput, UnfinishedError
-from dse.explore import provenance, store
-from dse.explore.plan import MOST_IN_LAYERS
+from dse.base import atomic_write
+from dse.base.errors import InputError, UnfinishedError
 from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
+from dse.sweeping import provenance
+from dse.sweeping.plan import MOST_IN_LAYERS
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "sparsity_roofline": sparsity_roofline.figure,
@@ -43,12 +44,12 @@ def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: st
     """
     _check_whole(dataset)
     stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
-    store.check_writable(*(file for stem in stems.values() for file in files(stem)))
-    written, failed = list[Path](), dict[str, BadInput]()
+    atomic_write.check_writable(*(file for stem in stems.values() for file in files(stem)))
+    written, failed = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():
         try:
             figure, table = FIGURES[kind](dataset, **options)
-        except BadInput as error:
+        except InputError as error:
             failed[kind] = error
         else:
             written += save(figure, table, stem)
@@ -60,18 +61,18 @@ def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: st
 class NotDrawnError(UnfinishedError):
     """Some figures of a dataset cannot be drawn; `written` has the files of the others."""
 
-    def __init__(self, written: list[Path], failed: Mapping[str, BadInput]):
+    def __init__(self, written: list[Path], failed: Mapping[str, InputError]):
         super().__init__("\n".join(f"{kind} was not drawn: {error}" for kind, error in failed.items()))
         self.written = written
         self.problems = tuple(problem for error in failed.values() for problem in error.problems)
 
 
 def _check_whole(dataset: xr.Dataset) -> None:
-    """Raises BadInput for a dataset of single points, as a front is, or without the labels of a sweep's results."""
+    """Raises InputError for a dataset of single points, as a front is, or without the labels of a sweep's results."""
     missing = [name for name in ("accelerator", "batch", "dtype", "variant") if name not in dataset.coords]
     if "point" in dataset.dims or missing:
         what = f"has no '{missing[0]}'" if missing else "holds single points"
-        raise BadInput.one(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
+        raise InputError.one(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
 
 
 def files(stem: Path) -> list[Path]:
@@ -82,6 +83,6 @@ def files(stem: Path) -> list[Path]:
 def save(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
     """Write STEM.png and STEM.csv; returns the paths."""
     png, csv = files(stem)
-    store.replacing(png, lambda path: figure.savefig(path, dpi=150, format="png"))
-    store.replacing(csv, lambda path: table.to_csv(path, index=False))
+    atomic_write.replacing(png, lambda path: figure.savefig(path, dpi=150, format="png"))
+    atomic_write.replacing(csv, lambda path: table.to_csv(path, index=False))
     return [png, csv]

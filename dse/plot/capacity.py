@@ -13,22 +13,22 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from dse.errors import BadInput
-from dse.explore import provenance
+from dse.base.errors import InputError
 from dse.plot import style
 from dse.plot.style import Rows
+from dse.sweeping import provenance
 
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """A panel for each accelerator, a row for each network that has a pruned state. Raises BadInput without an axis of capacities."""
+    """A panel for each accelerator, a row for each network that has a pruned state. Raises InputError without an axis of capacities."""
     axes = [str(dim) for dim in dataset.dims if str(dim).endswith(".capacity") and dataset.sizes[dim] > 1]
     if len(axes) != 1 or "speedup" not in dataset:
-        raise BadInput.one("the dataset has no speedup over one axis of capacities", "sweep one, as 'memory.l2.capacity: [1 MB, 40 MB]'")
+        raise InputError.one("the dataset has no speedup over one axis of capacities", "sweep one, as 'memory.l2.capacity: [1 MB, 40 MB]'")
     (axis,) = axes
     chosen, remark = style.one_design(dataset, axis)
     rows: Rows = _ranges(chosen, axis)
     if rows.empty:
-        raise BadInput.one("no network of the dataset is pruned", "list a method or a pattern")
+        raise InputError.one("no network of the dataset is pruned", "list a method or a pattern")
     accelerators = list(rows.accelerator.unique())
     drawn, panels = style.panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1), sharey=True)
     norm = LogNorm(1, max(rows.factor.max(), 1.01))

@@ -13,15 +13,15 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dse.base.errors import InputError
 from dse.calibrate import ratios
-from dse.errors import BadInput
-from dse.explore import provenance
-from dse.explore.plan import Plan
 from dse.plot import style
 from dse.plot.states import state_name
 from dse.plot.style import Rows
 from dse.sparsity.kinds import NM, UNSTRUCTURED
 from dse.sparsity.pattern import Pattern
+from dse.sweeping import provenance
+from dse.sweeping.plan import Plan
 
 ENDING = ".efficiency"
 LEFT = 0.1  # further left there is no room for a name
@@ -32,11 +32,11 @@ def efficiencies(dataset: xr.Dataset) -> list[str]:
 
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by run. Raises BadInput without an axis of efficiencies."""
+    """Panels of accelerator by run. Raises InputError without an axis of efficiencies."""
     axes = efficiencies(dataset)
     if not axes or "speedup" not in dataset:
         fix = "sweep one under fidelity r3, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]'"
-        raise BadInput.one("the dataset has no speedup over an efficiency", fix)
+        raise InputError.one("the dataset has no speedup over an efficiency", fix)
     chosen, remark = style.one_design(dataset, *axes)
     plan = provenance.plan_of(dataset)
     names = [f"{v.workload}, {state_name(v).removeprefix('hypothetical ')}" for v in plan.variants]

@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from dse.errors import BadInput
-from dse.explore import provenance
-from dse.explore.plan import MOST_IN_LAYERS
+from dse.base.errors import InputError
 from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
+from dse.sweeping import provenance
+from dse.sweeping.plan import MOST_IN_LAYERS
 
 LABELLED = 0.025  # of the height: lower rows have no room for a text
 
@@ -31,7 +31,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
     numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
     if len(numbers) > MOST_IN_LAYERS:
         what = f"{len(numbers)} network states are too many for one figure of layers"
-        raise BadInput.one(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
+        raise InputError.one(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
     states = [plan.variants[number] for number in numbers]
     workloads, designs = list(dict.fromkeys(state.workload for state in states)), designs_of(dataset, plan)
     parts = [_gains(design, plan.variants[number], plan, batch, dtype).assign(variant=number) for design in designs for number in numbers]

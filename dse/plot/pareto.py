@@ -13,9 +13,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.explore.pareto import GROUPS, cloud, directions, fronts_of, groups, prepared
 from dse.plot import style
 from dse.plot.style import Looks, Rows
+from dse.sweeping.pareto import GROUPS, cloud, directions, fronts_of, groups, prepared
 
 WIDE = 30  # a range that a linear scale would squeeze
 READABLE = 60  # labels of a panel

@@ -15,17 +15,17 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.accelerator import Accelerator
-from dse.dtype import Dtype
-from dse.errors import BadInput
-from dse.explore import provenance
-from dse.explore.plan import Plan
+from dse.base.dtype import Dtype
+from dse.base.errors import InputError
 from dse.model.peak import executions
 from dse.model.work import gathered
 from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
+from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import CHOSEN
+from dse.sweeping import provenance
+from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
 
@@ -47,7 +47,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]
     if not chosen.layers.has_flops.any():
-        raise BadInput.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
+        raise InputError.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
     designs = designs_of(dataset, plan)
     rows: Rows = pd.concat([_drawn(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
     columns, bounds = ["dense", state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())

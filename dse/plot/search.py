@@ -5,10 +5,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.explore.search import report
-from dse.explore.search.outcome import Outcome
 from dse.plot import style
 from dse.plot.style import Rows
+from dse.searching import report
+from dse.searching.archive import Outcome
 
 SCALES = {"area": (1e6, "area [mm^2]"), "power": (1.0, "power [W]"), "latency": (1e3, "latency [ms]"), "energy": (1e3, "energy [mJ]")}
 

@@ -13,19 +13,19 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.errors import BadInput
-from dse.explore import provenance
+from dse.base.errors import InputError
 from dse.plot import style
 from dse.plot.style import Looks, Rows
 from dse.sparsity.grammar import parse
+from dse.sweeping import provenance
 
 
 def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by batch; variants without an accuracy have no place here. Raises BadInput if none has one."""
+    """Panels of accelerator by batch; variants without an accuracy have no place here. Raises InputError if none has one."""
     chosen, remark = style.one_design(dataset)
     rows: Rows = style.speedups(chosen).dropna(subset="accuracy")
     if rows.empty:
-        raise BadInput.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
+        raise InputError.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
     scales = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
     points, relative = _comparable(rows, scales)

@@ -14,10 +14,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.explore import provenance
 from dse.plot import style
 from dse.plot.style import Looks, Rows
 from dse.sparsity.grammar import parse
+from dse.sweeping import provenance
 
 WIDE = 30  # between the least and the largest speedup: more is drawn on a logarithmic scale
 

@@ -3,13 +3,13 @@
 import numpy as np
 import xarray as xr
 
-from dse.accelerator import Accelerator
-from dse.dtype import Dtype
-from dse.errors import BadInput
-from dse.explore.layers import evaluate
-from dse.explore.plan import Plan
+from dse.base.dtype import Dtype
+from dse.base.errors import InputError
+from dse.model.layer_results import evaluate
 from dse.plot import style
 from dse.plot.style import Rows
+from dse.schema.accelerator import Accelerator
+from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
 
@@ -24,7 +24,7 @@ def designs_of(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
     values = {}
     for axis in plan.axes:
         if axis.path not in chosen.coords:
-            raise BadInput.one(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
+            raise InputError.one(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
         values[axis.path] = axis.raw[list(axis.values).index(chosen[axis.path].item())]
     return [accelerator.replace(values) for accelerator in plan.accelerators if accelerator.name in chosen.accelerator]
 

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 
 # Okabe and Ito's palette, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -192,7 +192,7 @@ def _shown(coordinate: xr.DataArray) -> str:
 def speedups(dataset: xr.Dataset) -> pd.DataFrame:
     """One row for each accelerator, batch, dtype and variant: speedup and latencies, beside what the variant is."""
     if "speedup" not in dataset:
-        raise BadInput.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
+        raise InputError.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
     wanted = [name for name in ("speedup", "speedup_low", "speedup_high", "latency", "dense_latency") if name in dataset]
     kept = dataset[wanted].drop_vars(["resource", "execution"], errors="ignore")
     return kept.to_dataframe().reset_index()

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import scipy.sparse
 
-from dse.errors import BadInput, Collector, Problem
+from dse.base.errors import Collector, InputError, Problem
 from dse.readers.source import SLAB_BYTES, Weights, check_sizes, rows_of, slabs_of
 
 T = TypeVar("T")
@@ -23,11 +23,11 @@ SPARSE = {"format", "shape", "data"}  # what every archive of scipy.sparse has
 
 
 def weights(path: Path) -> dict[str, Weights]:
-    """The arrays of one file by name; a file that holds a single one lends it its own. Raises BadInput."""
+    """The arrays of one file by name; a file that holds a single one lends it its own. Raises InputError."""
     if path.suffix.lower() == ".npy":
         array = _attempt(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if not isinstance(array, np.ndarray):
-            raise BadInput([Problem("an archive, not one array", f"name it {path.stem}.npz", path)])
+            raise InputError([Problem("an archive, not one array", f"name it {path.stem}.npz", path)])
         return {path.stem: Weights(array.shape, _dtype(array.dtype), lambda: slabs_of(array))}
     members = _members(path)
     if members.keys() >= SPARSE:
@@ -68,10 +68,10 @@ class _Member:
 
 
 def _members(path: Path) -> dict[str, _Member]:
-    """The arrays of an archive by name, none of them read; raises BadInput."""
+    """The arrays of an archive by name, none of them read; raises InputError."""
     with path.open("rb") as file:
         if file.read(6) == np.lib.format.MAGIC_PREFIX:
-            raise BadInput([Problem("one array, not an archive of them", f"name it {path.stem}.npy", path)])
+            raise InputError([Problem("one array, not an archive of them", f"name it {path.stem}.npy", path)])
     infos = _attempt(path, lambda: _contents(path))
     problems, found = Collector(), {}
     for info in infos:
@@ -93,10 +93,10 @@ def _member(path: Path, info: zipfile.ZipInfo) -> _Member:
     with zipfile.ZipFile(path) as archive, archive.open(info) as file:
         shape, fortran_order, dtype = _header(file)
         if dtype.hasobject:
-            raise BadInput([Problem("it holds pickled objects", SAVE, path, path=info.filename)])
+            raise InputError([Problem("it holds pickled objects", SAVE, path, path=info.filename)])
         if min(shape, default=0) < 0 or info.file_size - file.tell() < prod(shape) * dtype.itemsize:
             what = f"the array is shorter than its shape {shape} says"
-            raise BadInput([Problem(what, "save it again, or copy the whole file again", path, path=info.filename)])
+            raise InputError([Problem(what, "save it again, or copy the whole file again", path, path=info.filename)])
         return _Member(path, info.filename, shape, fortran_order, dtype)
 
 
@@ -123,30 +123,30 @@ def _checked_sparse(path: Path) -> Weights:
         given: Any = scipy.sparse.load_npz(file)
     _dtype(given.dtype)
     if len(given.shape) != 2:
-        raise BadInput([Problem(f"a sparse array of shape {given.shape} is not a matrix", "save a matrix", path)])
+        raise InputError([Problem(f"a sparse array of shape {given.shape} is not a matrix", "save a matrix", path)])
     check_sizes(given.shape)
     if hasattr(given, "check_format"):
         given.check_format(full_check=True)
     matrix: Any = scipy.sparse.csr_array(given)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
-        raise BadInput([Problem("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)])
+        raise InputError([Problem("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)])
     return Weights(matrix.shape, str(matrix.dtype), lambda: rows_of(matrix))
 
 
 def _attempt(path: Path, step: Callable[[], T], name: str = "") -> T:
-    """A step of reading; what NumPy or scipy object to becomes a BadInput."""
+    """A step of reading; what NumPy or scipy object to becomes a InputError."""
     try:
         return step()
-    except BadInput:
+    except InputError:
         raise
     except Exception as error:  # a damaged header ends in whatever the parser that meets it raises
         reason = "it holds pickled objects" if re.search("pickle|object", str(error), re.I) else "truncated, corrupt, or not a NumPy file"
-        raise BadInput([Problem(reason, SAVE, path, path=name)]) from error
+        raise InputError([Problem(reason, SAVE, path, path=name)]) from error
 
 
 def _dtype(dtype: np.dtype) -> str:
-    """The name of a number type; raises BadInput for one that weights cannot have."""
+    """The name of a number type; raises InputError for one that weights cannot have."""
     if dtype.kind not in "biuf":
-        raise BadInput.one(f"an array of {dtype} is no weights", "save numbers or booleans")
+        raise InputError.one(f"an array of {dtype} is no weights", "save numbers or booleans")
     return str(dtype)

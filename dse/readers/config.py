@@ -6,27 +6,27 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dse.errors import BadInput, Problem, suggestion
-from dse.network.architecture import Architecture, Inputs
-from dse.network.family import FAMILIES
+from dse.base.errors import InputError, Problem, suggestion
+from dse.base.regular_file import check_regular
+from dse.base.strict_model import checked, explained
+from dse.networks.architecture import Architecture, Inputs
+from dse.networks.registry import FAMILIES
 from dse.readers.source import Source, State, understood
-from dse.regular import check_regular
-from dse.schema import checked, explained
 
 
 def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
-    """The architecture that a configuration describes, and the keys in it that layers don't depend on; raises BadInput."""
+    """The architecture that a configuration describes, and the keys in it that layers don't depend on; raises InputError."""
     config = _read(path)
     kinds = {name: family for family in FAMILIES for name in get_args(family.model_fields["model_type"].annotation)}
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in kinds:
-        raise BadInput([Problem(f"model_type '{kind}' is not known", suggestion(kind, kinds), path)])
+        raise InputError([Problem(f"model_type '{kind}' is not known", suggestion(kind, kinds), path)])
     family = kinds[kind]
     sizes = {key: value for key, value in _derived(config).items() if key in family.model_fields and value is not None}
     try:
         return family.model_validate(sizes), tuple(sorted(config.keys() - sizes.keys()))
     except ValidationError as error:
-        raise BadInput(Problem(what, fix, path, path=".".join(map(str, loc))) for loc, what, fix in explained(family, error)) from error
+        raise InputError(Problem(what, fix, path, path=".".join(map(str, loc))) for loc, what, fix in explained(family, error)) from error
 
 
 # What the formulas take for granted, where configurations may say otherwise.
@@ -46,7 +46,7 @@ def _otherwise(path: Path) -> list[str]:
 
 
 def source(path: Path, inputs: dict[str, Any]) -> Source:
-    """The layers of a configuration, run on `inputs`; raises BadInput."""
+    """The layers of a configuration, run on `inputs`; raises InputError."""
     found, ignored = network(path)
     asked: Inputs = checked(type(found).inputs, inputs, ("inputs",))
     rows = tuple(found.rows(asked))
@@ -62,9 +62,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise BadInput([Problem(f"not JSON: {error}", "give a config.json", path, getattr(error, "lineno", None))]) from error
+        raise InputError([Problem(f"not JSON: {error}", "give a config.json", path, getattr(error, "lineno", None))]) from error
     if not isinstance(config, dict):
-        raise BadInput([Problem("not a configuration", "give a config.json with a model_type in it", path)])
+        raise InputError([Problem("not a configuration", "give a config.json with a model_type in it", path)])
     return config
 
 

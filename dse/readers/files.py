@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dse.errors import BadInput, Collector, Problem
-from dse.network.layers import LayerRow
+from dse.base.errors import Collector, InputError, Problem
+from dse.base.regular_file import check_regular
+from dse.networks.layers import LayerRow
 from dse.readers import arrays, safetensors_file, smtx, tensors
 from dse.readers.pytorch import weights as torch_weights
 from dse.readers.source import Source, State, Tensors, Weights
-from dse.regular import check_regular
 
 READERS: dict[str, Callable[[Path], Tensors]] = {
     ".smtx": lambda path: Tensors({path.stem: smtx.weights(path)}),
@@ -28,7 +28,7 @@ def within(path: Path) -> list[Path]:
 
 
 def source(path: Path) -> Source:
-    """Every tensor in a file or below a folder; raises BadInput with what is wrong in any of them."""
+    """Every tensor in a file or below a folder; raises InputError with what is wrong in any of them."""
     if path.is_file():
         return tensors.source(path, path.suffix[1:].lower(), READERS[path.suffix.lower()](path))
     folders: dict[Path, list[Path]] = {}
@@ -46,7 +46,7 @@ def source(path: Path) -> Source:
 
 
 def gathered(files: list[Path]) -> Tensors:
-    """The tensors of several files, such as shards; raises BadInput with every broken file, and where a name comes twice."""
+    """The tensors of several files, such as shards; raises InputError with every broken file, and where a name comes twice."""
     problems, shared = Collector(), ()
     found: dict[str, Weights] = {}
     where: dict[str, Path] = {}
@@ -65,18 +65,18 @@ def gathered(files: list[Path]) -> Tensors:
 
 
 def indexed(index: Path) -> Tensors:
-    """The tensors that an index (`*.index.json`) names, from all its shards; raises BadInput."""
+    """The tensors that an index (`*.index.json`) names, from all its shards; raises InputError."""
     check_regular(index)
     try:
         named = {str(name): index.parent / Path(shard).name for name, shard in json.loads(index.read_bytes())["weight_map"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput([Problem("not an index of shards", "give the .index.json that came with them", index)]) from error
+        raise InputError([Problem("not an index of shards", "give the .index.json that came with them", index)]) from error
     shards = sorted(set(named.values()))
     if unknown := [shard for shard in shards if shard.suffix.lower() not in READERS]:
-        raise BadInput([Problem(f"'{unknown[0].name}' is no shard", "give the .index.json that came with them", index)])
+        raise InputError([Problem(f"'{unknown[0].name}' is no shard", "give the .index.json that came with them", index)])
     found = gathered(shards)
     if missing := sorted(named.keys() - found.weights.keys()):
-        raise BadInput([Problem(f"no shard has '{missing[0]}'", "give the shards that came with the index", index)])
+        raise InputError([Problem(f"no shard has '{missing[0]}'", "give the shards that came with the index", index)])
     return found
 
 
@@ -88,7 +88,7 @@ def _state(folder: Path, part: Source, states: int) -> State:
     except ValueError:
         return State(weights, method=folder.name if states > 1 else None)
     if not 0 <= sparsity <= 1:
-        raise BadInput([Problem(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)])
+        raise InputError([Problem(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)])
     return State(weights, method=folder.resolve().parent.name, sparsity=sparsity)
 
 

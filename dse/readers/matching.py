@@ -6,14 +6,14 @@ from math import prod
 
 import numpy as np
 
-from dse.errors import BadInput, Collector, Problem
-from dse.network.layers import WITH_WEIGHTS, LayerRow
+from dse.base.errors import Collector, InputError, Problem
+from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Operator, Source, Weights, slabs_of
 from dse.readers.tensors import ONCE
 
 
 def on_network(known: Source, traced: Source) -> Source:
-    """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises BadInput."""
+    """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises InputError."""
     states, left = [], set()
     stored_as = known.network.stored_as if known.network else "[m, k]"
     problems = Collector()
@@ -25,7 +25,7 @@ def on_network(known: Source, traced: Source) -> Source:
     problems.raise_all()
     if not any(state.weights for state in states):
         fix = f"give the network that they belong to; its layers are called '{known.layers[0].name}' and so on"
-        raise BadInput([Problem("no tensor has the name of a layer", fix, traced.path)])
+        raise InputError([Problem("no tensor has the name of a layer", fix, traced.path)])
     sizes = {name: weights.shape for state in traced.states for name, weights in state.weights.items()}
     lost = [Operator("tensor", name, "skipped", prod(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
     notes = tuple(note for note in traced.notes if note != ONCE)
@@ -34,7 +34,7 @@ def on_network(known: Source, traced: Source) -> Source:
 
 
 def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as: str = "[m, k]") -> tuple[dict[str, Weights], list[str]]:
-    """The weights of each row, and the names that belong to none; raises BadInput where the shapes differ.
+    """The weights of each row, and the names that belong to none; raises InputError where the shapes differ.
 
     A name belongs to the row of that name, or to the one row that it ends with, or that ends with it. `stored_as` says how a
     square matrix is stored: "[m, k]" or "[k, m]"; others tell by their shape, and for the square ones of their file too.
@@ -84,13 +84,13 @@ def _fitted(row: LayerRow, parts: list[Weights], stored_as: str) -> Weights:
     """The weights of one row, the experts of a mixture one below the other."""
     m, k = int(row.m or 0), int(row.k or 0)
     if len(parts) not in (1, row.experts):
-        raise BadInput.one(f"{len(parts)} tensors for a layer of {row.experts:g}", "give one of each")
+        raise InputError.one(f"{len(parts)} tensors for a layer of {row.experts:g}", "give one of each")
     turned = []
     for part in parts:
         shape = (part.shape[0], prod(part.shape[1:]))
         flipped = shape == (k, m) and len(part.shape) == 2 and (m != k or stored_as == "[k, m]")
         if shape != (m, k) and not flipped:
-            raise BadInput([Problem(f"{shape[0]} x {shape[1]} weights for a layer of {m} x {k}", "give the network that they belong to")])
+            raise InputError([Problem(f"{shape[0]} x {shape[1]} weights for a layer of {m} x {k}", "give the network that they belong to")])
         turned.append(_transposed(part) if flipped else part)
     return turned[0] if len(turned) == 1 else _stacked(turned)
 

@@ -8,7 +8,7 @@ that the graph was exported for.
 from collections import Counter
 from math import prod
 
-from dse.network.layers import LayerRow
+from dse.networks.layers import LayerRow
 
 Shape = tuple[int, ...]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
 from dse.readers.source import SLAB_BYTES, Weights
 
 DTYPES = {
@@ -44,7 +44,7 @@ class _Slot:
 
 
 def weights(path: Path) -> dict[str, Weights]:
-    """The tensors of one file by name; raises BadInput."""
+    """The tensors of one file by name; raises InputError."""
     header, start = _header(path)
     return {name: _weights(path, name, entry, start) for name, entry in header.items() if name != "__metadata__"}
 
@@ -58,7 +58,7 @@ def _weights(path: Path, name: str, entry: dict, start: int) -> Weights:
 
 
 def _unknown(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:
-    raise BadInput([Problem(f"{dtype} can't be read", f"convert it to one of {', '.join(DTYPES)}", path, path=name)])
+    raise InputError([Problem(f"{dtype} can't be read", f"convert it to one of {', '.join(DTYPES)}", path, path=name)])
 
 
 def _header(path: Path) -> tuple[dict, int]:
@@ -66,7 +66,7 @@ def _header(path: Path) -> tuple[dict, int]:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
-        raise BadInput.one("reading safetensors needs the package 'safetensors'", "pip install 'sparse-dse[safetensors]'") from error
+        raise InputError.one("reading safetensors needs the package 'safetensors'", "pip install 'sparse-dse[safetensors]'") from error
     try:
         with safe_open(path, framework="np"):
             pass
@@ -74,7 +74,7 @@ def _header(path: Path) -> tuple[dict, int]:
             length = int.from_bytes(file.read(8), "little")
             return json.loads(file.read(length)), 8 + length
     except (SafetensorError, OSError, ValueError) as error:
-        raise BadInput([Problem(_reason(path, error), "give the whole file, as safetensors wrote it", path)]) from error
+        raise InputError([Problem(_reason(path, error), "give the whole file, as safetensors wrote it", path)]) from error
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dse.errors import BadInput
-from dse.network.architecture import Architecture
-from dse.network.layers import LayerRow, Layers
+from dse.base.errors import InputError
+from dse.networks.architecture import Architecture
+from dse.networks.layers import LayerRow, Layers
 
 SLAB_BYTES = 32 * 2**20  # of weights held at a time
 MOST_ROWS = 10**8  # or columns: far beyond any layer, and its counts still fit into memory
@@ -18,21 +18,21 @@ MOST_ELEMENTS = 2**33  # four times the largest embedding table of 2025 (128 k t
 
 
 def check_sizes(shape: tuple[int, ...]) -> None:
-    """Raise BadInput for a weight tensor larger than any network has.
+    """Raise InputError for a weight tensor larger than any network has.
 
     A file may claim any size where it does not store every element: sparse matrices, expanded tensors.
     """
     rows, columns = shape[0], prod(shape[1:])
     if max(rows, columns) > MOST_ROWS or rows * columns > MOST_ELEMENTS:
         what = f"{rows} x {columns} weights are more than any layer has"
-        raise BadInput.one(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
+        raise InputError.one(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
 
 
 def check_computed(elements: int, stored: int) -> None:
-    """Raise BadInput for a weight that a file makes of far fewer numbers than it then has: it is computed in memory."""
+    """Raise InputError for a weight that a file makes of far fewer numbers than it then has: it is computed in memory."""
     if elements > max(MOST_REPEATED * stored, MOST_GENERATED):
         what = f"{elements} weights are made of {stored} numbers in the file"
-        raise BadInput.one(what, "export the network with its weights as they are used (constants folded)")
+        raise InputError.one(what, "export the network with its weights as they are used (constants folded)")
 
 
 MOST_REPEATED = 16  # times that each number of a file may be repeated in a computed weight
@@ -44,7 +44,7 @@ class Weights:
     """A weight tensor [m, ...]: output channels of all groups by one group's inputs (a convolution: channels, height, width).
 
     `slabs()` reads it from the start, consecutive pieces along the first dimension, whatever the number type: values, or
-    booleans where the file holds only a mask. It raises BadInput where the file is broken.
+    booleans where the file holds only a mask. It raises InputError where the file is broken.
     """
 
     shape: tuple[int, ...]

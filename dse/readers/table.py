@@ -5,11 +5,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dse.document import read
-from dse.errors import BadInput, Problem
-from dse.network.layers import WITH_WEIGHTS, LayerRow
+from dse.base.errors import InputError, Problem
+from dse.base.strict_model import StrictModel, validation_error
+from dse.base.yaml_document import read
+from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, understood
-from dse.schema import Part, refusal
 from dse.workload.rows import read_rows
 
 
@@ -20,11 +20,11 @@ class TableRow(LayerRow):
     @model_validator(mode="after")
     def _check_nonzeros(self) -> Self:
         if self.nnz is not None and self.density is not None:
-            raise refusal("both nnz and density are given", "give one of them")
+            raise validation_error("both nnz and density are given", "give one of them")
         if self.kind not in WITH_WEIGHTS and (self.nnz is not None or self.density is not None):
-            raise refusal(f"a {self.kind} has no weights", "leave nnz and density out")
+            raise validation_error(f"a {self.kind} has no weights", "leave nnz and density out")
         if self.nnz is not None and self.nnz > self.size:
-            raise refusal(f"{self.nnz:g} nonzeros in {self.size:g} weights", "write at most m x k")
+            raise validation_error(f"{self.nnz:g} nonzeros in {self.size:g} weights", "write at most m x k")
         return self
 
     @property
@@ -39,18 +39,18 @@ class TableRow(LayerRow):
         return LayerRow(**self.model_dump(exclude={"nnz", "density"}))
 
 
-class LayerTable(Part):
+class LayerTable(StrictModel):
     """A YAML file of layers."""
 
     layers: tuple[TableRow, ...] = Field(min_length=1, examples=["[{name: fc, kind: gemm, m: 10, k: 64, n: 1}]"])
 
 
 def source(path: Path) -> Source:
-    """The layers of a table, in its order; raises BadInput."""
+    """The layers of a table, in its order; raises InputError."""
     rows = [row for _, row in read_rows(path, TableRow)] if path.suffix.lower() == ".csv" else read(path).validate(LayerTable).layers
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadInput([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])
+        raise InputError([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])
     known = {row.name: row.nonzeros for row in rows if row.nonzeros is not None}
     layers = tuple(row.layer() for row in rows)
     return Source(path, "layer table", layers, (State({}, known),), understood(layers))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dse.errors import BadInput, Problem
-from dse.network.layers import LayerRow, computed_row
+from dse.base.errors import InputError, Problem
+from dse.networks.layers import LayerRow, computed_row
 from dse.readers.operators import layer_name
 from dse.readers.source import Operator, Source, State, Tensors, Weights
 
@@ -26,7 +26,7 @@ ONCE = "how often a layer runs is not in a file of weights: once a sample is ass
 
 
 def source(path: Path, kind: str, given: Tensors) -> Source:
-    """Tensors as a network of independent layers; raises BadInput if none is a layer.
+    """Tensors as a network of independent layers; raises InputError if none is a layer.
 
     In the order of the file, or in the natural order of their names if it keeps none.
     """
@@ -43,7 +43,7 @@ def source(path: Path, kind: str, given: Tensors) -> Source:
         weights[row.name] = tensor
         operators.append(Operator("tensor", row.name, "layer", prod(tensor.shape)))
     if not rows:
-        raise BadInput([Problem("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)])
+        raise InputError([Problem("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)])
     shared = tuple(names for group in given.shared if len(names := tuple(n for n in map(layer_name, group) if n in weights)) > 1)
     states, parameters = (State(weights),), _parameters(tensors, given.shared)
     return Source(path, kind, tuple(rows), states, tuple(operators), shared, (ONCE,), parameters=parameters)

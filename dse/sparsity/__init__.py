@@ -12,12 +12,19 @@ from dse.sparsity.grammar import parse
 from dse.sparsity.mask import legal
 
 if TYPE_CHECKING:
-    from dse.sparsity.choose import apply, nearest, random_mask
     from dse.sparsity.encoding import count, decode, encode
+    from dse.sparsity.pruning import apply, nearest, random_mask
 
 __all__ = ["apply", "best_format", "count", "decode", "encode", "legal", "nearest", "parse", "random_mask"]
 
-_LAZY = {"apply": "choose", "nearest": "choose", "random_mask": "choose", "count": "encoding", "decode": "encoding", "encode": "encoding"}
+_LAZY = {
+    "apply": "pruning",
+    "nearest": "pruning",
+    "random_mask": "pruning",
+    "count": "encoding",
+    "decode": "encoding",
+    "encode": "encoding",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Dense, Hierarchy, Whole, density_of_kept_blocks
+from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Dense, Hierarchy, Structured, density_of_kept_blocks
 from dse.sparsity.pattern import Counts, Pattern
 
 Segment = tuple[Counts, Counts]  # number of columns, chance that one of them holds a nonzero
@@ -22,7 +22,7 @@ def touched_share(pattern: Pattern, rows: Counts, k: Counts, density: Counts, us
     `uses`: columns, with nonzeros independent of each other, that need the same element (the offsets of a convolution's kernel).
     """
     parts = _segments(pattern, rows, k, *_fill(pattern, rows, k, density))
-    joint = uses if not (isinstance(pattern, Whole) and pattern.axis == "channel") else 1.0
+    joint = uses if not (isinstance(pattern, Structured) and pattern.axis == "channel") else 1.0
     return np.minimum(sum(count * _any(chance, joint) for count, chance in parts) / k, 1.0)
 
 
@@ -55,7 +55,7 @@ def joint_columns(pattern: Pattern) -> int:
 
 def _levels(pattern: Pattern, m: Counts, density: Counts) -> list[tuple[Counts, Counts]]:
     """(rows, share) of each choice that rows share, outermost first."""
-    if isinstance(pattern, Whole) and pattern.axis != "row":
+    if isinstance(pattern, Structured) and pattern.axis != "row":
         return [(m, density)]
     if isinstance(pattern, Block):
         return [(float(pattern.rows), density)]
@@ -84,7 +84,7 @@ def _segments(pattern: Pattern, rows: Counts, k: Counts, kept: Counts, full: Cou
     """The columns of a mask [rows, k], those that are alike together; cut tiles at the edge are segments of their own."""
     if isinstance(pattern, Dense):
         return [(k, np.ones_like(k * full))]
-    if isinstance(pattern, Whole):
+    if isinstance(pattern, Structured):
         return [(k, np.where(kept > 0, 1.0, 0.0) if pattern.axis == "row" else kept)]
     if isinstance(pattern, Block):
         return [(k, _any(kept, np.ceil(rows / pattern.rows)))]

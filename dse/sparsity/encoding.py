@@ -12,7 +12,7 @@ from math import ceil, comb, log2
 import numpy as np
 from jaxtyping import Bool
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity import tree
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import BlockFamily, VNMFamily
@@ -37,7 +37,7 @@ class Encoded:
 
 
 def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
-    """`weights` [m, k], whose nonzeros are legal in `pattern`; raises BadInput."""
+    """`weights` [m, k], whose nonzeros are legal in `pattern`; raises InputError."""
     layout = _layout(pattern, form)
     stored = _stored(weights != 0, pattern, layout)
     parts, above = [np.zeros(0, bool)], ROOT
@@ -62,7 +62,7 @@ def decode(encoded: Encoded) -> np.ndarray:
 
 def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
     """Elements and bits that a legal `mask` takes in a format, counted without writing them, and whether its numbers can hold them;
-    raises BadInput."""
+    raises InputError."""
     layout = _layout(pattern, form)
     stored = _stored(mask, pattern, layout)
     total, fits, above = 0.0, bool(layout.addresses(float(stored.shape[0]), float(stored.shape[1]))), ROOT
@@ -78,15 +78,17 @@ def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
 def _layout(pattern: Pattern, form: Format) -> Layout:
     layout = form.layout(pattern)
     if layout is None or isinstance(pattern, BlockFamily | VNMFamily):
-        raise BadInput.one(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
+        raise InputError.one(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
     if any(rank.kind == "combinatorial" for rank in layout.ranks):
-        raise BadInput.one(f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest")
+        raise InputError.one(
+            f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest"
+        )
     return layout
 
 
 def _stored(mask: Mask, pattern: Pattern, layout: Layout) -> Mask:
     if not legal(mask, pattern):
-        raise BadInput.one(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
+        raise InputError.one(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
     return tree.stored(tree.grown(mask, pattern), pattern, layout)
 
 
@@ -142,7 +144,7 @@ def _places(kept: np.ndarray, width: int, rank: Rank) -> np.ndarray:
 
 def _bits(numbers: np.ndarray, width: int) -> Bits:
     if len(numbers) and int(numbers.max()) >= 2**width:
-        raise BadInput.one(f"{int(numbers.max())} does not fit {width} bits", "take a wider index or pointer")
+        raise InputError.one(f"{int(numbers.max())} does not fit {width} bits", "take a wider index or pointer")
     return (numbers[:, None].astype(np.int64) >> np.arange(width) & 1).astype(bool).ravel()
 
 
@@ -194,7 +196,7 @@ def _taken(rank: Rank, bits: Bits, kept: np.ndarray, size: int) -> tuple[Fibres,
 def _choice_bits(size: int, kept: int) -> int:
     choices = comb(size, kept)
     if choices >= 2**62:
-        raise BadInput.one(f"{kept} of {size} places can be chosen in more than 2^62 ways", "take 'nm_index' or 'bitmask'")
+        raise InputError.one(f"{kept} of {size} places can be chosen in more than 2^62 ways", "take 'nm_index' or 'bitmask'")
     return ceil(log2(choices))
 
 

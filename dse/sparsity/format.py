@@ -22,14 +22,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from dse.errors import BadInput
-from dse.schema import Part, refusal
+from dse.base.errors import InputError
+from dse.base.strict_model import StrictModel, validation_error
+from dse.base.units import Width
 from dse.sparsity.grammar import named
 from dse.sparsity.kinds import UNSTRUCTURED, Dense, VNMFamily
 from dse.sparsity.layout import Cost, Layout, Order, readable
 from dse.sparsity.pattern import Counts, Pattern
 from dse.sparsity.rank import Rank
-from dse.units import Width
 
 
 def bits(number: float) -> Width:
@@ -40,7 +40,7 @@ def _word() -> Width:
     return bits(32)
 
 
-class _Format(Part):
+class _Format(StrictModel):
     """Where the nonzeros are, in bits; the values themselves are counted apart."""
 
     carries: ClassVar[str] = ""
@@ -207,9 +207,13 @@ class Levels(_Format):
     def _check(self) -> Self:
         for rank in self.levels:
             if rank.width and rank.kind not in ("index", "delta"):
-                raise refusal(f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'")
+                raise validation_error(
+                    f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'"
+                )
             if rank.kind == "delta" and (rank.align or not rank.width):
-                raise refusal("a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'")
+                raise validation_error(
+                    "a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'"
+                )
         return self
 
     def layout(self, pattern: Pattern) -> Layout | None:
@@ -244,14 +248,14 @@ def default_format(pattern: Pattern) -> Any:
 
 
 def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4096, k: int = 4096, value: float = 16) -> Any:
-    """The code that takes the fewest bits, values of `value` bits included, for an [m, k] matrix in `pattern`; raises BadInput.
+    """The code that takes the fewest bits, values of `value` bits included, for an [m, k] matrix in `pattern`; raises InputError.
 
     `density` [1] is that of patterns which may keep any fraction; their masks are taken as random. Every number is as narrow as
     the matrix allows; a delta is tried at every width. `dense` is among the candidates: it stores the zeros too.
     """
     pattern = named(pattern)
     if pattern.density is None and density is None:
-        raise BadInput.one(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
+        raise InputError.one(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
     stored = pattern.stored(float(m), float(k), density if pattern.density is None else pattern.density)
     best: _Format = DenseFormat()
     fewest = value * m * k

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
-from dse.errors import BadInput
-from dse.schema import refusal
-from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, VNMFamily, Whole, canonical
+from dse.base.errors import InputError
+from dse.base.strict_model import validation_error
+from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily, canonical
 from dse.sparsity.pattern import Pattern
 
 KNOWN = (
@@ -28,9 +28,9 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
     return [
         (["dense"], lambda: DENSE),
         (["unstructured"], lambda: UNSTRUCTURED),
-        (["row"], lambda: Whole("row")),
-        (["column"], lambda: Whole("column")),
-        (["channel"], lambda: Whole("channel")),
+        (["row"], lambda: Structured("row")),
+        (["column"], lambda: Structured("column")),
+        (["channel"], lambda: Structured("channel")),
         (["vector:", NUMBER], lambda v: _block(v, 1)),
         (["block:", NUMBER, "x", NUMBER], _block),
         (["block:", NUMBER, "x", NUMBER, r"\*"], lambda r, c: BlockFamily(_block(r, c))),
@@ -43,20 +43,20 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
 
 def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
     """The canonical pattern that `text` describes, level by level, by a form or by one of `names` (patterns as written); raises
-    BadInput with what is impossible about it, and at which character."""
+    InputError with what is impossible about it, and at which character."""
     return canonical(_written(text, names or {}))
 
 
 def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
     if len(text) > MOST_CHARACTERS:
-        raise BadInput.one(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
+        raise InputError.one(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
     found, start = [], 0
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
     if (levels := sum(map(_levels, found))) > MOST_LEVELS:
-        raise BadInput.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
+        raise InputError.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
     pattern = found.pop()
     while found:
         pattern = _nested(found.pop(), pattern)
@@ -68,7 +68,7 @@ def _levels(pattern: Pattern) -> int:
 
 
 def named(pattern: Pattern | str) -> Pattern:
-    """A pattern, or the one that a text names; raises BadInput."""
+    """A pattern, or the one that a text names; raises InputError."""
     return parse(pattern) if isinstance(pattern, str) else pattern
 
 
@@ -82,7 +82,7 @@ def _level(text: str, part: str, start: int) -> Pattern:
         reached = max(reached, length)
     place = start + len(part) - len(part.lstrip()) + reached
     where = f" (see character {place + 1}, '{text[place]}')" if place < len(text) else " (it ends too early)"
-    raise BadInput.one(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
+    raise InputError.one(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
 
 
 def _grouped(piece: str) -> str:
@@ -106,20 +106,20 @@ def _matched(pieces: list[str], text: str) -> int:
 def _nm(n: int, m: int, v: int = 1) -> Pattern:
     text = f"{n}:{m}" if v == 1 else f"{n}:{m}x{v}"
     if n > m:
-        raise BadInput.one(f"'{text}' keeps {n} of {m}, which is impossible", f"write N:M with N <= M, as in '{m}:{n}'")
+        raise InputError.one(f"'{text}' keeps {n} of {m}, which is impossible", f"write N:M with N <= M, as in '{m}:{n}'")
     if n == 0:
-        raise BadInput.one(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
+        raise InputError.one(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
     if v == 0:
-        raise BadInput.one(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
+        raise InputError.one(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
     return NM(n, m, v)
 
 
 def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
     if v == 0 or n == 0:
-        raise BadInput.one(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
+        raise InputError.one(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
     if n > CHOSEN or m < CHOSEN:
         what = f"'{v}:{n}:{m}' keeps {n} of {CHOSEN} columns chosen from {m}, which is impossible"
-        raise BadInput.one(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
+        raise InputError.one(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
     return v, n, m
 
 
@@ -129,28 +129,32 @@ def _vnm(v: int, n: int, m: int) -> Pattern:
 
 def _block(rows: int, columns: int) -> Block:
     if rows == 0 or columns == 0:
-        raise BadInput.one(f"a block of {rows}x{columns} is empty", "write at least 1 row and 1 column, as in 'block:16x16'")
+        raise InputError.one(f"a block of {rows}x{columns} is empty", "write at least 1 row and 1 column, as in 'block:16x16'")
     return Block(rows, columns)
 
 
 def _nested(outer: Pattern, inner: Pattern) -> Pattern:
-    """One level around another; raises BadInput where the two don't go together."""
+    """One level around another; raises InputError where the two don't go together."""
     text = f"{outer}/{inner}"
     if isinstance(outer, Dense):
         return inner
     if isinstance(inner, Dense):
         return outer
-    if isinstance(inner, BlockFamily | VNMFamily | Whole) or not isinstance(outer, Block | NM) or (isinstance(outer, NM) and outer.v > 1):
-        raise BadInput.one(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
+    if (
+        isinstance(inner, BlockFamily | VNMFamily | Structured)
+        or not isinstance(outer, Block | NM)
+        or (isinstance(outer, NM) and outer.v > 1)
+    ):
+        raise InputError.one(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
     if inner.density is None and (isinstance(outer, Block) or outer.n == outer.m):
         what = "both levels keep" if isinstance(outer, Block) else f"'{outer}' keeps every tile, and each"
-        raise BadInput.one(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
+        raise InputError.one(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
     if isinstance(outer, Block) and (outer.rows % inner.tile[0] or outer.columns % inner.tile[1]):
         rows, columns = inner.tile
-        raise BadInput.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
+        raise InputError.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
     nested = Hierarchy(outer, inner)
     if nested.tile[1] > WIDEST:
-        raise BadInput.one(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
+        raise InputError.one(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
     return nested
 
 
@@ -158,16 +162,16 @@ def validate(value: Any, info: ValidationInfo) -> Pattern:
     if isinstance(value, Pattern):
         return canonical(value)
     if not isinstance(value, str):
-        raise refusal(f"'{value}' is not a pattern", "write text, as in '2:4'")
+        raise validation_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
         return parse(value, named_in(info.context))
-    except BadInput as error:
-        raise refusal(error.problems[0].what, error.problems[0].fix) from error
+    except InputError as error:
+        raise validation_error(error.problems[0].what, error.problems[0].fix) from error
 
 
 def _unlike_forms(name: str) -> str:
     if any(name == form[0] for form, _ in _forms()):
-        raise refusal(f"'{name}' is a pattern already", "give yours another name")
+        raise validation_error(f"'{name}' is a pattern already", "give yours another name")
     return name
 
 
@@ -199,6 +203,6 @@ def _resolved(written: tuple[tuple[str, str], ...]) -> dict[str, Pattern]:
         known = len(found)
         for name, text in written:
             if name not in found:
-                with suppress(BadInput):
+                with suppress(InputError):
                     found[name] = _written(text, found)
     return found

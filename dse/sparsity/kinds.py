@@ -112,7 +112,7 @@ class BlockFamily(Pattern):
 
 
 @dataclass(frozen=True)
-class Whole(Pattern):
+class Structured(Pattern):
     """Any fraction of whole rows, columns or input channels: what is left is a smaller dense matrix, which every unit runs.
 
     How many columns a channel has, the layer says; of a matrix alone all that is sure is that they are whole.

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dse.base.units import Width
 from dse.sparsity import expectation
 from dse.sparsity.pattern import Counts, Level, Pattern
 from dse.sparsity.rank import Rank
-from dse.units import Width
 
 Order = Literal["row", "column", "flat"]
 

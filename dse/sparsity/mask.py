@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 from jaxtyping import Bool
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity.grammar import named
 from dse.sparsity.pattern import Limit, Pattern
 
@@ -22,10 +22,10 @@ def legal(mask: Bool[np.ndarray, "*batch m k"], pattern: Pattern | str) -> Bool[
 
 
 def check_size(pattern: Pattern, m: int, k: int) -> None:
-    """Edges are padded to whole tiles, but a matrix that holds no whole block is a mistake: raises BadInput."""
+    """Edges are padded to whole tiles, but a matrix that holds no whole block is a mistake: raises InputError."""
     rows, columns = pattern.tile
     if pattern.any_tile and (rows > m or columns > k):
-        raise BadInput.one(f"a block of '{pattern}', {rows}x{columns}, is larger than the {m}x{k} matrix", "take a smaller one")
+        raise InputError.one(f"a block of '{pattern}', {rows}x{columns}, is larger than the {m}x{k} matrix", "take a smaller one")
 
 
 def _whole(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:

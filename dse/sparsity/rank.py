@@ -18,13 +18,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from dse.schema import Part
+from dse.base.strict_model import StrictModel
+from dse.base.units import Width
 from dse.sparsity import expectation
 from dse.sparsity.pattern import Counts, Level
-from dse.units import Width
 
 
-class Rank(Part):
+class Rank(StrictModel):
     kind: Literal["dense", "bitmask", "index", "delta", "enumerative", "combinatorial"]
     width: Width | None = Field(default=None, description="of an index or a delta", examples=["4 bit"])
     pointer: Width | None = Field(default=None, description="an offset for each fibre of the next rank", examples=["32 bit"])

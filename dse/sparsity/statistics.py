@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
 
@@ -67,7 +67,7 @@ class Statistics:
 def count(slabs: Iterable[np.ndarray], columns: int, blocks: Iterable[Size], tolerance: float = 0.0) -> Statistics:
     """Statistics of the matrix whose rows `slabs` [rows, columns] bring; an element is zero if |w| <= tolerance.
 
-    Raises BadInput at the first number that is not finite.
+    Raises InputError at the first number that is not finite.
     """
     counters = {size: _Blocks(*size) for size in dict.fromkeys(blocks)}
     rows, total, seen = [], np.zeros(columns, np.int64), 0
@@ -83,11 +83,11 @@ def count(slabs: Iterable[np.ndarray], columns: int, blocks: Iterable[Size], tol
 
 
 def nonzero(slab: np.ndarray, tolerance: float, first: int = 0) -> np.ndarray:
-    """Where a slab, whose first row is number `first`, is not zero; raises BadInput if a number is not finite."""
+    """Where a slab, whose first row is number `first`, is not zero; raises InputError if a number is not finite."""
     if slab.dtype == bool:
         return slab
     if slab.dtype.kind == "c":
-        raise BadInput.one("the weights are complex numbers", "give real ones")
+        raise InputError.one("the weights are complex numbers", "give real ones")
     if slab.dtype.kind not in "iu":
         slab = slab.astype(np.float32, copy=False) if slab.dtype.itemsize <= 4 else slab  # bf16 and fp8 have no fast sums
         _check_finite(slab, first)
@@ -100,7 +100,7 @@ def _check_finite(slab: np.ndarray, first: int) -> None:
             return
     row, column = map(int, np.argwhere(~np.isfinite(slab))[0])
     what = f"the weight in row {first + row}, column {column} is {slab[row, column]}"
-    raise BadInput.one(what, "give finite weights: whether such a one is zero can't be said")
+    raise InputError.one(what, "give finite weights: whether such a one is zero can't be said")
 
 
 def _along_rows(mask: np.ndarray, widths: set[int]) -> dict[int, np.ndarray]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool
 
-from dse.sparsity import choose
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Dense, Hierarchy, Whole
+from dse.sparsity import pruning
+from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Dense, Hierarchy, Structured
 from dse.sparsity.layout import Layout
 from dse.sparsity.mask import tiled
 from dse.sparsity.pattern import Pattern
@@ -35,16 +35,16 @@ def stored(mask: Mask, pattern: Pattern, layout: Layout) -> Mask:
 def _slots(mask: Mask, pattern: Pattern) -> Mask:
     if isinstance(pattern, Dense):
         return np.ones(mask.shape, bool)
-    if isinstance(pattern, Whole):
+    if isinstance(pattern, Structured):
         return mask.copy()  # which has no padding
     if pattern.any_tile:
         return _within(mask, occupied(mask, *pattern.tile), pattern)
-    return np.asarray(choose.fixed(mask.astype(np.float32), pattern))
+    return np.asarray(pruning.fixed(mask.astype(np.float32), pattern))
 
 
 def _within(mask: Mask, tiles: Mask, pattern: Pattern) -> Mask:
     """The slots of those `tiles` that are kept."""
-    spread = choose.spread(tiles, *pattern.tile)
+    spread = pruning.spread(tiles, *pattern.tile)
     return spread & _slots(mask, pattern.inner) if isinstance(pattern, Hierarchy) else spread
 
 
@@ -106,7 +106,7 @@ def _stack(stored: Mask, tiles: Mask, pattern: Pattern) -> Mask:
 
 def _groups(stored: Mask, pattern: Pattern) -> list[Fibres]:
     """Of a pattern whose tiles are all there: which places each group keeps, level by level."""
-    if isinstance(pattern, Whole):
+    if isinstance(pattern, Structured):
         return [np.atleast_2d(stored.any(axis=1 if pattern.axis == "row" else 0))]
     if isinstance(pattern, NM):
         return [occupied(stored, pattern.v, 1).reshape(-1, pattern.m)]
@@ -128,7 +128,7 @@ def _stacked(matrix: np.ndarray, rows: int, columns: int) -> np.ndarray:
 def _chosen(stored: Mask, pattern: VNM) -> list[Fibres]:
     """The 4 columns of each block, those without nonzeros filled up from the left; then the places of each row among them."""
     blocks = _stacked(stored, pattern.v, pattern.m)
-    columns = np.asarray(choose.top(blocks.any(axis=1).astype(np.float32), CHOSEN))
+    columns = np.asarray(pruning.top(blocks.any(axis=1).astype(np.float32), CHOSEN))
     places = np.nonzero(columns)[1].reshape(-1, 1, CHOSEN)
     return [columns, np.take_along_axis(blocks, np.broadcast_to(places, (*blocks.shape[:2], CHOSEN)), axis=2).reshape(-1, CHOSEN)]
 
@@ -147,7 +147,7 @@ def restored(fibres: Iterator[Fibres], layout: Layout, shape: tuple[int, int]) -
         tiles[first.ravel()] = next(fibres)
     tiles = tiles.T if layout.order == "column" else tiles
     if not isinstance(pattern, Hierarchy):
-        return choose.spread(tiles, rows, columns)
+        return pruning.spread(tiles, rows, columns)
     return _unstacked(_ungrouped(fibres, pattern.inner, (rows * int(tiles.sum()), columns)), tiles, rows, columns)
 
 
@@ -158,10 +158,10 @@ def _ungrouped(fibres: Iterator[Fibres], pattern: Pattern, shape: tuple[int, int
     if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block):
         return _ungrouped(fibres, pattern.inner, shape)
     (m, k), first = shape, next(fibres)
-    if isinstance(pattern, Whole):
+    if isinstance(pattern, Structured):
         return np.broadcast_to(first.T if pattern.axis == "row" else first, shape).copy()
     if isinstance(pattern, NM):
-        return choose.spread(first.reshape(m // pattern.v, k), pattern.v, 1)
+        return pruning.spread(first.reshape(m // pattern.v, k), pattern.v, 1)
     if isinstance(pattern, VNM):
         inside = np.zeros((len(first), pattern.v, pattern.m), bool)
         places = np.broadcast_to(np.nonzero(first)[1].reshape(-1, 1, CHOSEN), (*inside.shape[:2], CHOSEN))

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 
-from dse.errors import BadInput, Collector, Problem, suggestion
-from dse.network.layers import LayerRow
+from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.networks.layers import LayerRow
 from dse.readers import files
 from dse.readers.source import Weights
 from dse.sparsity.statistics import nonzero
 
 
 def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
-    """Share of nonzero elements of each recorded input, by layer; raises BadInput."""
+    """Share of nonzero elements of each recorded input, by layer; raises InputError."""
     known = {row.name for row in rows}
     problems, found = Collector(), {}
     for name, recorded in _read(path).items():
         with problems.at(path, path=name):
             if name not in known:
-                raise BadInput.one(f"no layer is called '{name}'", suggestion(name, known))
+                raise InputError.one(f"no layer is called '{name}'", suggestion(name, known))
             found[name] = _density(recorded, tolerance)
     problems.raise_all()
     return found
@@ -30,12 +30,12 @@ def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[st
 
 def _read(path: Path) -> Mapping[str, Weights]:
     if not path.is_file() or path.suffix.lower() not in files.READERS:
-        raise BadInput([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)])
+        raise InputError([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)])
     return files.READERS[path.suffix.lower()](path).weights
 
 
 def _density(recorded: Weights, tolerance: float) -> float:
     if not (recorded.shape and (size := prod(recorded.shape))):
-        raise BadInput.one("the array is empty", "record at least one sample")
+        raise InputError.one("the array is empty", "record at least one sample")
     kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
     return kept / size

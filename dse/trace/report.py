@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import Any
 
-from dse.network.layers import WITH_WEIGHTS, Layers
+from dse.base.units import counted
+from dse.networks.layers import WITH_WEIGHTS, Layers
 from dse.readers.source import Operator, Source
 from dse.readers.tensors import ONCE
 from dse.trace.trace import Counting, Traced
-from dse.units import counted
 
 ENOUGH = 0.95  # of the multiply-adds; below, a prediction may be far off
 

@@ -7,8 +7,8 @@ from math import inf, prod
 import numpy as np
 from tqdm import tqdm
 
-from dse.errors import BadInput, Collector
-from dse.network.layers import WITH_WEIGHTS, LayerRow
+from dse.base.errors import Collector, InputError
+from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, Weights
 from dse.sparsity import statistics
 from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
@@ -53,7 +53,7 @@ class Traced:
 
 
 def trace(source: Source, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
-    """Statistics of every state of a network; raises BadInput with every broken tensor."""
+    """Statistics of every state of a network; raises InputError with every broken tensor."""
     problems, found = Collector(), []
     steps = sum(len(state.weights) for state in source.states)
     with tqdm(total=steps, desc="counting", unit="layer", disable=None if progress and steps > 1 else True) as bar:
@@ -133,4 +133,4 @@ def _check_different(source: Source, states: list[Traced]) -> None:
     keys = [(state.method, str(state.pattern), state.nominal) for state in states]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         listed = "; ".join(f"{method} {pattern} {nominal:g}" for method, pattern, nominal in twice)
-        raise BadInput.one(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")
+        raise InputError.one(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")

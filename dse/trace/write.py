@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dse.errors import BadInput, Problem
-from dse.network.layers import WITH_WEIGHTS, LayerRow
+from dse.base.errors import InputError, Problem
+from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source
 from dse.trace.trace import Traced
 from dse.workload import tables
@@ -36,13 +36,13 @@ class About:
 
 
 def check(out: Path, source: Path) -> None:
-    """Whether a workload may be written there: raises BadInput before the work, not after."""
+    """Whether a workload may be written there: raises InputError before the work, not after."""
     place = Path(os.path.abspath(out))
     try:
         if reason := _refused(place, source):
-            raise BadInput([Problem(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)])
+            raise InputError([Problem(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)])
     except OSError as error:
-        raise BadInput([Problem((error.strerror or "cannot be used").lower(), "give a folder that can be written", out)]) from error
+        raise InputError([Problem((error.strerror or "cannot be used").lower(), "give a folder that can be written", out)]) from error
 
 
 def _refused(place: Path, source: Path) -> str:
@@ -67,7 +67,7 @@ def _ours(path: Path) -> bool:
 
 
 def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]) -> None:
-    """Everything goes into a folder beside `out` first and is read once; then it takes the place of `out`. Raises BadInput.
+    """Everything goes into a folder beside `out` first and is read once; then it takes the place of `out`. Raises InputError.
 
     Accuracies that were written by hand stay, unless one is given now.
     """
@@ -85,16 +85,16 @@ def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, 
                 os.replace(place, Path(beside) / "before")
             os.replace(fresh, place)
     except OSError as error:
-        raise BadInput([Problem(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out)]) from error
+        raise InputError([Problem(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out)]) from error
 
 
 def _check_read(fresh: Path, out: Path) -> None:
-    """What is written can be read, with accuracies that were there before: otherwise nothing is replaced. Raises BadInput."""
+    """What is written can be read, with accuracies that were there before: otherwise nothing is replaced. Raises InputError."""
     try:
         tables.load(fresh)
-    except BadInput as error:
+    except InputError as error:
         places = [problem.file and out / problem.file.relative_to(fresh) for problem in error.problems]
-        raise BadInput(replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)) from error
+        raise InputError(replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)) from error
 
 
 def _fill(

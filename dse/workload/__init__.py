@@ -1,7 +1,7 @@
 """A workload: the layers of one network, its pruned variants and their accuracies, kept in a folder.
 
     workload.yaml           name, task, metric and its direction, sources; the architecture, if formulas make the layers
-    layers.csv              the layers otherwise (see `dse.network.layers`)
+    layers.csv              the layers otherwise (see `dse.networks.layers`)
     variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics, columns_touched (any nonzero)
     accuracy.csv            method, pattern, sparsity (nominal), value, dense_value, source, kind, metric, densities,
                             combined_with

@@ -8,15 +8,15 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dse.document import read_text
-from dse.errors import BadInput, Collector, Problem, suggestion
-from dse.schema import explained
+from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.strict_model import explained
+from dse.base.yaml_document import read_text
 
 Row = TypeVar("Row", bound=BaseModel)
 
 
 def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> list[tuple[int, Row]]:
-    """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises BadInput; if `problems` are
+    """The rows of a CSV file with their line numbers; an empty cell is a value left out. Raises InputError; if `problems` are
     collected, those of single rows go there, and the other rows come back."""
     header, lines = read_cells(path, [name for name, field in row.model_fields.items() if field.is_required()])
     _check_header(path, header, row)
@@ -35,17 +35,17 @@ def read_rows(path: Path, row: type[Row], problems: Collector | None = None) -> 
 
 
 def read_cells(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header of a CSV file, and the cells of its other lines with their numbers; raises BadInput.
+    """The header of a CSV file, and the cells of its other lines with their numbers; raises InputError.
 
     `needed` are the columns that an empty file is told to have.
     """
     lines = _lines(path)
     if not lines:
-        raise BadInput([Problem("the file is empty", f"write a header with at least {','.join(needed)}, and rows below it", path)])
+        raise InputError([Problem("the file is empty", f"write a header with at least {','.join(needed)}, and rows below it", path)])
     header = [name.strip() for name in lines[0][1]]
     for mark, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and mark in header[0]:
-            raise BadInput([Problem(f"its cells are parted by {name}", "part them by commas", path, 1)])
+            raise InputError([Problem(f"its cells are parted by {name}", "part them by commas", path, 1)])
     return header, lines[1:]
 
 
@@ -55,7 +55,9 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
     try:
         return [(reader.line_num, cells) for cells in reader if cells]
     except csv.Error as error:
-        raise BadInput([Problem(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num)]) from error
+        raise InputError(
+            [Problem(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num)]
+        ) from error
 
 
 def _check_header(path: Path, header: list[str], row: type[BaseModel]) -> None:
@@ -66,7 +68,7 @@ def _check_header(path: Path, header: list[str], row: type[BaseModel]) -> None:
     if len(set(header)) < len(header):
         problems.append(Problem("a column is given twice", "keep one of each", path, 1))
     if problems:
-        raise BadInput(problems)
+        raise InputError(problems)
 
 
 def _named(header: list[str], cells: list[str]) -> dict[str, str]:

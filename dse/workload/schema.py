@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from dse.network.family import Network
-from dse.schema import Part, refusal
+from dse.base.strict_model import StrictModel, validation_error
+from dse.networks.registry import Network
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
@@ -13,13 +13,13 @@ from dse.sparsity.pattern import Pattern
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Metric(Part):
+class Metric(StrictModel):
     name: str = Field(examples=["top-1 accuracy"])
     unit: str = ""
     direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
 
 
-class Figure(Part):
+class Figure(StrictModel):
     """A published count, and what the network was run on when it was made."""
 
     value: float = Field(gt=0)
@@ -27,14 +27,14 @@ class Figure(Part):
     inputs: dict[str, Any] = Field({})
 
 
-class Published(Part):
+class Published(StrictModel):
     """What others count, for comparison: every parameter; multiply-adds of one sample."""
 
     parameters: Figure
     macs: Figure
 
 
-class Description(Part):
+class Description(StrictModel):
     """workload.yaml"""
 
     name: str = Field(min_length=1, examples=["my-network"])
@@ -56,7 +56,7 @@ class Description(Part):
 def _no_family(pattern: Pattern) -> Pattern:
     if isinstance(pattern, BlockFamily | VNMFamily):
         member = pattern.base if isinstance(pattern, BlockFamily) else f"{pattern.v}:{pattern.n}:8"
-        raise refusal(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
+        raise validation_error(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
     return pattern
 
 
@@ -66,14 +66,14 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 def _free(method: str) -> str:
     if method in ("dense", "hypothetical"):
-        raise refusal(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
+        raise validation_error(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
     return method
 
 
 Method = Annotated[str, Field(min_length=1), AfterValidator(_free)]
 
 
-class VariantRow(Part):
+class VariantRow(StrictModel):
     method: Method
     pattern: NetworkPattern
     sparsity: Share
@@ -87,7 +87,7 @@ class VariantRow(Part):
     activation_density: Share | None = None
 
 
-class StoredRow(Part):
+class StoredRow(StrictModel):
     """What a pattern that contains the mask of a layer stores for it, counted from the mask: padding included."""
 
     method: Method
@@ -98,7 +98,7 @@ class StoredRow(Part):
     elements: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class AccuracyRow(Part):
+class AccuracyRow(StrictModel):
     method: Method
     pattern: NetworkPattern
     sparsity: Share

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dse.errors import BadInput, Collector, Problem, suggestion
-from dse.network.layers import Layers
+from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.networks.layers import Layers
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
 from dse.workload.variant import Variant, Workload
@@ -19,7 +19,7 @@ State = tuple[str, Pattern, float]  # method, pattern, nominal sparsity
 
 
 def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy], stored: list[Stored]) -> tuple[Variant, ...]:
-    """Rows with their places, joined by state: traced layers, accuracies, what is stored. Raises BadInput."""
+    """Rows with their places, joined by state: traced layers, accuracies, what is stored. Raises InputError."""
     grouped: dict[State, list[Traced]] = {}
     for entry in traced:
         row = entry[2]
@@ -122,7 +122,7 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
 
 
 def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises BadInput.
+    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises InputError.
 
     `told`: what may be pruned was written down, so that a trace must not differ; a formula only knows what is usual.
     """
@@ -132,9 +132,9 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
     for file, line, row in entries:
         with problems.at(file, line, "layer"):
             if row.layer not in index:
-                raise BadInput.one(f"unknown layer '{row.layer}'", suggestion(row.layer, index))
+                raise InputError.one(f"unknown layer '{row.layer}'", suggestion(row.layer, index))
             if row.layer in seen:
-                raise BadInput.one(f"layer '{row.layer}' is given twice in one variant", "keep one row")
+                raise InputError.one(f"layer '{row.layer}' is given twice in one variant", "keep one row")
             seen.add(row.layer)
             if row.activation_density is not None:
                 activations[index[row.layer]] = row.activation_density
@@ -152,7 +152,7 @@ def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
 
 
 def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
-    """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises BadInput."""
+    """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises InputError."""
     index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), Collector()
     for file, line, row in entries:
         if row.columns_touched is None:
@@ -160,9 +160,9 @@ def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
         layer, problem = index[row.layer], f"{row.columns_touched:g} columns with nonzeros"
         with problems.at(file, line, "columns_touched"):
             if row.columns_touched > layers.k[layer]:
-                raise BadInput.one(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
+                raise InputError.one(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
             if row.columns_touched * layers.m[layer] * layers.experts[layer] < row.nnz:
-                raise BadInput.one(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
+                raise InputError.one(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
         share[layer] = row.columns_touched / layers.k[layer]
     problems.raise_all()
     return share
@@ -171,10 +171,10 @@ def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
 def _density(layers: Layers, layer: int, row: VariantRow, size: float, told: bool) -> float:
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
-        raise BadInput.one(what, "write at most m x k nonzeros")
+        raise InputError.one(what, "write at most m x k nonzeros")
     if told and row.nnz < size and not layers.prunable[layer]:
-        raise BadInput.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
+        raise InputError.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
     most = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
     if most < row.nnz < size:
-        raise BadInput.one(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
+        raise InputError.one(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
     return float(row.nnz / size) if size else 1.0

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dse.document import Document, read
-from dse.errors import BadInput, Collector, Problem
-from dse.network import graph as graphs
-from dse.network.architecture import Architecture
-from dse.network.layers import LayerRow, Layers
-from dse.schema import checked
+from dse.base.errors import Collector, InputError, Problem
+from dse.base.strict_model import checked
+from dse.base.yaml_document import Document, read
+from dse.networks import graph as graphs
+from dse.networks.architecture import Architecture
+from dse.networks.layers import LayerRow, Layers
 from dse.workload import states
 from dse.workload.rows import read_rows
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
@@ -21,7 +21,7 @@ from dse.workload.variant import Workload
 
 
 def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
-    """Read a workload folder (or its workload.yaml), run on `inputs`; raises BadInput with every problem in all its files."""
+    """Read a workload folder (or its workload.yaml), run on `inputs`; raises InputError with every problem in all its files."""
     folder = Path(path).parent if Path(path).name == "workload.yaml" else Path(path)
     problems, parts = Collector(), {}
     with problems.at():
@@ -57,11 +57,11 @@ def _layers(folder: Path, document: Document | None, description: Description | 
         return Layers.of([])  # the description that can't be read may have the network
     if document is None or "network" not in document.data:
         if inputs or (description is not None and description.inputs):
-            raise BadInput.one("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
+            raise InputError.one("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
         return _read_layers(folder / "layers.csv")
     if (folder / "layers.csv").exists():
         what = "the layers are given twice: 'network' here and layers.csv beside it"
-        raise BadInput([document.problem(("network",), what, "remove one of them")])
+        raise InputError([document.problem(("network",), what, "remove one of them")])
     if description is None or description.network is None:
         return Layers.of([])  # what is wrong with the network has been told
     return _made(description.network, document, description.inputs, inputs)
@@ -77,7 +77,7 @@ def _made(network: Architecture, document: Document, own: Mapping[str, Any], ask
     problems.raise_all()
     with problems.at(*document.place(("network",))):
         return Layers.of(network.rows(model.model_validate({**own, **asked})))
-    raise BadInput(problems.problems)
+    raise InputError(problems.problems)
 
 
 def _read_layers(path: Path) -> Layers:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dse.errors import BadInput, suggestion
-from dse.network.layers import Layers
+from dse.base.errors import InputError, suggestion
+from dse.networks.layers import Layers
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
 from dse.sparsity.pattern import Pattern
@@ -114,23 +114,23 @@ class Workload:
         return replace(bare, accuracy=value, dense_accuracy=value, **described)
 
     def variant(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> Variant:
-        """The one variant that matches; `sparsity` matches the nominal, then the realised one to 1e-3. Raises BadInput."""
+        """The one variant that matches; `sparsity` matches the nominal, then the realised one to 1e-3. Raises InputError."""
         found = self.select(method, sparsity, pattern)
         if len(found) > 1:
             listed = "; ".join(map(str, found))
-            raise BadInput.one(f"{len(found)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
+            raise InputError.one(f"{len(found)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
         return found[0]
 
     def select(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
-        """All variants that match, at least one; raises BadInput."""
+        """All variants that match, at least one; raises InputError."""
         if method == "dense":
             return [self.dense]
         if method not in self.methods:
-            raise BadInput.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
+            raise InputError.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
         found = self.matching(method, sparsity, pattern)
         if not found:
             listed = "; ".join(str(variant) for variant in self.variants if variant.method == method)
-            raise BadInput.one(f"no variant of '{self.name}' matches", f"take one of: {listed}")
+            raise InputError.one(f"no variant of '{self.name}' matches", f"take one of: {listed}")
         return found
 
     def matching(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from throughput import SPEC
 
-from dse.explore import plan as plans
-from dse.explore import sweep
+from dse.sweeping import plan as plans
+from dse.sweeping import run
 
 TURNS = 12
 TEN = (
@@ -46,7 +46,7 @@ def _plan(text: str) -> plans.Plan:
 
 def _seconds(plan: plans.Plan) -> float:
     start = time.perf_counter()
-    sweep.run(plan)
+    run.run(plan)
     return time.perf_counter() - start
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 import dse
-from dse.explore import plan as plans
-from dse.explore import sweep, zarr_store
-from dse.explore.piece import Pieces, most_designs
-from dse.explore.prepared import Prepared
+from dse.sweeping import plan as plans
+from dse.sweeping import run, zarr_store
+from dse.sweeping.chunk import Pieces, most_designs
+from dse.sweeping.prepared import Prepared
 
 SPEC = """
 name: many
@@ -50,7 +50,7 @@ def _compare(folder: Path, steps: int) -> None:
     spec.write_text(SPEC.format(steps=steps))
     plan = plans.load(spec)
     print(f"{plan.designs_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
-    sweep.evaluate(Prepared.of(plan).cut(Pieces(plan, most_designs(plan))[0]))  # compiles
+    run.evaluate(Prepared.of(plan).cut(Pieces(plan, most_designs(plan))[0]))  # compiles
     size = plan.result_bytes
     disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
     evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
@@ -81,7 +81,7 @@ def _raw(path: Path, size: int) -> None:
 def _evaluated(plan: plans.Plan) -> None:
     prepared = Prepared.of(plan)
     for piece in Pieces(plan, most_designs(plan)):
-        sweep.evaluate(prepared.cut(piece))
+        run.evaluate(prepared.cut(piece))
 
 
 def _peak() -> float:

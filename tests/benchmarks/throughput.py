@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from dse.explore import plan as plans
-from dse.explore import sweep
-from dse.explore.job import Job, jobs_of
-from dse.model.equation import inverse_rates
-from dse.model.evaluate import roofline
+from dse.model import roofline
+from dse.model.terms import inverse_rates
+from dse.sweeping import plan as plans
+from dse.sweeping import run
+from dse.sweeping.job import Job, jobs_of
 
 SPEC = """
 name: million
@@ -50,7 +50,7 @@ def main() -> None:
         print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
         for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
             before = roofline.trace_count
-            found, own = _timed(partial(sweep.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
+            found, own = _timed(partial(run.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
             traces = roofline.trace_count - before
             print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
             worst = np.abs(found.latency.values.ravel() / reference - 1).max()

@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dse
-from dse.calibrate import assumed, choice, measured_set, ratios
-from dse.network.layers import LayerRow, Layers
+from dse.calibrate import measured_set, ratios
+from dse.model.efficiency import assumed, kernel_selection
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
 MORE = Path(__file__).parents[3] / "shared" / "data" / "measured" / "nm_spmm_fp32_a100_rtx3090.csv"
 RTX3090 = dse.load_accelerator("rtx3090")
-KERNELS = choice.shipped()
+KERNELS = kernel_selection.shipped()
 
 
 def with_run(tmp_path, run):
@@ -75,7 +76,7 @@ def test_a_kernel_of_another_height_is_no_measured_one(pattern, density, told):
     found = dse.evaluate(RTX3090, layer(4096, 4096, 4096, pattern, density), fidelity="calibrated")
     assert found.kernel.item() == told
     width = np.log(found.latency_high.item() / found.latency_low.item())
-    assert (width > 2 * choice.BETWEEN_HEIGHTS) == told.endswith("(assumed)")
+    assert (width > 2 * kernel_selection.BETWEEN_HEIGHTS) == told.endswith("(assumed)")
 
 
 def test_without_a_kernel_of_its_height_another_devices_2_4_stands_in():
@@ -98,7 +99,7 @@ def test_kernels_of_other_heights_are_as_far_apart_as_stated():
         (("CLASP", 2), ("CLASP", 4), ("CLASP", 8)),
     )
     off = [np.log(reached[a] / reached[b]) for group in groups for n, a in enumerate(group) for b in group[:n]]
-    assert np.sqrt(np.mean(np.square(off))) == pytest.approx(choice.BETWEEN_HEIGHTS, rel=0.1)
+    assert np.sqrt(np.mean(np.square(off))) == pytest.approx(kernel_selection.BETWEEN_HEIGHTS, rel=0.1)
 
 
 def test_shares_of_blocks_are_those_that_were_measured():

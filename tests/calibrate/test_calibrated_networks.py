@@ -11,24 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dse
-from dse import cli
-from dse.calibrate import alarms, assumed, choice, efficiencies, measured_set, network, predict, uncertainty
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.fit import Fitted
-from dse.calibrate.launches import asked, launches
+from dse.base.dtype import Dtype
+from dse.base.errors import InputError
+from dse.calibrate import measured_set, predict, uncertainty
+from dse.calibrate.measured_launches import asked, launches
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.validate.networks import is_networks
-from dse.dtype import Dtype
-from dse.errors import BadInput
-from dse.explore import sweep
+from dse.cli import entry
 from dse.model.cost.design import Design
 from dse.model.cost.power import static
-from dse.model.options import ModelOptions
-from dse.network.layers import LayerRow, Layers
+from dse.model.efficiency import assertions, assumed, fitted, kernel_file, kernel_selection
+from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency.kernel_file import SHIPPED
+from dse.networks.layers import LayerRow, Layers
+from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
+from dse.sweeping import run
 from dse.workload import Variant
 
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
-KERNELS = choice.shipped()
+KERNELS = kernel_selection.shipped()
 CALIBRATED = ModelOptions(fidelity="calibrated")
 ONCE = 1 + 1e-9
 
@@ -143,7 +145,7 @@ def test_which_kernel_stands_for_an_execution_is_said(device, pruned, told):
 def test_another_dtype_as_wide_is_a_transfer_and_a_narrower_one_is_refused():
     assert dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="bf16", fidelity="calibrated").kernel.item().endswith("fp16 (transferred)")
     with pytest.raises(
-        BadInput, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
+        InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
     ):
         dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="int8", fidelity="calibrated")
 
@@ -165,7 +167,7 @@ model: {fidelity: calibrated}
 """
 
 
-def swept(folder: Path, more: str = "") -> sweep.xr.Dataset:
+def swept(folder: Path, more: str = "") -> run.xr.Dataset:
     (folder / "made.yaml").write_text(SPEC + more)
     return dse.sweep(folder / "made.yaml")
 
@@ -177,7 +179,7 @@ def axes(tmp_path_factory):
         "memory.l2.capacity": "[256 KiB, 40 MB]", "units.tensor_core.processors": "[54, 216]", "overhead.launch": "[1 us, 5 us]",
     }  # fmt: skip
     lines = "".join(f"  {path}: {values}\n" for path, values in paths.items())
-    with pytest.warns(sweep.ModelWarning, match="not measured there"):
+    with pytest.warns(run.ModelWarning, match="not measured there"):
         return swept(tmp_path_factory.mktemp("swept"), f"axes:\n{lines}")
 
 
@@ -209,7 +211,7 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
     resnet = dse.load_workload("resnet50")
 
     def drawn(state):
-        case = network.case(chip, state, 1, Dtype.model_validate("fp16"), CALIBRATED, KERNELS)
+        case = fitted.case(chip, state, 1, Dtype.model_validate("fp16"), CALIBRATED, KERNELS)
         sums = []
         for draw in case.draws:
             rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in case.executions])
@@ -231,7 +233,7 @@ def test_files_of_earlier_versions_have_intervals_too(tmp_path):
         "command": "", "version": "", "measurements": {},
         "kernels": [k.model_dump(mode="json", exclude_none=True, exclude={"half_width", "sizes"}) | {"draws": [[p.value for p in k.parameters.values()]]} for k in KERNELS],
     }))  # fmt: skip
-    (old, *_), new = efficiencies.load(tmp_path / "old.yaml").kernels, KERNELS[0]
+    (old, *_), new = kernel_file.load(tmp_path / "old.yaml").kernels, KERNELS[0]
     seen = asked(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], parse("2:4"), 0.5)
     assert old.width(seen) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
     assert new.width(seen)[0] < new.width(seen)[1]
@@ -261,7 +263,7 @@ def test_the_further_from_what_was_measured_the_wider():
 def test_a_description_references_its_own_measurements(tmp_path):
     text = (Path(dse.__file__).parents[1] / "accel_models" / "rtx3090.yaml").read_text()
     (tmp_path / "mine.yaml").write_text(text + "efficiencies: missing.yaml\n")
-    with pytest.raises(BadInput, match=r"missing\.yaml"):
+    with pytest.raises(InputError, match=r"missing\.yaml"):
         dse.evaluate(dse.load_accelerator(tmp_path / "mine.yaml"), variant([gemm(64, 64, 64)]), fidelity="calibrated")
     (tmp_path / "missing.yaml").write_text(SHIPPED.read_text())
     mine = dse.load_accelerator(tmp_path / "mine.yaml")
@@ -283,7 +285,7 @@ def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, 
     assert old in text
     (tmp_path / "bad.yaml").write_text(text.replace(old, new, 1))
     (tmp_path / "made.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: bad.yaml}"))
-    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert f"bad.yaml:{text[: text.index('- device')].count(chr(10)) + 1}" in (error := capsys.readouterr().err) or "bad.yaml:" in error
     assert told in error
     assert not (tmp_path / "out").exists()
@@ -291,12 +293,12 @@ def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, 
 
 def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
     (tmp_path / "made.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
-    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert "fidelity 'sol' takes no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("times", "alarm"), [(0.5, alarms.EfficiencyError), (np.nan, alarms.NotPositiveError), (0.0, alarms.NotPositiveError)]
+    ("times", "alarm"), [(0.5, assertions.EfficiencyError), (np.nan, assertions.NotPositiveError), (0.0, assertions.NotPositiveError)]
 )
 def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, times, alarm):
     true = Fitted.parts
@@ -314,7 +316,7 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
             f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sweep.ModelWarning)
+            warnings.simplefilter("ignore", run.ModelWarning)
             found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
     longer = float(found["calibrated"].latency - found["capacity"].latency)
     more = float(found["calibrated"].energy - found["capacity"].energy)
@@ -324,12 +326,15 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
 def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
     """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
     inside: dict[bool, list[float]] = {True: [], False: []}
-    sets = [measured_set.load(path) for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path)]
+    sets = [measured_set.load(path) for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_networks(path)]
     for measured in sets:
         for key, seen in launches(measured).items():
             there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]
             for kernel in there if len(seen) > 4 else ():
-                for known, spread in ((False, 0.0), (True, choice.BETWEEN_DEVICES if kernel.unit == key.unit else choice.BETWEEN_VENDORS)):
+                for known, spread in (
+                    (False, 0.0),
+                    (True, kernel_selection.BETWEEN_DEVICES if kernel.unit == key.unit else kernel_selection.BETWEEN_VENDORS),
+                ):
                     off = np.abs(np.log(kernel.fitted.seconds(seen) / seen.time))
                     inside[known].append(float(np.mean(off <= kernel.width(seen, spread))))
     assert len(inside[True]) == 6
@@ -342,20 +347,20 @@ def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
     [
         (A100, ("dense", 1.0, "fp16"), 0.0),
         (A100, ("dense", 1.0, "bf16"), 0.0),  # another dtype as wide, but on the device
-        (H100, ("2:4", 0.5, "fp16"), choice.BETWEEN_DEVICES),
+        (H100, ("2:4", 0.5, "fp16"), kernel_selection.BETWEEN_DEVICES),
         (A100, ("block:16x16", 0.1, "fp16"), assumed.BLOCK_SPREAD),
-        (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), choice.BETWEEN_VENDORS),
+        (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), kernel_selection.BETWEEN_VENDORS),
     ],
     ids=["here", "other dtype", "other device", "never", "other vendor"],
 )
 def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread):
     pattern, density, name = asked
     state, width = variant([gemm(2048, 2048, 2048)], pattern, density), Dtype.model_validate(name)
-    found = network.case(device, state, 1, width, CALIBRATED, KERNELS)
+    found = fitted.case(device, state, 1, width, CALIBRATED, KERNELS)
     (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
         :1
     ]
-    assert network.kernels_for(run, state, device, width, KERNELS).spread == pytest.approx(spread)
+    assert fitted.kernels_for(run, state, device, width, KERNELS).spread == pytest.approx(spread)
 
 
 def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
@@ -363,7 +368,7 @@ def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
     (tmp_path / "made.yaml").write_text(
         SPEC.replace("a100-sxm4-80gb", "h100-sxm5-80gb") + "axes: {memory.dram.bandwidth: [0.5 TB/s, 3350 GB/s]}\n"
     )
-    with pytest.warns(sweep.ModelWarning):
+    with pytest.warns(run.ModelWarning):
         found = dse.sweep(tmp_path / "made.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
     state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
     assert float(found.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)
@@ -372,5 +377,5 @@ def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
 def test_draws_that_memory_cannot_hold_are_refused(tmp_path, capsys):
     axes = "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 60000}, units.tensor_core.peak.fp16: {from: 1 TFLOP/s, to: 9 TFLOP/s, steps: 1000}}\n"
     (tmp_path / "made.yaml").write_text(SPEC + axes + "store: {variables: [latency]}\n")
-    assert cli.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert "GB, and are kept in memory" in capsys.readouterr().err

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse import cli
-from dse.calibrate import alarms, kernel, predict
-from dse.calibrate.fit import Fitted, bootstrap, fit, informed
-from dse.calibrate.launches import Kernel, asked
-from dse.calibrate.parameters import HIGH, LOW, PARAMETERS, PRIOR, from_values, values
+from dse.calibrate import predict
+from dse.calibrate.fit import bootstrap, fit, informed
+from dse.calibrate.measured_launches import asked
+from dse.cli import entry
+from dse.model.efficiency import assertions, kernel_time
+from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency.launches import Kernel
+from dse.model.efficiency.parameters import HIGH, LOW, PARAMETERS, PRIOR, from_values, values
 from dse.sparsity.grammar import parse
 
 A100 = dse.load_accelerator("a100-sxm4-80gb")
@@ -36,7 +39,7 @@ sizes = st.integers(1, 5000)
 kernels = st.sampled_from(
     [(DENSE, "dense", 1.0), (CSR, "unstructured", 0.07), (CSR, "unstructured", 0.5), (replace(DENSE, family="*:4"), "2:4", 0.5)]
 )
-tiles = st.sampled_from([None, *kernel.TILES])
+tiles = st.sampled_from([None, *kernel_time.TILES])
 
 
 def seconds(fitted, shapes, pattern="dense", density=1.0):
@@ -73,15 +76,15 @@ def test_an_edge_tile_costs_as_much_as_a_full_one():
 
 def test_imbalance_follows_the_rows():
     launches = asked(CSR, A100, [(1080, 1000, 64)], parse("unstructured"), 0.1)
-    assert kernel.imbalance(replace(launches, spread=np.zeros(1))) == 1
-    uneven = kernel.imbalance(replace(launches, spread=np.array([0.5])))
+    assert kernel_time.imbalance(replace(launches, spread=np.zeros(1))) == 1
+    uneven = kernel_time.imbalance(replace(launches, spread=np.array([0.5])))
     assert uneven == pytest.approx(1 + 0.5 * np.sqrt(2 * np.log(108) / 10))  # ten rows a processor
 
 
 def test_tiles_in_flight_by_hand():
     """17 and 25 KiB a tile: nine and six fit into the 164 KiB of an A100's processor; where latency binds, time goes as their inverse."""
     launches = replace(asked(CSR, A100, [(4096, 4096, 4096)] * 3, parse("unstructured"), 0.5), staged=1024 * np.array([17, 25, np.nan]))
-    assert kernel.in_flight(launches).tolist() == [9, 6, np.inf]
+    assert kernel_time.in_flight(launches).tolist() == [9, 6, np.inf]
     waiting = Fitted(CSR, from_values(FREE | {"flight": 900})).seconds(launches)
     assert waiting[1] / waiting[0] == pytest.approx(9 / 6, rel=1e-3)
     assert waiting[0] == pytest.approx(4096**3 / 38.98e12 * 900 / 9, rel=0.02)
@@ -150,10 +153,10 @@ def test_padded_slots_run_as_the_next_power_of_two():
 def test_gradients_are_those_of_finite_differences():
     launches = asked(CSR, A100, [(4096, 1024, 512), (700, 3000, 100)], parse("unstructured"), 0.2)
     with jax.enable_x64(True):
-        given_, choice = kernel.features(launches), kernel.allowed(None)
+        given_, choice = kernel_time.features(launches), kernel_time.allowed(None)
         theta = np.array(PRIOR)
-        slopes = np.asarray(jax.jit(jax.jacfwd(lambda t: kernel.seconds(t, given_, choice)))(theta))
-        time = jax.jit(lambda t: kernel.seconds(t, given_, choice))
+        slopes = np.asarray(jax.jit(jax.jacfwd(lambda t: kernel_time.seconds(t, given_, choice)))(theta))
+        time = jax.jit(lambda t: kernel_time.seconds(t, given_, choice))
         for number in range(len(theta)):
             step = np.eye(len(theta))[number] * 1e-5
             ends = [np.asarray(time(theta + sign * step)) for sign in (1, -1)]
@@ -224,12 +227,12 @@ def test_a_product_with_one_column_takes_what_its_bytes_take():
 @pytest.mark.parametrize(
     ("alarm", "call"),
     [
-        (alarms.NotPositiveError, lambda: alarms.check([1e-3, 0.0], [1e9, 1e9], 1e15)),
-        (alarms.NotPositiveError, lambda: alarms.check([np.nan], [1e9], 1e15)),
-        (alarms.AbovePeakError, lambda: alarms.check([1e-6], [1e12], 1e15)),
-        (alarms.EfficiencyError, lambda: alarms.efficiency([0.5, 1.2])),
-        (alarms.EfficiencyError, lambda: alarms.efficiency([0.0])),
-        (alarms.NotMonotoneError, lambda: alarms.monotone([1.0, 2.0, 1.9])),
+        (assertions.NotPositiveError, lambda: assertions.check([1e-3, 0.0], [1e9, 1e9], 1e15)),
+        (assertions.NotPositiveError, lambda: assertions.check([np.nan], [1e9], 1e15)),
+        (assertions.AbovePeakError, lambda: assertions.check([1e-6], [1e12], 1e15)),
+        (assertions.EfficiencyError, lambda: assertions.efficiency([0.5, 1.2])),
+        (assertions.EfficiencyError, lambda: assertions.efficiency([0.0])),
+        (assertions.NotMonotoneError, lambda: assertions.monotone([1.0, 2.0, 1.9])),
     ],
 )
 def test_each_absurdity_has_a_name(alarm, call):
@@ -239,11 +242,11 @@ def test_each_absurdity_has_a_name(alarm, call):
 
 def test_a_kernel_gone_wrong_raises_its_alarm():
     broken = Fitted(DENSE, np.full(len(PARAMETERS), np.nan))
-    with pytest.raises(alarms.NotPositiveError, match="a100-sxm4-80gb k dense fp16"):
+    with pytest.raises(assertions.NotPositiveError, match="a100-sxm4-80gb k dense fp16"):
         predict.seconds(A100, broken, [(64, 64, 64)], "dense")
 
 
 def test_an_alarm_reaches_the_user_by_its_name(monkeypatch, capsys):
     monkeypatch.setattr(Fitted, "seconds", lambda self, launches: np.full(len(launches), 1e-9))
-    assert cli.main(["validate", "dense_fp16"]) == 1
+    assert entry.main(["validate", "dense_fp16"]) == 1
     assert "AbovePeakError: a100-sxm4-80gb dense dense fp16: " in capsys.readouterr().err

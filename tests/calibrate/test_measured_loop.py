@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import dse
-from dse import cli
-from dse.calibrate import efficiencies, measured_set, predict
-from dse.calibrate.measure import command, libraries, machine, timing
-from dse.calibrate.measure.command import COLUMNS
-from dse.calibrate.parameters import PARAMETERS
-from dse.sparsity.choose import random_mask
+from dse.calibrate import measured_set, predict
+from dse.calibrate.measure import libraries, machine, timing
+from dse.cli import entry
+from dse.cli.measure import COLUMNS
+from dse.model.efficiency import kernel_file
+from dse.model.efficiency.parameters import PARAMETERS
+from dse.sparsity.pruning import random_mask
 
 SHAPES = ["64x64x32", "128x64x64", "128x256x64", "256x128x128", "256x256x256"]
 
@@ -22,8 +23,8 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("measured")
     asked = ["--cpu", "--repeats", "5", "--densities", "0.5", "0.1", "--kernels", "scipy csr", "--shapes", *SHAPES]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "NOISY", np.inf)  # as the machine is
-        assert cli.main(["measure", "-o", str(folder), *asked]) == 0
+        patch.setattr(measure, "NOISY", np.inf)  # as the machine is
+        assert entry.main(["measure", "-o", str(folder), *asked]) == 0
     return folder
 
 
@@ -48,7 +49,7 @@ def test_a_killed_run_goes_on_where_it_was(measured, tmp_path):
         writer.writeheader()
         writer.writerows(kept)
     given = ["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--densities", "0.5", "0.1", "--kernels", "scipy csr", "--shapes"]
-    assert cli.main([*given, *SHAPES]) == 0
+    assert entry.main([*given, *SHAPES]) == 0
     with (tmp_path / "measurements.csv").open(newline="") as file:
         again = list(csv.DictReader(file))
     assert len(again) == len(rows)
@@ -57,9 +58,9 @@ def test_a_killed_run_goes_on_where_it_was(measured, tmp_path):
 
 def test_measured_then_calibrated_then_validated(measured, capsys):
     out = measured / "efficiencies.yaml"
-    assert cli.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--draws", "3"]) == 0
+    assert entry.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--draws", "3"]) == 0
     capsys.readouterr()
-    fitted = efficiencies.load(out)
+    fitted = kernel_file.load(out)
     (name,) = measured_set.load(measured / "measurements.csv").devices
     assert {kernel.device for kernel in fitted.kernels} == {name}
     for kernel in fitted.kernels:
@@ -72,7 +73,7 @@ def test_measured_then_calibrated_then_validated(measured, capsys):
     times = predict.seconds(device, csr, [(64, 64, 64), (512, 512, 512)], "unstructured", 0.3)
     assert 0 < times[0] < times[1]
 
-    assert cli.main(["validate", "--data", str(measured), "--json", "-o", str(measured / "figures")]) in (0, 1)  # as the machine was
+    assert entry.main(["validate", "--data", str(measured), "--json", "-o", str(measured / "figures")]) in (0, 1)  # as the machine was
     told = json.loads(capsys.readouterr().out)
     kernels = {(row["kernel"].split()[0], row["quantity"]) for row in told["rows"] if row["split"] == "shapes"}
     assert {("numpy", "time"), ("jax", "time"), ("scipy", "time"), ("scipy", "speedup")} <= kernels
@@ -97,7 +98,7 @@ def test_shapes_that_blocks_do_not_divide_are_left_out_and_told(tmp_path, capsys
         "40x64x8",
         "64x64x8",
     ]
-    assert cli.main(given) == 0
+    assert entry.main(given) == 0
     assert "left out, blocks don't divide the shape: scipy bsr 40x64" in capsys.readouterr().err
     found = measured_set.load(tmp_path / "measurements.csv")
     assert [(row.m, row.dense_kernel != "") for row in found.rows if row.kernel == "scipy bsr"] == [(64, True)]
@@ -159,8 +160,8 @@ def test_a_kernel_that_the_machine_cannot_run_is_told_and_the_others_timed(tmp_p
         raise RuntimeError("architecture mismatch when calling init\nand where")
 
     broken = libraries.Timed("broken", "1.0", "2:4", "fp32", store)
-    monkeypatch.setattr("dse.calibrate.measure.command.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
-    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--shapes", "64x64x8", "32x32x8"]) == 0
+    monkeypatch.setattr("dse.cli.measure.kernels", lambda cuda: [*libraries.kernels(cuda)[:1], broken])
+    assert entry.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--shapes", "64x64x8", "32x32x8"]) == 0
     assert "not timed: broken 64x64: architecture mismatch when calling init; broken 32x32: architecture" in capsys.readouterr().err
     assert [(row.kernel, row.m) for row in measured_set.load(tmp_path / "measurements.csv").rows] == [("numpy", 64), ("numpy", 32)]
 
@@ -184,14 +185,14 @@ def test_kernels_of_a_gpu_compute_the_product():
     ],
 )
 def test_bad_requests_exit_2_and_write_nothing(tmp_path, capsys, given, told):
-    assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
+    assert entry.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_all_that_is_wrong_with_a_request_is_told_at_once(tmp_path, capsys):
     given = ["--shapes", "64x64", "0x8x8", "--densities", "0", "--repeats", "0", "--kernels", "cuBLAS"]
-    assert cli.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
+    assert entry.main(["measure", "-o", str(tmp_path / "out"), "--cpu", *given]) == 2
     told = capsys.readouterr().err
     assert all(part in told for part in ("no kernel 'cuBLAS'", "'64x64'", "'0x8x8'", "a density of 0 ", "a median of 0 times"))
 
@@ -199,7 +200,7 @@ def test_all_that_is_wrong_with_a_request_is_told_at_once(tmp_path, capsys):
 @pytest.mark.filterwarnings("default")  # told on stderr, as a user sees it
 def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_path, capsys):
     given = ["--kernels", "scipy csr", "--densities", "0.001", "--repeats", "1", "--shapes", "4x4x4", "64x64x8", "999999x999999x1"]
-    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", *given]) == 0
+    assert entry.main(["measure", "-o", str(tmp_path), "--cpu", *given]) == 0
     told = capsys.readouterr().err
     assert "scipy csr 4x4: no weight is kept at this density" in told
     assert "numpy 999999x999999: Unable to allocate" in told
@@ -209,7 +210,7 @@ def test_masks_that_keep_nothing_and_matrices_beyond_memory_are_left_out(tmp_pat
 @pytest.mark.filterwarnings("default")
 def test_noise_is_recorded_and_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(machine, "timer", lambda cuda, warm: lambda call, repeats: [1e-3, 2e-3, 4e-3][:repeats])
-    assert cli.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
+    assert entry.main(["measure", "-o", str(tmp_path), "--cpu", "--repeats", "3", "--kernels", "scipy csr", "--shapes", "64x64x8"]) == 0
     rows = measured_set.load(tmp_path / "measurements.csv").rows
     assert f"noise: {len(rows)} of {len(rows)} times vary by more than 20%" in capsys.readouterr().err
     assert {row.spread for row in rows} == {0.75}

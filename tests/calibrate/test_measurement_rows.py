@@ -2,13 +2,16 @@
 
 import pytest
 
-from dse import cli
-from dse.calibrate import command, efficiencies, measured_set
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.launches import family, launches
+from dse.base.errors import InputError
+from dse.calibrate import measured_set
+from dse.calibrate.measured_launches import launches
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.validate import networks
-from dse.errors import BadInput
+from dse.cli import entry
+from dse.model.efficiency import kernel_file
+from dse.model.efficiency.kernel_file import SHIPPED
+from dse.model.efficiency.launches import family
 from dse.sparsity.grammar import parse
 
 HEAD = "device,kernel,pattern,dtype,m,k,n,density,time_ms,dense_kernel,dense_ms,speedup,source"
@@ -67,7 +70,7 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(write(tmp_path, GOOD, row))
     assert told in str(caught.value).replace(str(tmp_path) + "/", "")
 
@@ -76,7 +79,7 @@ def test_missing_columns_and_every_bad_row_at_once_exit_2_and_write_nothing(tmp_
     first = write(tmp_path, GOOD.rpartition(",")[0], head=HEAD.removesuffix(",source"))
     second = tmp_path / "second.csv"
     second.write_text("\n".join([HEAD, GOOD.replace("4096,4096,4096", "0,4096,4096"), GOOD.replace(",0.6,", ",-6,")]) + "\n")
-    assert cli.main(["calibrate", str(first), str(second), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert entry.main(["calibrate", str(first), str(second), "-o", str(tmp_path / "out.yaml")]) == 2
     told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
     assert "table.csv:1: column 'source' is missing" in told
     assert "second.csv:2: m: 0 is out of range" in told
@@ -94,7 +97,7 @@ def test_a_device_may_be_described_beside_the_file(tmp_path):
 def test_a_device_that_cannot_be_read_is_told_with_its_row(tmp_path, capsys, device):
     (tmp_path / "broken.yaml").write_text("name: broken\nsorce: a test\n")
     path = write(tmp_path, GOOD, GOOD.replace("a100-sxm4-80gb", device))
-    assert cli.main(["calibrate", str(path), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert entry.main(["calibrate", str(path), "-o", str(tmp_path / "out.yaml")]) == 2
     told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
     assert "table.csv:3: device: " in told
     if "broken" in device:
@@ -105,7 +108,7 @@ def test_a_device_that_cannot_be_read_is_told_with_its_row(tmp_path, capsys, dev
 
 def test_a_unit_that_a_device_lacks_is_told(tmp_path):
     path = write(tmp_path, GOOD + ",tensorcore", head=HEAD + ",unit")
-    with pytest.raises(BadInput, match="'a100-sxm4-80gb' has no unit 'tensorcore'; did you mean 'tensor_core'"):
+    with pytest.raises(InputError, match="'a100-sxm4-80gb' has no unit 'tensorcore'; did you mean 'tensor_core'"):
         measured_set.load(path)
 
 
@@ -120,7 +123,7 @@ def test_a_unit_that_a_device_lacks_is_told(tmp_path):
 def test_files_that_are_no_table_are_told_in_one_line(tmp_path, text, told):
     path = tmp_path / "table.csv"
     path.write_text(text)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(path)
     assert told in str(caught.value)
     assert len(caught.value.problems) == 1
@@ -140,7 +143,7 @@ def test_a_kernel_may_stand_in_several_files(tmp_path, capsys):
     for name, some in (("one.csv", rows[:4]), ("two.csv", rows[4:])):
         (tmp_path / name).write_text("\n".join([HEAD, *some]) + "\n")
     files, out = [str(tmp_path / name) for name in ("one.csv", "two.csv")], tmp_path / "out.yaml"
-    assert cli.main(["calibrate", *files, "-o", str(out), "--draws", "1"]) == 0
+    assert entry.main(["calibrate", *files, "-o", str(out), "--draws", "1"]) == 0
     assert "8 shapes" in capsys.readouterr().out
 
 
@@ -150,7 +153,7 @@ def test_files_that_describe_a_device_differently_are_not_pooled(tmp_path):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "mine.yaml").write_text(text)
         sets.append(measured_set.load(write(tmp_path / f"{number}", "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")))
-    with pytest.raises(BadInput, match="'mine' is described differently in"):
+    with pytest.raises(InputError, match="'mine' is described differently in"):
         measured_set.pooled(sets)
     assert len(measured_set.pooled(sets[:1] * 2).rows) == 2
 
@@ -158,7 +161,7 @@ def test_files_that_describe_a_device_differently_are_not_pooled(tmp_path):
 def test_measurements_are_not_written_over(tmp_path, capsys):
     path = write(tmp_path, GOOD)
     before = path.read_text()
-    assert cli.main(["calibrate", str(path), "-o", str(path), "--draws", "-1", "--seed", "-2"]) == 2
+    assert entry.main(["calibrate", str(path), "-o", str(path), "--draws", "-1", "--seed", "-2"]) == 2
     told = capsys.readouterr().err
     assert all(part in told for part in ("would be written over", "-1 draws is out of range", "-2 seed is out of range"))
     assert path.read_text() == before
@@ -168,14 +171,14 @@ def test_what_a_fit_cannot_see_or_explain_is_told(tmp_path, capsys):
     """Times that fall with the work, on a device whose processors nobody counts."""
     (tmp_path / "mine.yaml").write_text(DEVICE)
     rows = [f"mine,lib,dense,fp32,{m},512,512,,{8000 / m},,,,a test" for m in (64, 128, 256, 512, 1024, 2048)]
-    assert cli.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--draws", "1"]) == 0
+    assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--draws", "1"]) == 0
     told = capsys.readouterr().out
     assert "explained by no law of work, tiles or bytes: mine lib dense fp32" in told
     assert "'mine' says nothing of units.core.processors" in told
 
 
 def test_too_few_shapes_are_refused(tmp_path, capsys):
-    assert cli.main(["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert entry.main(["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml")]) == 2
     assert "no kernel has 5 shapes" in capsys.readouterr().err
 
 
@@ -188,9 +191,9 @@ def test_a_family_leaves_the_density_open(pattern, told):
 
 
 def test_what_ships_is_small_and_names_its_sources():
-    files = sorted(SHIPPED.parent.glob("*.csv"))
+    files = sorted(SHIPPED_MEASUREMENTS.glob("*.csv"))
     assert sum(file.stat().st_size for file in files) < 200_000
-    readme = (SHIPPED.parent / "README.md").read_text()
+    readme = (SHIPPED_MEASUREMENTS / "README.md").read_text()
     for file in files:
         assert f"`{file.name}`" in readme
         read = [one.row for one in networks.load(file).networks] if networks.is_networks(file) else measured_set.load(file).rows
@@ -203,7 +206,7 @@ def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys
         GOOD.replace("0.4,blas,0.6,1.5", "-0.4,blas,0.6,1.5"),
         GOOD.replace("0.4,blas,0.6,1.5", "0.0004,blas,0.0006,1.5"),
     )
-    assert cli.main(["calibrate", str(write(tmp_path, *bad)), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert entry.main(["calibrate", str(write(tmp_path, *bad)), "-o", str(tmp_path / "out.yaml")]) == 2
     lines = [line.partition("table.csv:")[2][:2] for line in capsys.readouterr().err.splitlines()]
     assert list(dict.fromkeys(lines)) == ["2:", "3:", "4:"]
 
@@ -213,7 +216,7 @@ def test_every_bad_row_of_a_published_table_is_told(tmp_path):
     head, good = "gpu,M,K,N,precision,ms,source", "A100,4096,4096,4096,fp16,0.6,a test"
     bad = (good.replace("0.6", "-0.6"), good.replace("fp16", "fp12"), good.replace("0.6", "0.0006"))
     path.write_text("\n".join([head, good, "P100" + good[4:], *bad]) + "\n")
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(path)
     told = [line.partition("matmul.csv:")[2] for line in str(caught.value).splitlines()]
     assert [line[:2] for line in told] == ["4:", "5:", "6:"]
@@ -226,7 +229,7 @@ def test_thousands_of_wrong_rows_are_told_in_seconds(tmp_path, monkeypatch):
     """The schema that a fix is looked up in is made once, not for each of them."""
     made, make = [], Measurement.model_json_schema
     monkeypatch.setattr(Measurement, "model_json_schema", lambda: made.append(1) or make())
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(write(tmp_path, *[f"{GOOD},extra"] * 200))
     assert len(caught.value.problems) == 200
     assert len(made) <= 1
@@ -250,7 +253,7 @@ def test_a_few_impossible_rows_are_left_out_and_listed(tmp_path):
     found = measured_set.load(path := write(tmp_path, *good, again))
     assert len(found.rows) == 199  # which of the two is wrong is not known
     assert found.left_out == (f"{path}:202: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch; leave out what is wrong",)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(write(tmp_path, *good, fast, again))
     assert len(caught.value.problems) == 2
 
@@ -269,7 +272,7 @@ def test_masks_with_other_row_statistics_are_other_launches(tmp_path):
 
 def test_a_killed_calibration_goes_on_where_it_was(tmp_path, monkeypatch):
     """Each kernel is kept when it is fitted; another request starts anew; nothing is left behind in the end."""
-    known, asked, allowed = efficiencies.load(SHIPPED).kernels[0], [], 1
+    known, asked, allowed = kernel_file.load(SHIPPED).kernels[0], [], 1
 
     def fitted(seen, measured, options):
         if len(asked) == allowed:
@@ -278,14 +281,14 @@ def test_a_killed_calibration_goes_on_where_it_was(tmp_path, monkeypatch):
         key = {name: getattr(seen.kernel, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
         return known.model_copy(update=key)
 
-    monkeypatch.setattr(command, "_fitted", fitted)
+    monkeypatch.setattr(calibrate, "_fitted", fitted)
     rows = [row.replace(",lib,", f",{kernel},") for kernel in ("one", "two") for row in rows_of(6)]
     given = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml")]
-    assert cli.main(given) == 130
+    assert entry.main(given) == 130
     with (tmp_path / "e.yaml.partial").open("a") as file:
         file.write('{"device": "a1')  # cut short by the kill
     allowed = 2
-    assert cli.main(given) == 0
+    assert entry.main(given) == 0
     assert asked == ["one", "two"]
-    assert [kernel.kernel for kernel in efficiencies.load(tmp_path / "e.yaml").kernels] == ["one", "two"]
+    assert [kernel.kernel for kernel in kernel_file.load(tmp_path / "e.yaml").kernels] == ["one", "two"]
     assert not (tmp_path / "e.yaml.partial").exists()

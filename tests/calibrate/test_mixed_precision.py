@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from dse.calibrate import efficiencies, ladder, measured_set
-from dse.calibrate.choice import choose
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.launches import launches
-from dse.calibrate.plausible import from_outside
-from dse.dtype import BITS, Dtype
-from dse.errors import BadInput
+from dse.base.dtype import BITS, Dtype
+from dse.base.errors import InputError
+from dse.calibrate import fidelities, measured_set
+from dse.calibrate.measured_launches import launches
+from dse.calibrate.sanity_checks import from_outside
+from dse.model.efficiency import kernel_file
+from dse.model.efficiency.kernel_file import SHIPPED
+from dse.model.efficiency.kernel_selection import choose
 from dse.model.peak import executions
 from dse.sparsity.grammar import parse
 
@@ -38,7 +39,7 @@ def row(dtype, shape=(256, 64, 64), time_ms=1.0, dense=",,"):
 def off(path):
     """Relative error of the speed of light of every launch of a table."""
     (found,) = launches(measured_set.load(path)).values()
-    return ladder.speed_of_light(found) / found.time - 1
+    return fidelities.speed_of_light(found) / found.time - 1
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_the_text_of_a_dtype_reads_back(weights, outputs):
 )  # fmt: skip
 def test_wrong_cells_are_refused_with_their_line_and_a_fix(tmp_path, dtype, told):
     path = write(tmp_path, row("int8"), row(dtype))
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(path)
     (problem,) = str(caught.value).splitlines()
     assert problem.startswith(f"{path}:3: {told}")
@@ -108,7 +109,7 @@ def test_wrong_cells_are_refused_with_their_line_and_a_fix(tmp_path, dtype, told
 
 def test_a_wrong_dense_dtype_is_refused_with_its_column(tmp_path):
     path = write(tmp_path, row("int8", dense="blas,int8 outputs=int33,2.0"))
-    with pytest.raises(BadInput, match=r"table\.csv:2: dense_dtype: unknown dtype 'int33'"):
+    with pytest.raises(InputError, match=r"table\.csv:2: dense_dtype: unknown dtype 'int33'"):
         measured_set.load(path)
 
 
@@ -121,7 +122,7 @@ def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
     """Wider outputs make it no kernel of another device, nor one of wider values."""
     (tmp_path / "mine.yaml").write_text(DEVICE)
     device = measured_set.described("mine", tmp_path)
-    shipped = efficiencies.load(SHIPPED).kernels[0]
+    shipped = kernel_file.load(SHIPPED).kernels[0]
     here = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
     assert here.bits == 8
     (execution,) = executions(device, Dtype.model_validate("int8"), "capacity")
@@ -132,5 +133,5 @@ def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
 def test_a_wrong_dtype_of_a_fitted_kernel_is_refused(tmp_path):
     path = tmp_path / "efficiencies.yaml"
     path.write_text(SHIPPED.read_text().replace("dtype: fp16\n", "dtype: fp12\n", 1))
-    with pytest.raises(BadInput, match="unknown dtype 'fp12'"):
-        efficiencies.load(path)
+    with pytest.raises(InputError, match="unknown dtype 'fp12'"):
+        kernel_file.load(path)

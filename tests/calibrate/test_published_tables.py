@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from dse.base.errors import InputError
 from dse.calibrate import measured_set
 from dse.calibrate.validate import networks
-from dse.cli import main
-from dse.errors import BadInput
+from dse.cli.entry import main
 from dse.workload import tables
 from dse.workload.rows import read_cells
 from tests.fuzz.measurements import PUBLISHED
@@ -17,7 +17,7 @@ DENSE = "llmcompass_dense_matmul.csv"
 
 def refused(folder: Path, name: str, text: str) -> list[str]:
     (folder / name).write_text(text)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         measured_set.load(folder / name)
     return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
 
@@ -78,7 +78,7 @@ def test_an_expression_of_endless_repetition_is_refused(tmp_path):
         "device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source\n"
         '"a100-sxm4-80gb",resnet50,"a{99999999999}",32,fp16,2:4,0.5,6.6,9.8,a report\n'
     )
-    with pytest.raises(BadInput, match=r"nets.csv:2: layers: .*is no expression for names"):
+    with pytest.raises(InputError, match=r"nets.csv:2: layers: .*is no expression for names"):
         networks.load(tmp_path / "nets.csv")
 
 
@@ -96,7 +96,7 @@ def test_a_workload_is_read_once_for_all_rows_of_a_table(tmp_path, monkeypatch):
         + "a100-sxm4-80gb,nothing,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 2
     )
     (tmp_path / "nets.csv").write_text(f"device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source\n{rows}")
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         networks.load(tmp_path / "nets.csv")
     assert [problem.line for problem in caught.value.problems] == [52, 53]
     assert len(read) == 1

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import dse
-from dse import cli
+from dse.base.errors import InputError
 from dse.calibrate import r3
-from dse.errors import BadInput
+from dse.cli import entry
 
 TENSOR, VECTOR = 125.3, 15.67  # TFLOP/s of the article's V100 at 1530 MHz, mixed precision
 
@@ -62,7 +62,7 @@ def test_a_workload_gets_the_smaller_of_its_reductions():
 
 def test_the_command_prints_the_article_of_a_device(capsys):
     given = ("r3", "v100-sxm2-32gb", "--dtype", "fp16", "--dense-efficiency", "0.6667", "--sparse-efficiency", "0.3333", "--json")
-    assert cli.main(list(given)) == 0
+    assert entry.main(list(given)) == 0
     rows = {row["run"]: row for row in json.loads(capsys.readouterr().out)}
     (csr,) = (row for name, row in rows.items() if row["pattern"] == "unstructured")
     assert csr["break_even"] == pytest.approx(1 - csr["peak_ratio"] / 2, abs=1e-3)
@@ -70,7 +70,7 @@ def test_the_command_prints_the_article_of_a_device(capsys):
 
 
 def test_a_gain_caps_what_sparsity_brings(capsys):
-    assert cli.main(["r3", "a100-sxm4-80gb", "--dense-efficiency", "0.9", "--sparse-efficiency", "0.4"]) == 0
+    assert entry.main(["r3", "a100-sxm4-80gb", "--dense-efficiency", "0.9", "--sparse-efficiency", "0.4"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "sparse_24" in line)
     assert "never: gain" in line  # 2 x 0.4 / 0.9 < 1
 
@@ -84,12 +84,12 @@ def test_a_gain_caps_what_sparsity_brings(capsys):
     ],
 )
 def test_bad_questions_exit_2(capsys, given, told):
-    assert cli.main(["r3", "a100-sxm4-80gb", *given]) == 2
+    assert entry.main(["r3", "a100-sxm4-80gb", *given]) == 2
     assert told in capsys.readouterr().err
 
 
 def test_the_catalogue_is_asked_by_name():
-    with pytest.raises(BadInput, match="no 'a1000'"):
+    with pytest.raises(InputError, match="no 'a1000'"):
         r3.report(["a1000"], "fp16", 0.8, None, None, False)
 
 
@@ -185,7 +185,7 @@ def test_a_dense_run_of_another_dtype_is_no_baseline(tmp_path):
 
 
 def test_a_device_without_efficiencies_is_named(capsys):
-    assert cli.main(["r3", "h100-sxm5-80gb", "a100-sxm4-80gb"]) == 0
+    assert entry.main(["r3", "h100-sxm5-80gb", "a100-sxm4-80gb"]) == 0
     assert "no efficiencies are stated for h100-sxm5-80gb: E_d and E_s count as 1, as in 'sol'" in capsys.readouterr().out
 
 

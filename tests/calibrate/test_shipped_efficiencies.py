@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dse
-from dse import catalog
+from dse.base import catalog
 from dse.calibrate import measured_set
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.launches import launches
+from dse.calibrate.measured_launches import launches
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 
@@ -62,12 +62,12 @@ DENSE_AND_24 = ("tensor_core.runs.dense", "tensor_core.runs.sparse_24")
     ],
 )
 def test_those_of_kernels_that_ship(device, runs, file, kernels):
-    assert shares(SHIPPED.parent / f"{file}.csv", kernels, ["fp16"]) == stated(device, *runs)
+    assert shares(SHIPPED_MEASUREMENTS / f"{file}.csv", kernels, ["fp16"]) == stated(device, *runs)
 
 
 def test_those_of_dense_products_of_an_mi210():
     found = next(
-        seen for kernel, seen in launches(measured_set.load(SHIPPED.parent / "dense_fp16.csv")).items() if kernel.device == "mi210"
+        seen for kernel, seen in launches(measured_set.load(SHIPPED_MEASUREMENTS / "dense_fp16.csv")).items() if kernel.device == "mi210"
     )
     share = found.flops / found.rates.peak / found.time
     bound = found.flops / found.rates.peak >= found.product.compulsory / found.rates.bandwidth

@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dse import cli
-from dse.calibrate import efficiencies, ladder, measured_set, uncertainty
-from dse.calibrate.efficiencies import SHIPPED
+from dse.calibrate import fidelities, measured_set, uncertainty
 from dse.calibrate.fit import refit
-from dse.calibrate.launches import launches
+from dse.calibrate.measured_launches import launches
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.validate import report
 from dse.calibrate.validate.devices import across_devices, sources_of
 from dse.calibrate.validate.networks import is_networks
 from dse.calibrate.validate.shapes import Evidence, Point, across_shapes, errors
+from dse.cli import entry
+from dse.model.efficiency import kernel_file
+from dse.model.efficiency.kernel_file import SHIPPED
 
 README = Path(__file__).parents[2] / "README.md"
 MORE = Path(__file__).parents[3] / "shared" / "data" / "measured" / "nm_spmm_fp32_a100_rtx3090.csv"
@@ -24,7 +26,7 @@ VECTORS = ("block:2x1", "block:4x1", "block:8x1", "unstructured")
 
 @pytest.fixture(scope="module")
 def evidence():
-    return [Evidence.of(measured_set.load(path)) for path in sorted(SHIPPED.parent.glob("*.csv")) if not is_networks(path)]
+    return [Evidence.of(measured_set.load(path)) for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_networks(path)]
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +158,7 @@ def test_what_is_left_out_is_not_known(evidence):
 
 
 def test_what_ships_is_what_calibrate_makes_of_the_measurements(evidence):
-    shipped = {kernel.fitted.kernel: kernel for kernel in efficiencies.load(SHIPPED).kernels}
+    shipped = {kernel.fitted.kernel: kernel for kernel in kernel_file.load(SHIPPED).kernels}
     fitted = {kernel: fit for each in evidence for kernel, fit in each.fits.items()}
     assert shipped.keys() == fitted.keys()
     for each in evidence:
@@ -168,10 +170,10 @@ def test_what_ships_is_what_calibrate_makes_of_the_measurements(evidence):
 def test_one_efficiency_is_the_mean_share_of_the_speed_of_light(evidence):
     for each in evidence:
         for seen in each.found.values():
-            share = ladder.constant_efficiency(seen)
+            share = fidelities.constant_efficiency(seen)
             assert 0 < share <= 1
             if share < 1:
-                assert np.exp(np.mean(np.log(ladder.speed_of_light(seen) / share / seen.time))) == pytest.approx(1)
+                assert np.exp(np.mean(np.log(fidelities.speed_of_light(seen) / share / seen.time))) == pytest.approx(1)
 
 
 def test_errors_by_hand():
@@ -193,17 +195,17 @@ def test_pairs_that_lie_apart_are_ranked_by_hand():
 
 def test_a_calibration_that_loses_is_told_and_fails():
     worse = [
-        Point("s", "shapes", "d", "k", "f", "fp16", "time", (n, n, n), 0.5, 1.0, dict.fromkeys(ladder.RUNGS, 1.1) | {"sol": 1.0})
+        Point("s", "shapes", "d", "k", "f", "fp16", "time", (n, n, n), 0.5, 1.0, dict.fromkeys(fidelities.RUNGS, 1.1) | {"sol": 1.0})
         for n in (1, 2)
     ]
     assert report.pays(report.rows(worse)) == ["s, each shape by fits without it, time: calibrated 10.0%, sol 0.0%"]
 
 
 def test_the_command_tells_one_set_and_refuses_unknown_ones(capsys):
-    assert cli.main(["validate", "dense_fp16", "--json"]) == 0
+    assert entry.main(["validate", "dense_fp16", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["set"] for row in told["rows"]} == {"dense_fp16"}
-    assert cli.main(["validate", "dense_fp61"]) == 2
+    assert entry.main(["validate", "dense_fp61"]) == 2
     assert "did you mean 'dense_fp16'?" in capsys.readouterr().err
 
 

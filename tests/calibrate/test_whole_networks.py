@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 import dse
-from dse import cli
-from dse.calibrate import efficiencies
-from dse.calibrate.efficiencies import SHIPPED
-from dse.calibrate.ladder import RUNGS
+from dse.base.errors import InputError
+from dse.calibrate.fidelities import RUNGS
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.validate import networks, report
-from dse.errors import BadInput
+from dse.cli import entry
+from dse.model.efficiency import kernel_file
+from dse.model.efficiency.kernel_file import SHIPPED
 
 HEAD = "device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source"
 ROW = r"a100-sxm4-80gb,deit-b,encoder\.layer\.0\.output\.dense,8,bf16,2:4,,2,3,a test"
@@ -18,7 +19,7 @@ ROW = r"a100-sxm4-80gb,deit-b,encoder\.layer\.0\.output\.dense,8,bf16,2:4,,2,3,a
 
 @pytest.fixture(scope="module")
 def rows():
-    return report.rows(networks.points(networks.load(SHIPPED.parent / "a100_vit.csv")))
+    return report.rows(networks.points(networks.load(SHIPPED_MEASUREMENTS / "a100_vit.csv")))
 
 
 def written(folder: Path, *rows: str) -> Path:
@@ -57,7 +58,7 @@ def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):
 def test_one_efficiency_of_each_run_is_the_mean_of_its_measured_kernel(tmp_path):
     """The constant of the kernel that `calibrated` names first, as if the description said so; times fall between the ends of the ladder."""
     (network,) = networks.load(written(tmp_path, ROW)).networks
-    kernels = {str(kernel): kernel for kernel in efficiencies.load(SHIPPED).kernels}
+    kernels = {str(kernel): kernel for kernel in kernel_file.load(SHIPPED).kernels}
     dense = kernels["a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16"]
     assert dense.constant == pytest.approx(0.71, abs=0.02)
     large = dse.evaluate(network.device, network.dense, batch=8, dtype="bf16", fidelity="sol")
@@ -87,7 +88,7 @@ def test_each_dense_time_counts_once(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_rows_are_told_with_their_numbers(tmp_path, old, new, told):
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         networks.load(written(tmp_path, ROW, ROW.replace(old, new)))
     assert "networks.csv:3" in str(caught.value)
     assert told in str(caught.value)
@@ -95,6 +96,6 @@ def test_bad_rows_are_told_with_their_numbers(tmp_path, old, new, told):
 
 def test_the_command_draws_and_tells_networks(tmp_path, capsys):
     written(tmp_path, ROW)
-    assert cli.main(["validate", "--data", str(tmp_path), "-o", str(tmp_path / "out")]) in (0, 1)
+    assert entry.main(["validate", "--data", str(tmp_path), "-o", str(tmp_path / "out")]) in (0, 1)
     assert "whole networks, of which nothing was fitted" in capsys.readouterr().out
     assert (tmp_path / "out" / "networks.png").exists()

@@ -6,11 +6,11 @@ from pathlib import Path
 from random import Random
 
 import dse
-from dse.catalog import root
+from dse.base.catalog import root
 from tests.conftest import described
 from tests.fuzz import mutate
 from tests.fuzz.outcome import call, run_command
-from tests.search import search_specs
+from tests.searching import search_specs
 
 CASES = 20
 _SWEEP = """

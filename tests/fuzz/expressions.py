@@ -5,9 +5,9 @@ from random import Random
 
 import numpy as np
 
-from dse import expression
-from dse.document import parse
-from dse.goal import RESULTS, Search
+from dse.base import expression
+from dse.base.yaml_document import parse
+from dse.schema.search import RESULTS, Search
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
 

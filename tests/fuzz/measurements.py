@@ -13,10 +13,10 @@ from random import Random
 
 import numpy as np
 
-from dse.calibrate.command import measured_sets
-from dse.calibrate.launches import launches
+from dse.base.errors import InputError
+from dse.calibrate.measured_launches import launches
 from dse.calibrate.measured_set import pooled
-from dse.errors import BadInput
+from dse.cli.calibrate import measured_sets
 from tests.fuzz import damage
 from tests.fuzz.networks import check_refusal, run_command
 
@@ -76,7 +76,7 @@ def case(random: Random, folder: Path) -> str:
     try:
         kernels, networks = measured_sets(folder, random.choice((None, *names)))
         together = pooled(kernels)
-    except BadInput as error:
+    except InputError as error:
         check_refusal(str(error))
         return _refused(random, folder, names)
     for seen in launches(together).values():

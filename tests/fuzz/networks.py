@@ -25,12 +25,12 @@ import numpy as np
 import scipy.sparse
 
 import dse
-from dse.cli import main
-from dse.errors import BadInput
+from dse.base.errors import InputError
+from dse.cli.entry import main
 from tests.fuzz import damage
 
 CASES = 40
-for _module in ("dse.trace.command", "dse.io_theory.command", "safetensors.numpy", "onnx.reference", "torch"):
+for _module in ("dse.cli.trace", "dse.cli.io", "safetensors.numpy", "onnx.reference", "torch"):
     if find_spec(_module.partition(".")[0]):
         import_module(_module)  # here, since the time of a case is limited, and not that of the imports
 Files = dict[str, bytes]  # by path within the folder of a case
@@ -686,7 +686,7 @@ def _simulated(path: Path, folder: Path) -> str:
 def _loaded(path: Path) -> str:
     try:
         loaded = dse.load_workload(path)
-    except BadInput as error:
+    except InputError as error:
         check_refusal(str(error))
         return "refused"
     assert np.isfinite(loaded.layers.macs)

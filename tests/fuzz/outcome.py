@@ -6,8 +6,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from dse import cli
-from dse.errors import BadInput
+from dse.base.errors import InputError
+from dse.cli import entry
 
 LONGEST_MESSAGE = 100_000
 
@@ -38,17 +38,17 @@ def captured(arguments: list[str]) -> tuple[int, str, str]:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = cli.main(arguments)
+            code = entry.main(arguments)
         except SystemExit as stop:  # argparse refuses the arguments themselves
             code = stop.code if isinstance(stop.code, int) else 1
     return code, _text(out), _text(err)
 
 
 def call(function: Callable[..., Any], *arguments: Any, names: str | Path = "") -> str:
-    """Call the Python interface: "accepted" if it returns, "refused" for a BadInput whose message has `names`."""
+    """Call the Python interface: "accepted" if it returns, "refused" for a InputError whose message has `names`."""
     try:
         function(*arguments)
-    except BadInput as error:
+    except InputError as error:
         message = str(error)
         assert str(names) in message, f"the message does not name '{names}': {message[:2000]}"
         assert len(message) <= LONGEST_MESSAGE, f"a message of {len(message)} characters: {message[:500]!r}"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity.grammar import EXAMPLES, parse
 from dse.sparsity.pattern import Pattern
 from tests.fuzz import odd
@@ -78,5 +78,5 @@ def _check_laws(pattern: Pattern, random: Random) -> None:
 def _other(random: Random) -> Pattern:
     try:
         return parse(_text(random))
-    except BadInput:
+    except InputError:
         return parse(random.choice(EXAMPLES))

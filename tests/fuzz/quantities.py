@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dse import units
-from dse.units import Quantity
+from dse.base import units
+from dse.base.units import Quantity
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
 

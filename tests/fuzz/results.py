@@ -14,9 +14,9 @@ import optuna
 import xarray as xr
 
 import dse
-from dse.errors import BadInput
-from dse.explore import store
-from dse.explore.search.journal import Journal
+from dse.base.errors import InputError
+from dse.searching.journal import Journal
+from dse.sweeping import store
 from tests.conftest import described
 from tests.fuzz.outcome import call, captured, run_command
 
@@ -115,7 +115,7 @@ def other_parts() -> list[Path]:
 def store_reads(path: Path) -> str:
     try:
         store.read(path)
-    except BadInput as error:
+    except InputError as error:
         return "not complete" if "is not complete" in str(error) else "refused"
     raise AssertionError("a damaged store is read")
 

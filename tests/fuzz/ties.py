@@ -20,18 +20,18 @@ import pytest
 import xarray as xr
 
 import dse
-from dse.accelerator import Accelerator
-from dse.accelerator import load as load_accelerator
-from dse.calibrate.choice import kernels_of
-from dse.calibrate.network import case as assemble
-from dse.dtype import Dtype
-from dse.explore import common
+from dse.base.dtype import Dtype
 from dse.model.cost import energy as energies
 from dse.model.cost import power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
-from dse.model.equation import BYTES, DECODE, Case, inverse_rates
-from dse.model.options import ModelOptions
+from dse.model.efficiency.fitted import case as assemble
+from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.terms import BYTES, DECODE, Case, inverse_rates
+from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import load as load_accelerator
+from dse.schema.model_options import ModelOptions
+from dse.sweeping import common
 from dse.workload import Variant, tables
 
 CASES = 6

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory import inference, order
 from dse.io_theory.compact_growth import compact_growth
 from dse.io_theory.layered import layered
@@ -75,5 +75,5 @@ def test_a_grown_network_needs_slots_for_its_live_values_alone():
 
 def test_another_number_of_inputs_is_refused():
     net = layered([np.ones((2, 3))])
-    with pytest.raises(BadInput, match=r"samples of shape \(2, 1\) for 3 inputs"):
+    with pytest.raises(InputError, match=r"samples of shape \(2, 1\) for 3 inputs"):
         inference.run(inference.program(net, order.two_optimal(net)), np.ones((2, 1), np.float32))

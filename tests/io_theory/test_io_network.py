@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array, save_npz
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory import connections, order
 from dse.io_theory.layered import layered, random_layers
 from dse.io_theory.masks import of_source
 from dse.io_theory.network import network
-from dse.trace import recognise
+from dse.trace import detect
 from tests.conftest import write
 
 
 def read(path: Path, *layers: str, **options):
-    return of_source(recognise.read(path, recognise.Hints()), layers, **options)
+    return of_source(detect.read(path, detect.Hints()), layers, **options)
 
 
 def pairs(net) -> set[tuple[str, str]]:
@@ -50,7 +50,7 @@ def test_a_neuron_without_connections_is_dead():
 def test_an_output_that_no_input_reaches_is_an_error():
     matrix = np.ones((9, 2))
     matrix[[1, *range(3, 9)]] = 0
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         layered([matrix])
     fix = "end the network at another layer, or leave these outputs out"
     named = [f"no input reaches the output layer1:{n}; {fix}" for n in (1, 3, 4, 5, 6)]
@@ -58,19 +58,19 @@ def test_an_output_that_no_input_reaches_is_an_error():
 
 
 def test_a_cycle_is_told_neuron_by_neuron():
-    with pytest.raises(BadInput, match=r"^the network has a cycle: b -> c -> d -> b; take one of its connections out$"):
+    with pytest.raises(InputError, match=r"^the network has a cycle: b -> c -> d -> b; take one of its connections out$"):
         network([0, 1, 2, 3, 3], [1, 2, 3, 1, 4], "abcde")
-    with pytest.raises(BadInput, match="a cycle: b -> b;"):
+    with pytest.raises(InputError, match="a cycle: b -> b;"):
         network([0, 1], [1, 1], "ab")
 
 
 def test_a_connection_given_twice_is_told():
-    with pytest.raises(BadInput, match="the connection a -> b is given 2 times"):
+    with pytest.raises(InputError, match="the connection a -> b is given 2 times"):
         network([0, 0], [1, 1], "ab")
 
 
 def test_layers_that_do_not_follow_one_another_are_told():
-    with pytest.raises(BadInput, match="layer 'layer2' takes 4 values, and 'layer1' before it gives 3; name layers that follow"):
+    with pytest.raises(InputError, match="layer 'layer2' takes 4 values, and 'layer1' before it gives 3; name layers that follow"):
         layered([np.ones((3, 2)), np.ones((2, 4))])
 
 
@@ -85,7 +85,7 @@ def test_random_layers_are_as_dense_as_asked_and_every_neuron_has_a_source():
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 0)])
 def test_what_cannot_be_generated_is_refused(sizes):
-    with pytest.raises(BadInput, match="write two sizes or more"):
+    with pytest.raises(InputError, match="write two sizes or more"):
         random_layers(sizes, 0.5)
 
 
@@ -129,15 +129,15 @@ def test_states_and_names_that_are_not_one_network_are_told(tmp_path):
     for sparsity in ("0.5", "0.9"):
         (tmp_path / "method" / sparsity).mkdir(parents=True)
         np.save(tmp_path / "method" / sparsity / "fc.npy", np.ones((2, 2)))
-    with pytest.raises(BadInput, match="2 states of a network; give the weights or masks of one state"):
+    with pytest.raises(InputError, match="2 states of a network; give the weights or masks of one state"):
         read(tmp_path)
-    with pytest.raises(BadInput, match=r"no weights of a layer 'fd'; did you mean 'fc'\?"):
+    with pytest.raises(InputError, match=r"no weights of a layer 'fd'; did you mean 'fc'\?"):
         read(tmp_path / "method" / "0.5", "fd")
 
 
 def test_a_weight_that_is_not_finite_is_told(tmp_path):
     np.savez(tmp_path / "net.npz", fc=np.array([[1.0, np.nan], [1, 1]]))
-    with pytest.raises(BadInput, match=r"net.npz: fc: the weight in row 0, column 1 is nan"):
+    with pytest.raises(InputError, match=r"net.npz: fc: the weight in row 0, column 1 is nan"):
         read(tmp_path / "net.npz")
 
 
@@ -161,7 +161,7 @@ def test_orders_that_are_none_are_told_by_line_or_connection(tmp_path):
         ("a,h\nh,z", "order.csv: 1 connections are missing, such as b -> h"),
     ):
         path = write(tmp_path / "order.csv", f"source,target\n{rows}")
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(InputError, match=told):
             connections.read_order(path, net)
 
 

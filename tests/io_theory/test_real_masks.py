@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory import bounds, order
 from dse.io_theory.masks import of_source
 from dse.io_theory.network import Network
 from dse.io_theory.reorder import reorder
 from dse.io_theory.simulate import POLICIES, simulate
-from dse.trace import recognise
+from dse.trace import detect
 
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "dlmc" / "rn50_magnitude_pruning.tar.xz"
 pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason="the mask collection is not at hand")
@@ -32,7 +32,7 @@ def masks(tmp_path_factory) -> Path:
 
 
 def chain(masks: Path, sparsity: str, layers: list[str]) -> Network:
-    return of_source(recognise.read(masks / sparsity, recognise.Hints()), layers)
+    return of_source(detect.read(masks / sparsity, detect.Hints()), layers)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_simulated_traffic_of_real_masks_stays_between_the_bounds(masks, sparsit
 
 def test_the_channels_of_a_kernel_are_those_of_the_layer_before(masks):
     """Channels-last, as assumed: a channel with few weights into it has few out of it. Channels-first shows nothing of the kind."""
-    source = recognise.read(masks / "0.9", recognise.Hints())
+    source = detect.read(masks / "0.9", detect.Hints())
     related = {}
     for layout in ("channels-last", "channels-first"):
         net = of_source(source, block(1, 1)[:2], layout=layout)
@@ -66,5 +66,5 @@ def test_the_channels_of_a_kernel_are_those_of_the_layer_before(masks):
 
 
 def test_a_chain_that_ends_where_channels_died_is_refused(masks):
-    with pytest.raises(BadInput, match="no input reaches the output bottleneck_3_block_group2_2_1:"):
+    with pytest.raises(InputError, match="no input reaches the output bottleneck_3_block_group2_2_1:"):
         chain(masks, "0.98", block(2, 2))

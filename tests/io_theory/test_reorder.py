@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from dse.io_theory import bounds, order, reorder
 from dse.io_theory.compact_growth import compact_growth
+from dse.io_theory.incremental_cost import begin_of, past_of, run
 from dse.io_theory.layered import random_layers
 from dse.io_theory.schedule import earliest, exchange, graph_of, latest, schedule_of
 from dse.io_theory.simulate import simulate
-from dse.io_theory.trial import begin_of, past_of, run
 from tests.io_theory import exact
 from tests.io_theory.networks import K33, TWO_LAYERS, graphs, random_order
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.io_theory import bounds, order
 from dse.io_theory.cluster import clustered
 from dse.io_theory.compact_growth import compact_growth
@@ -181,10 +181,10 @@ def test_caches_that_do_not_know_what_is_dead_write_more():
 
 
 def test_an_order_that_is_not_topological_is_refused():
-    with pytest.raises(BadInput, match="the order is not topological: c -> d comes before b -> c; put all connections into"):
+    with pytest.raises(InputError, match="the order is not topological: c -> d comes before b -> c; put all connections into"):
         simulate(CHAIN, np.array([0, 2, 1]), 3)
 
 
 def test_two_values_are_too_few():
-    with pytest.raises(BadInput, match="a fast memory of 2 values is too small; give at least 3"):
+    with pytest.raises(InputError, match="a fast memory of 2 values is too small; give at least 3"):
         simulate(CHAIN, order.two_optimal(CHAIN), 2)

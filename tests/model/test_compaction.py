@@ -1,4 +1,4 @@
-"""Whole rows and channels: the layers before and after a pruned one shrink, never below what the network still needs."""
+"""Structured rows and channels: the layers before and after a pruned one shrink, never below what the network still needs."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.explore.layers import evaluate
 from dse.model.compaction import compacted
-from dse.network.layers import LayerRow, Layers
+from dse.model.layer_results import evaluate
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse import catalog
-from dse.errors import BadInput
+from dse.base import catalog
+from dse.base.errors import InputError
+from dse.base.units import Quantity
 from dse.model.cost import area, energy, fit, power, scaling, selection
 from dse.model.cost.coefficients import fitted, published
 from dse.model.cost.design import DRIVER, Design
 from dse.model.cost.devices import devices
 from dse.model.cost.energy import Counts
 from dse.sparsity.grammar import parse
-from dse.units import Quantity
 from tests.model.test_laws import described
 
 A100 = dse.load_accelerator("a100-sxm4-80gb")
@@ -109,9 +109,9 @@ def test_memory_interfaces_do_not_shrink():
 
 
 def test_a_process_that_is_missing_or_unknown_is_told():
-    with pytest.raises(BadInput, match="'tpu-v5p' has no process, on which area, power and energy depend; add 'cost:"):
+    with pytest.raises(InputError, match="'tpu-v5p' has no process, on which area, power and energy depend; add 'cost:"):
         area.area(Design(dse.load_accelerator("tpu-v5p")))
-    with pytest.raises(BadInput, match="no sizes are known; write one from 3 to 28 nm"):
+    with pytest.raises(InputError, match="no sizes are known; write one from 3 to 28 nm"):
         area.area(Design(A100, {"cost.process": np.array([7e-9, 2e-9])}))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dse import cli
+from dse.cli import entry
 from dse.model.cost import devices as tables
 from dse.model.cost import validate
 from dse.model.cost.coefficients import published
@@ -53,11 +53,11 @@ def test_a_prediction_does_not_know_what_it_predicts(rows, monkeypatch):
 
 
 def test_validate_cost_tells_each_device(capsys):
-    assert cli.main(["validate", "cost"]) == 0
+    assert entry.main(["validate", "cost"]) == 0
     told = capsys.readouterr().out
     assert "assumed: " in told
     assert all(row.device in told and row.remark in told for row in tables.devices())
-    assert cli.main(["validate", "cost", "--json"]) == 0
+    assert entry.main(["validate", "cost", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["devices"]) == len(tables.devices())
     assert found["summary"]["area"]["mean"] < found["summary"]["area"]["stated"]
@@ -66,4 +66,4 @@ def test_validate_cost_tells_each_device(capsys):
 def test_validate_cost_fails_where_the_model_is_worse_than_stated(monkeypatch):
     better = {key: error.model_copy(update={"value": 0.01}) for key, error in published().stated_error.items()}
     monkeypatch.setattr(validate, "published", lambda: published().model_copy(update={"stated_error": better}))
-    assert cli.main(["validate", "cost"]) == 1
+    assert entry.main(["validate", "cost"]) == 1

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse.accelerator import Accelerator, Run
-from dse.document import parse as parse_document
-from dse.explore.layers import evaluate
-from dse.network.layers import LayerRow, Layers
+from dse.base.yaml_document import parse as parse_document
+from dse.model.layer_results import evaluate
+from dse.networks.layers import LayerRow, Layers
+from dse.schema.accelerator import Accelerator, Run
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle
@@ -202,10 +202,10 @@ def test_density_1_is_dense(chip, rows):
 
 @given(st.sampled_from(["csr", "bsr", "bitmask", "combinatorial"]), sizes, sizes, sizes)
 def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
-    from dse.dtype import Dtype
+    from dse.base.dtype import Dtype
     from dse.model import traffic, work
-    from dse.model.options import ModelOptions
     from dse.model.peak import Execution
+    from dse.schema.model_options import ModelOptions
 
     pattern = parse("block:4x4" if form == "bsr" else "unstructured")
     almost = 1 - 1e-12  # pruned in name only

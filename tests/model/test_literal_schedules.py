@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dse
-from dse.accelerator import Accelerator
-from dse.document import parse as parse_document
-from dse.network.layers import LayerRow, Layers
+from dse.base.yaml_document import parse as parse_document
+from dse.networks.layers import LayerRow, Layers
+from dse.schema.accelerator import Accelerator
 from dse.sparsity import count, random_mask
 from dse.sparsity.format import default_format
 from dse.sparsity.grammar import parse

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base.errors import Collector
 from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
-from dse.errors import Collector
-from dse.network.layers import LayerRow, Layers
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity import random_mask
 from dse.sparsity.columns import touched_share
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from dse.workload.rows import read_rows
-from tests.explore.test_capacity import described
+from tests.sweeping.test_capacity import described
 
 MEASURED = Path(__file__).parents[3] / "shared" / "data"
 BOOST = 1.02  # of an RTX 4090 over the 2.52 GHz of its data sheet, where its clock binds

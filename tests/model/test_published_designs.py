@@ -5,7 +5,7 @@ import pytest
 
 import dse
 from dse.model.levels import levels
-from dse.network.layers import LayerRow, Layers
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dse
-from dse.explore.layers import evaluate
-from dse.network.layers import LayerRow, Layers
+from dse.model.layer_results import evaluate
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.accelerator import Accelerator
-from dse.document import parse as parse_document
-from dse.network.layers import LayerRow, Layers
+from dse.base.yaml_document import parse as parse_document
+from dse.networks.layers import LayerRow, Layers
+from dse.schema.accelerator import Accelerator
 from dse.sparsity import random_mask
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
@@ -160,6 +160,6 @@ def test_what_lost_says_why():
     ],
 )
 def test_what_makes_no_sense_is_refused(written, told):
-    with pytest.raises(dse.BadInput) as error:
+    with pytest.raises(dse.InputError) as error:
         chip(written)
     assert told in str(error.value)

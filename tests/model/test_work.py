@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.network.layers import LayerRow, Layers
+from dse.networks.layers import LayerRow, Layers
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import UNSTRUCTURED, Block
 from dse.workload import Variant

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import dse
-from dse import cli
+from dse.base.errors import InputError
 from dse.calibrate import ratios
-from dse.errors import BadInput
+from dse.cli import entry
 from dse.plot import efficiency
 
 
@@ -41,10 +41,10 @@ def test_measured_ratios_are_shares_of_the_speed_of_light_over_each_other():
 
 
 def test_without_an_efficiency_there_is_nothing_to_draw(swept, tmp_path, capsys):
-    with pytest.raises(BadInput, match="no speedup over an efficiency"):
+    with pytest.raises(InputError, match="no speedup over an efficiency"):
         efficiency.figure(swept.isel({dim: 0 for dim in swept.dims if str(dim).endswith(".efficiency")}))
     (tmp_path / "x.yaml").write_text(
         "name: x\naccelerators: [a100-sxm4-80gb]\nworkloads: {resnet50: {methods: [magnitude_pruning]}}\ndtype: fp16\nplots: [efficiency]\n"
     )
-    assert cli.main(["sweep", str(tmp_path / "x.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert entry.main(["sweep", str(tmp_path / "x.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert "no efficiency is swept" in capsys.readouterr().err

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 import dse
 from dse import plot
-from dse.errors import BadInput
-from dse.explore import provenance
+from dse.base.errors import InputError
 from dse.plot import roofline, style
+from dse.sweeping import provenance
 
 PATTERNS = "{methods: all, patterns: [{list: [1:8, 2:4]}, {list: ['block:8x8'], densities: from_method}]}"
 
@@ -121,9 +121,9 @@ def test_every_figure_is_saved_with_its_table(results, tmp_path):
 
 def test_a_figure_that_cannot_be_drawn_says_why(edited):
     alone = dse.sweep(edited("small.yaml", ("{methods: all}", "{methods: [blocky]}")))
-    with pytest.raises(BadInput, match="no variant of the dataset has an accuracy; draw 'speedup' instead"):
+    with pytest.raises(InputError, match="no variant of the dataset has an accuracy; draw 'speedup' instead"):
         plot.FIGURES["sparsity_roofline"](alone)
-    with pytest.raises(BadInput, match="the dataset has no speedup; add it to"):
+    with pytest.raises(InputError, match="the dataset has no speedup; add it to"):
         style.speedups(alone.drop_vars("speedup"))
 
 
@@ -168,7 +168,7 @@ def test_the_roofline_draws_the_designs_that_the_dataset_holds(edited):
     np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 4e12)
     np.testing.assert_allclose(table[table.state == "dense dense 0"].dense_flops.sum(), dse_flops(part))
     assert "memory.dram.bandwidth at 4e+12 B/s" in figure.legends[0].get_title().get_text()
-    with pytest.raises(BadInput, match=r"the dataset has no 'memory.dram.bandwidth' any more"):
+    with pytest.raises(InputError, match=r"the dataset has no 'memory.dram.bandwidth' any more"):
         roofline.figure(dse.sweep(path).mean("memory.dram.bandwidth", keep_attrs=True))
 
 
@@ -251,9 +251,9 @@ def test_speedups_that_depend_on_schedules_have_a_band(edited, folder):
 
 
 def test_a_figure_of_capacities_needs_one(results, edited):
-    with pytest.raises(BadInput, match="no speedup over one axis of capacities"):
+    with pytest.raises(InputError, match="no speedup over one axis of capacities"):
         plot.FIGURES["capacity"](results)
-    with pytest.raises(BadInput, match=r"plots.0: no capacity is swept; give one axis several values"):
+    with pytest.raises(InputError, match=r"plots.0: no capacity is swept; give one axis several values"):
         dse.sweep(edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [capacity]")))
 
 

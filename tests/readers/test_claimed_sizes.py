@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dse.cli import main
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
+from dse.cli.entry import main
 from dse.io_theory import masks
 from dse.readers.source import MOST_GENERATED, MOST_REPEATED, Weights, check_computed, check_sizes
-from dse.trace.recognise import Hints, read
+from dse.trace.detect import Hints, read
 from dse.trace.trace import Counting, trace
 from tests.fuzz.networks import exported_archive
 
 
 def refused(path: Path) -> str:
     """What is said of a file that is read and counted."""
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         trace(read(path, Hints()), Counting(), None, None, progress=False)
     assert all(problem.file == path for problem in caught.value.problems)
     return str(caught.value)
@@ -95,7 +95,7 @@ def test_limits_of_sizes():
     check_sizes((2**17, 2**14))  # the largest embedding table known
     check_computed(MOST_GENERATED, 1)
     check_computed(10**9, 10**9 // MOST_REPEATED + 1)
-    with pytest.raises(BadInput, match="made of 10 numbers"):
+    with pytest.raises(InputError, match="made of 10 numbers"):
         check_computed(MOST_GENERATED + 1, 10)
 
 
@@ -219,7 +219,7 @@ def test_more_parameters_than_any_network_has(tmp_path):
 def test_more_connections_than_can_be_simulated(monkeypatch):
     monkeypatch.setattr(masks, "MOST_CONNECTIONS", 5)
     weights = Weights((2, 3), "fp32", lambda: iter([np.ones((2, 3))]))
-    with pytest.raises(BadInput, match="more than 5 connections"):
+    with pytest.raises(InputError, match="more than 5 connections"):
         masks._connected(weights, np.arange(3), (2, 3), 0.0)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dse.errors import BadInput
-from dse.network.layers import Layers
+from dse.base.errors import InputError
+from dse.networks.layers import Layers
 from dse.readers import source as sources
 from dse.readers.source import Source
 from dse.sparsity.grammar import parse
-from dse.trace.recognise import Hints, read
+from dse.trace.detect import Hints, read
 from dse.trace.trace import Counting, trace
 
 FC1 = np.array([[0, 1, 2, 0], [0, 0, 0, 0], [3, 0, 0, 4]], np.float32)
@@ -117,7 +117,7 @@ def test_a_file_cut_short_is_told_by_every_road(write: Callable[[Path], Path], t
     victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
     whole = victim.read_bytes()
     victim.write_bytes(whole[: int(kept * len(whole))])
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         traced(read(path, Hints()))
     assert str(victim) in str(caught.value)
 
@@ -127,7 +127,7 @@ def test_a_file_of_something_else_is_told_by_every_road(write: Callable[[Path], 
     path = write(tmp_path)
     victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
     victim.write_bytes(b"\x80\x02}q\x00X\x03\x00\x00\x00fc1q\x01.\n\xff\xfe and more\n" * 3)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         traced(read(path, Hints()))
     assert str(victim) in str(caught.value)
 
@@ -137,7 +137,7 @@ def test_a_weight_that_is_not_a_number_is_told(write: Callable[[Path], Path], tm
     broken = FC1.copy()
     broken[2, 3] = np.nan
     monkeypatch.setitem(LAYERS, "fc1", broken)
-    with pytest.raises(BadInput, match=r"row 2, column 3 is nan|not finite"):
+    with pytest.raises(InputError, match=r"row 2, column 3 is nan|not finite"):
         traced(read(write(tmp_path), Hints()))
 
 
@@ -169,7 +169,7 @@ def test_slabs_are_small(dtype):
 def test_smtx_mistakes_have_a_line_and_a_fix(text, message, tmp_path):
     path = tmp_path / "a.smtx"
     path.write_text(text)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         traced(read(path, Hints()))
     assert str(caught.value).endswith(f"{path}{message}")
 
@@ -177,7 +177,7 @@ def test_smtx_mistakes_have_a_line_and_a_fix(text, message, tmp_path):
 def test_all_broken_masks_of_a_folder_are_told_at_once(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.smtx").write_text("2, 3, 2\n0 1 2\n0 9\n")
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         traced(read(tmp_path, Hints()))
     assert len(caught.value.problems) == 2
 
@@ -194,7 +194,7 @@ def test_states_of_different_networks_are_refused(tmp_path):
     for name, weights in (("a", FC1), ("b", FC2)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "fc.smtx").write_text(smtx_text(weights))
-    with pytest.raises(BadInput, match=r"layer 'fc' is 2 x 3, but 3 x 4 in a"):
+    with pytest.raises(InputError, match=r"layer 'fc' is 2 x 3, but 3 x 4 in a"):
         read(tmp_path, Hints())
 
 
@@ -206,7 +206,7 @@ def test_explicit_zeros_of_a_sparse_matrix_are_zeros(tmp_path):
 
 def test_pickled_arrays_are_never_opened(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], object), allow_pickle=True)
-    with pytest.raises(BadInput, match="pickled objects"):
+    with pytest.raises(InputError, match="pickled objects"):
         read(tmp_path / "a.npy", Hints())
 
 
@@ -214,7 +214,7 @@ def test_a_pickle_where_safetensors_was_promised(tmp_path):
     pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"\x80\x02}q\x00.")
-    with pytest.raises(BadInput, match="a PyTorch pickle, not safetensors"):
+    with pytest.raises(InputError, match="a PyTorch pickle, not safetensors"):
         read(path, Hints())
 
 
@@ -276,7 +276,7 @@ def tmp_path_of(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
 def test_one_name_in_two_files_of_a_state_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", fc=FC1, one=FC2)
     np.savez(tmp_path / "b.npz", fc=FC1, two=FC2)
-    with pytest.raises(BadInput, match=r"b.npz: 'fc' is in a.npz as well"):
+    with pytest.raises(InputError, match=r"b.npz: 'fc' is in a.npz as well"):
         read(tmp_path, Hints())
 
 
@@ -290,7 +290,7 @@ def test_endings_in_capitals_are_endings(tmp_path):
 def test_a_file_under_the_ending_of_another_is_told(tmp_path, write, ending):
     path = write(tmp_path)
     victim = path if path.is_file() else path / "fc1.npy"
-    with pytest.raises(BadInput, match="name it"):
+    with pytest.raises(InputError, match="name it"):
         read(victim.rename(tmp_path / f"wrong{ending}"), Hints())
 
 
@@ -309,7 +309,7 @@ def test_layers_come_in_the_order_of_the_file_or_of_their_numbers(tmp_path):
 @pytest.mark.parametrize(("name", "text"), [("net.xyz", "no reader for '.xyz'"), ("net.npz", "the file is empty")])
 def test_what_cannot_be_read_is_told_before_anything_else(name, text, tmp_path):
     (tmp_path / name).touch()
-    with pytest.raises(BadInput, match=text):
+    with pytest.raises(InputError, match=text):
         read(tmp_path / name, Hints())
 
 
@@ -337,6 +337,6 @@ def test_a_layer_table_brings_sizes_and_nonzeros(tmp_path):
 )
 def test_mistakes_in_a_layer_table(old, new, text, tmp_path):
     (tmp_path / "net.csv").write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         read(tmp_path / "net.csv", Hints())
     assert text in str(caught.value)

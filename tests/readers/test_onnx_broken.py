@@ -10,7 +10,7 @@ pytest.importorskip("onnx", reason="reading ONNX is optional")
 import onnx
 from onnx import TensorProto, save_model
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers.onnx import graph as onnx_graph
 from tests.readers.onnx_models import NODE, model, numbers, save, save_beside
 
@@ -19,7 +19,7 @@ NOT_WHOLE = "is not an ONNX model, or only a part of one; export the model again
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InputError) as error:
         onnx_graph.read(path)
     assert all(problem.file == path and problem.fix for problem in error.value.problems)
     return str(error.value).replace(str(path.parent), ".")
@@ -69,7 +69,7 @@ def test_random_damage_is_refused_or_read(tmp_path: Path):
         try:
             for weights in onnx_graph.read(path).states[0].weights.values():
                 list(weights.slabs())
-        except BadInput as error:
+        except InputError as error:
             assert "damaged.onnx" in str(error)  # noqa: PT017 - either end is right
 
 
@@ -121,7 +121,7 @@ def test_data_that_vanishes_after_the_check(tmp_path: Path):
     path = save_beside(tmp_path, *PRODUCT)
     weights = onnx_graph.read(path).states[0].weights["fc"]
     (tmp_path / "net.data").write_bytes(bytes(1000))
-    with pytest.raises(BadInput, match=r"ends at byte 20000 of 'net.data', which has 1000"):
+    with pytest.raises(InputError, match=r"ends at byte 20000 of 'net.data', which has 1000"):
         list(weights.slabs())
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("onnx", reason="reading ONNX is optional")
 
 from onnx import TensorProto, helper, numpy_helper, save_model
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers.onnx import graph as onnx_graph
 from dse.readers.source import Operator, Source
 from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, only, save, sizes
@@ -319,6 +319,6 @@ def test_functions_of_the_model_are_written_out(tmp_path: Path):
 
 def test_without_the_package(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InputError) as error:
         onnx_graph.read(tmp_path / "net.onnx")
     assert str(error.value) == "reading ONNX needs the package 'onnx'; pip install 'sparse-dse[onnx]'"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="reading ONNX is optional")
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers.onnx import graph as onnx_graph
 from tests.readers.onnx_models import NODE, numbers, only, save, sizes
 
@@ -45,7 +45,7 @@ def test_further_open_sizes_are_given(tmp_path: Path, batch):
 )  # fmt: skip
 def test_sizes_that_nothing_tells(tmp_path: Path, inputs, shape, message):
     path = save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"x": inputs}, {"w": numbers(8, 5)})
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InputError) as error:
         onnx_graph.read(path, shape)
     assert str(error.value) == f"{path}: {message}"
 

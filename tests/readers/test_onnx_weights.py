@@ -11,7 +11,7 @@ pytest.importorskip("onnx", reason="reading ONNX is optional")
 import ml_dtypes
 from onnx import TensorProto, helper, numpy_helper, save_model
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers import source
 from dse.readers.onnx import file as onnx_file
 from dse.readers.onnx import graph as onnx_graph
@@ -157,7 +157,7 @@ def test_weights_that_cannot_be_computed(tmp_path: Path, monkeypatch):
     path = save(tmp_path, nodes, {"x": [1, 24]}, {"w": numbers(24, 5)})
     read = onnx_graph.read(path)
     monkeypatch.setattr(onnx_shapes, "evaluate", lambda *given: 1 / 0)
-    with pytest.raises(BadInput, match=r"tensor 'v' cannot be read \(division by zero\); export the model again, with constants folded"):
+    with pytest.raises(InputError, match=r"tensor 'v' cannot be read \(division by zero\); export the model again, with constants folded"):
         list(read.states[0].weights["w"].slabs())
 
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="archives are written by the package
 
 from torch import nn  # noqa: E402 - the skip comes first
 
-from dse.errors import BadInput  # noqa: E402
+from dse.base.errors import InputError  # noqa: E402
 from dse.readers.pytorch import graph as torch_graph  # noqa: E402
 
 
@@ -82,7 +82,7 @@ def newer(data: bytes) -> bytes:
     ],
 )  # fmt: skip
 def test_broken_archives_are_refused(linear, members, message):
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InputError) as error:
         torch_graph.read(changed(linear, **members))
     assert message in str(error.value)
     assert all(problem.file == linear for problem in error.value.problems)
@@ -92,21 +92,21 @@ def test_broken_archives_are_refused(linear, members, message):
 def test_other_files_are_refused(tmp_path, data):
     path = tmp_path / "net.pt2"
     path.write_bytes(data)
-    with pytest.raises(BadInput, match=r"net.pt2: not a whole torch.export archive \(File is not a zip file\); write it again with"):
+    with pytest.raises(InputError, match=r"net.pt2: not a whole torch.export archive \(File is not a zip file\); write it again with"):
         torch_graph.read(path)
-    with pytest.raises(BadInput, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         torch_graph.read(tmp_path / "absent.pt2")
 
 
 def test_weights_alone_are_no_network(tmp_path):
     torch.save(nn.Linear(4, 3).state_dict(), tmp_path / "net.pt2")
-    with pytest.raises(BadInput, match=r"holds weights, not a program; name it net.pt"):
+    with pytest.raises(InputError, match=r"holds weights, not a program; name it net.pt"):
         torch_graph.read(tmp_path / "net.pt2")
 
 
 def test_an_archive_cut_short_is_refused(linear):
     linear.write_bytes(linear.read_bytes()[:-200])
-    with pytest.raises(BadInput, match=r"not a whole torch.export archive \(its end is missing\)"):
+    with pytest.raises(InputError, match=r"not a whole torch.export archive \(its end is missing\)"):
         torch_graph.read(linear)
 
 
@@ -117,5 +117,5 @@ def test_damaged_weights_are_refused_when_they_are_read(linear):
         start = archive.getinfo("linear/data/weights/weight_0").header_offset
     data[start + 30 + sum(struct.unpack("<2H", data[start + 26 : start + 30]))] ^= 0xFF
     linear.write_bytes(bytes(data))
-    with pytest.raises(BadInput, match=r"not a whole torch.export archive \(Bad CRC-32"):
+    with pytest.raises(InputError, match=r"not a whole torch.export archive \(Bad CRC-32"):
         list(source.states[0].weights["0"].slabs())

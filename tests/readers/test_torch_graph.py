@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402 - the skip comes first
 from torch.nn import functional as F  # noqa: E402, N812 - as everybody calls it
 from torch.nn.utils import prune  # noqa: E402
 
-from dse.network.layers import LayerRow, Layers  # noqa: E402
+from dse.networks.layers import LayerRow, Layers  # noqa: E402
 from dse.readers.pytorch import archive as torch_archive  # noqa: E402
 from dse.readers.pytorch import graph as torch_graph  # noqa: E402
 from dse.readers.source import Source  # noqa: E402

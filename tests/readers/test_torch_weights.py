@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="state dicts are written and read by
 from torch import nn  # noqa: E402 - the skip comes first
 from torch.nn.utils import prune  # noqa: E402
 
-from dse.errors import BadInput  # noqa: E402
+from dse.base.errors import InputError  # noqa: E402
 from dse.readers.pytorch import weights as torch_weights  # noqa: E402
 from dse.readers.source import Tensors  # noqa: E402
 from dse.readers.tensors import unmasked  # noqa: E402
@@ -147,7 +147,7 @@ class RunsCode:
 @pytest.mark.parametrize("archive", [True, False])
 def test_code_of_a_file_is_not_run(tmp_path, archive):
     path = saved(tmp_path, {"w": torch.eye(2), "other": RunsCode(tmp_path / "ran")}, _use_new_zipfile_serialization=archive)
-    with pytest.raises(BadInput, match=r"the file holds an object of '\w+.mkdir', and loading that could run code; save model"):
+    with pytest.raises(InputError, match=r"the file holds an object of '\w+.mkdir', and loading that could run code; save model"):
         torch_weights.read(path)
     assert not (tmp_path / "ran").exists()
 
@@ -162,22 +162,22 @@ def test_code_of_a_file_is_not_run(tmp_path, archive):
     ],
 )
 def test_objects_are_refused_by_name(tmp_path, what, name):
-    with pytest.raises(BadInput, match=rf"net.pt: the file holds an object of '{re.escape(name)}'.*or use safetensors"):
+    with pytest.raises(InputError, match=rf"net.pt: the file holds an object of '{re.escape(name)}'.*or use safetensors"):
         torch_weights.read(saved(tmp_path, what))
 
 
 @pytest.mark.parametrize("what", [{}, {"epoch": 3}, [torch.eye(2)], torch.eye(2), 5])
 def test_files_without_named_tensors(tmp_path, what):
-    with pytest.raises(BadInput, match=r"net.pt: no tensors in it"):
+    with pytest.raises(InputError, match=r"net.pt: no tensors in it"):
         torch_weights.read(saved(tmp_path, what))
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")  # PyTorch, of the tensor made here
 def test_tensors_without_numbers(tmp_path):
-    with pytest.raises(BadInput, match=r"net.pt: 'w' has a shape, but no numbers"):
+    with pytest.raises(InputError, match=r"net.pt: 'w' has a shape, but no numbers"):
         torch_weights.read(saved(tmp_path, {"w": torch.empty(2, 2, device="meta")}))
     tensors = torch_weights.read(saved(tmp_path, {"w": torch.ones(2, 2, dtype=torch.complex32)}))
-    with pytest.raises(BadInput, match=r"net.pt: numbers of type complex32 are not understood"):
+    with pytest.raises(InputError, match=r"net.pt: numbers of type complex32 are not understood"):
         whole(tensors, "w")
 
 
@@ -197,7 +197,7 @@ SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 def test_other_files(tmp_path, data, message):
     path = tmp_path / "net.pt"
     path.write_bytes(data)
-    with pytest.raises(BadInput, match=rf"net.pt: {re.escape(message)}"):
+    with pytest.raises(InputError, match=rf"net.pt: {re.escape(message)}"):
         torch_weights.read(path)
 
 
@@ -206,21 +206,21 @@ def test_other_files(tmp_path, data, message):
 def test_files_cut_short(tmp_path, archive, kept):
     path = saved(tmp_path, {"w": torch.randn(100, 100)}, _use_new_zipfile_serialization=archive)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * kept)])
-    with pytest.raises(BadInput, match=r"net.pt: not a whole file of torch.save"):
+    with pytest.raises(InputError, match=r"net.pt: not a whole file of torch.save"):
         torch_weights.read(path)
 
 
 def test_a_pickle_that_makes_no_sense(tmp_path):
     path = saved(tmp_path, {"w": torch.eye(4)})
     path.write_bytes(path.read_bytes().replace(b"storage", b"st\x00rage"))
-    with pytest.raises(BadInput, match=r"not a whole file of torch.save \(\S.*\)"):
+    with pytest.raises(InputError, match=r"not a whole file of torch.save \(\S.*\)"):
         torch_weights.read(path)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(BadInput, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         torch_weights.read(tmp_path / "net.pt")
-    with pytest.raises(BadInput, match="is a directory"):
+    with pytest.raises(InputError, match="is a directory"):
         torch_weights.read(tmp_path)
 
 
@@ -229,15 +229,15 @@ def test_programs_are_no_weights(tmp_path):
     path, net = tmp_path / "net.pt", nn.Linear(2, 2)
     torch.export.save(torch.export.export(net, (torch.ones(1, 2),)), tmp_path / "net.pt2")
     (tmp_path / "net.pt2").rename(path)
-    with pytest.raises(BadInput, match=r"this is a torch.export archive; name it net.pt2"):
+    with pytest.raises(InputError, match=r"this is a torch.export archive; name it net.pt2"):
         torch_weights.read(path)
     torch.jit.save(torch.jit.trace(net, torch.ones(1, 2)), path)
-    with pytest.raises(BadInput, match="this is a TorchScript program"):
+    with pytest.raises(InputError, match="this is a TorchScript program"):
         torch_weights.read(path)
 
 
 def test_without_pytorch(tmp_path, monkeypatch):
     path = saved(tmp_path, {"w": torch.eye(2)})
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(BadInput, match=r"needs the package 'torch'; pip install 'sparse-dse\[torch\]'"):
+    with pytest.raises(InputError, match=r"needs the package 'torch'; pip install 'sparse-dse\[torch\]'"):
         torch_weights.read(path)

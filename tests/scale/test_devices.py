@@ -18,8 +18,8 @@ axes:
 ELSEWHERE = """
 import sys
 import dse, jax
-from dse.model.evaluate import host, roofline
-assert host.count() == 3
+from dse.model import jax_devices, roofline
+assert jax_devices.count() == 3
 seen, spent_time = [], roofline.spent_time
 def watched(work, rows, columns, **options):
     seen.append(len(rows.sharding.device_set))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import dse
-from dse import cli
-from dse.errors import BadInput
-from dse.explore import piece as pieces
-from dse.explore.front import nondominated
-from dse.explore.keep.front import Sieve
+from dse.base.errors import InputError
+from dse.cli import entry
+from dse.sweeping import chunk as pieces
+from dse.sweeping.pareto_front import nondominated
+from dse.sweeping.reduce.front import Sieve
 
 AXES = """
 axes:
@@ -151,7 +151,7 @@ def test_a_sieve_holds_back_only_what_is_beaten(points, data):
 
 def test_a_front_of_unknown_numbers_is_told(spec, edited):
     edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
-    with pytest.raises(BadInput, match="no point has a value in every one of accuracy, latency"):
+    with pytest.raises(InputError, match="no point has a value in every one of accuracy, latency"):
         kept(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
 
 
@@ -163,10 +163,10 @@ def test_a_front_of_unknown_numbers_is_told(spec, edited):
 def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
     path, out = spec.with_name("kept.yaml"), spec.with_name("out")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
-    assert cli.main(["sweep", str(path), "-o", str(out)]) == 0
+    assert entry.main(["sweep", str(path), "-o", str(out)]) == 0
     assert {file.name for file in out.iterdir()} == files
     assert set(capsys.readouterr().out.split()) == {str(out / file) for file in files}
-    assert cli.main(["sweep", str(path), "-o", str(spec.with_name("out.zarr"))]) == 2
+    assert entry.main(["sweep", str(path), "-o", str(spec.with_name("out.zarr"))]) == 2
     assert "keep: a store holds all results" in capsys.readouterr().err
 
 
@@ -188,5 +188,5 @@ def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
 def test_what_cannot_be_kept_is_told(spec, capsys, keep, told):
     path = spec.with_name("kept.yaml")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
-    assert cli.main(["check", str(path)]) == 2
+    assert entry.main(["check", str(path)]) == 2
     assert told in capsys.readouterr().err

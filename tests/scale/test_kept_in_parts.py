@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.cli import main
-from dse.errors import BadInput
-from dse.explore.keep.summary import _folded
-from dse.explore.scatter.processes import processes
+from dse.base.errors import InputError
+from dse.cli.entry import main
+from dse.sweeping.distributed.processes import processes
+from dse.sweeping.reduce.summary import _folded
 from tests.conftest import described
 from tests.scale.processes import PATIENCE, begun, dask_cluster, ended, wait_until
 
@@ -208,7 +208,7 @@ def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path)
     spec, path = specs["front"], tmp_path / "front.nc"
 
     def refused(**options) -> str:
-        with pytest.raises(BadInput) as caught:
+        with pytest.raises(InputError) as caught:
             dse.sweep(spec, path, **options)
         return str(caught.value)
 
@@ -271,7 +271,7 @@ def test_processes_that_make_no_sense_are_refused(folder, capsys, arguments, tol
 
 
 def test_only_what_goes_to_a_file_is_shared(specs):
-    with pytest.raises(BadInput, match=r"only resumed or shared by many in a file; give one to write to, as in 'results\.nc'"):
+    with pytest.raises(InputError, match=r"only resumed or shared by many in a file; give one to write to, as in 'results\.nc'"):
         dse.sweep(specs["top"], shard=(1, 2))
 
 

@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 import dse
-from dse import memory, progress
-from dse.cli import main
-from dse.errors import BadInput
-from dse.explore import axis as axes
-from dse.explore import plan as plans
-from dse.explore import prepared, sweep
-from dse.explore.keep import front, stream
-from dse.explore.keep.cells import Kept
-from dse.explore.keep.stream import Stream
-from dse.explore.prepared import Prepared
-from dse.spec import Range
+from dse.base import available_memory, progress
+from dse.base.errors import InputError
+from dse.cli.entry import main
+from dse.schema.sweep import Range
+from dse.sweeping import axis as axes
+from dse.sweeping import plan as plans
+from dse.sweeping import prepared, run
+from dse.sweeping.prepared import Prepared
+from dse.sweeping.reduce import front, stream
+from dse.sweeping.reduce.cells import Kept
+from dse.sweeping.reduce.stream import Stream
 
 STEPS = 10**6
-LONG = f"axes:\n  memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
+LONG = f"axes:\n  available_memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
 AXES = """
 axes:
-  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
+  available_memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
   units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 5, scale: log}
 """
 
@@ -92,15 +92,18 @@ def test_what_is_kept_of_groups_is_put_together_in_constant_memory():
 
 def test_a_front_of_too_many_points_is_refused(specified, monkeypatch, capsys):
     monkeypatch.setattr(front, "MOST_POINTS", 30)
-    path = specified(AXES + "keep: {front: {minimize: [latency, memory.dram.bandwidth]}}\n")
+    path = specified(AXES + "keep: {front: {minimize: [latency, available_memory.dram.bandwidth]}}\n")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 2
-    assert "more than 30 points are on the front of latency, memory.dram.bandwidth; leave an objective out" in capsys.readouterr().err
+    assert (
+        "more than 30 points are on the front of latency, available_memory.dram.bandwidth; leave an objective out"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
     monkeypatch.setattr(stream, "MOST_SUMMARY", 10_000)
     with pytest.raises(
-        BadInput, match=r"large\.yaml:\d+: keep: the statistics at each of 40 values of 'memory.dram.bandwidth' would take .* GB"
+        InputError, match=r"large\.yaml:\d+: keep: the statistics at each of 40 values of 'memory.dram.bandwidth' would take .* GB"
     ):
         dse.sweep(specified(AXES + "keep: summary\n"))
 
@@ -108,19 +111,19 @@ def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
 def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
     """Four numbers for each result, setting and value of an axis: 40 + 5 values, 2 batches and 4 network states."""
     plan = plans.load(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
-    sample = sweep.evaluate(Prepared.of(plan))
+    sample = run.evaluate(Prepared.of(plan))
     assert stream.summary.size(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
 
 
 def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):
     monkeypatch.setattr(prepared, "available", lambda: 100_000)
-    with pytest.raises(BadInput, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
+    with pytest.raises(InputError, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
         Prepared.of(plans.load(specified("")))
 
 
 def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):
     monkeypatch.setattr(plans, "available", lambda: 1000)
-    with pytest.raises(BadInput, match=r"kept in memory; write them to a Zarr store"):
+    with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store"):
         dse.sweep(specified(AXES))
 
 
@@ -128,18 +131,18 @@ def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monk
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "GROUP", tmp_path)
-    assert memory.available() == 51_200
+    assert available_memory.available() == 51_200
     for most, expected in (("max", 51_200), ("30000", 10_000)):
         (tmp_path / "memory.max").write_text(most)
         (tmp_path / "memory.current").write_text("20000")
-        assert memory.available() == expected
+        assert available_memory.available() == expected
 
 
 def test_running_out_of_memory_ends_in_a_line(specified, monkeypatch, capsys):
     def fail(*_, **__):
         raise MemoryError("Unable to allocate 100 GiB")
 
-    monkeypatch.setattr("dse.explore.sweep.evaluate", fail)
+    monkeypatch.setattr("dse.sweeping.run.evaluate", fail)
     path = specified("")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith("out of memory (Unable to allocate 100 GiB); ")

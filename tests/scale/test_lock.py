@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 import dse
-from dse.cli import main
-from dse.errors import BadInput
-from dse.explore import lock, temporary
-from tests.search import search_specs
+from dse.base import atomic_write, lock
+from dse.base.errors import InputError
+from dse.cli.entry import main
+from tests.searching import search_specs
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from dse.explore import lock, temporary
-with lock.writing(Path(sys.argv[1])), temporary.beside(Path(sys.argv[1])) as fresh:
+from dse.base import atomic_write, lock
+with lock.writing(Path(sys.argv[1])), atomic_write.beside(Path(sys.argv[1])) as fresh:
     fresh.write_text("half")
     print("held", flush=True)
     time.sleep(1000)
@@ -43,7 +43,7 @@ def test_the_second_of_two_sweeps_into_one_output_is_refused(folder, kept, capsy
         told = capsys.readouterr().err
         assert told.startswith(f"'{folder / out}' is being written by process {os.getpid()} on ")
         assert told.endswith("; wait until that is done, or give another place\n")
-        with pytest.raises(BadInput, match="is being written by"):
+        with pytest.raises(InputError, match="is being written by"):
             dse.sweep(folder / spec, folder / out)
     assert sorted(folder.rglob("*")) == before
     assert main(["sweep", str(folder / spec), "-o", str(folder / out)]) == 0
@@ -55,7 +55,7 @@ def test_shards_share_an_output_that_a_whole_sweep_does_not_join(folder):
     out = folder / "x.zarr"
     with lock.writing(out, shared=True):
         dse.sweep(folder / "small.yaml", out, shard=(1, 2))
-        with pytest.raises(BadInput, match="is being written by"):
+        with pytest.raises(InputError, match="is being written by"):
             dse.sweep(folder / "small.yaml", out, resume=True)
         dse.sweep(folder / "small.yaml", out, shard=(2, 2))
     dse.sweep(folder / "small.yaml", out, resume=True)
@@ -84,9 +84,9 @@ def test_locks_and_temporary_files_of_killed_processes_are_removed_by_the_next_o
     process = subprocess.Popen([sys.executable, "-c", HOLD, out], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(BadInput, match=rf"x\.nc' is being written by process {process.pid} on "):
+    with pytest.raises(InputError, match=rf"x\.nc' is being written by process {process.pid} on "):
         dse.sweep(folder / "small.yaml", out)
-    temporary.remove_abandoned(out)
+    atomic_write.remove_abandoned(out)
     assert len([*folder.glob(".x.nc.*")]) == 2, "what a living process writes is left alone"
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -103,7 +103,7 @@ def test_a_file_system_without_locks_is_written_to_after_a_warning(tmp_path, mon
     with (
         pytest.warns(UserWarning, match="has no file locks"),
         lock.writing(tmp_path / "x.nc"),
-        temporary.beside(tmp_path / "x.nc") as fresh,
+        atomic_write.beside(tmp_path / "x.nc") as fresh,
     ):
         assert fresh.parent.exists()
     assert not [*Path(tmp_path).iterdir()] or [path.name for path in tmp_path.iterdir()] == [".x.nc.lock"]

@@ -16,9 +16,10 @@ import pytest
 import xarray as xr
 
 import dse
-from dse.cli import main
-from dse.errors import BadInput
-from dse.explore import checksum, store, zarr_store
+from dse.base import checksum
+from dse.base.errors import InputError
+from dse.cli.entry import main
+from dse.sweeping import store, zarr_store
 from tests.conftest import described
 from tests.scale.processes import begun, dask_cluster, ended, wait_until
 
@@ -102,7 +103,7 @@ def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
         ended(process)
         written = zarr_store.done(path)
         assert 0 < written.sum() < BATCHES
-        with pytest.raises(BadInput, match=f"not complete, {BATCHES - written.sum()} pieces are left; go on with it"):
+        with pytest.raises(InputError, match=f"not complete, {BATCHES - written.sum()} pieces are left; go on with it"):
             store.read(path)
     dse.sweep(spec, path, resume=True)
     assert files(path) == files(whole)
@@ -136,7 +137,7 @@ def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, ed
                     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
                 return pool.submit(*arguments)
 
-        with pytest.raises(BadInput, match="changed since the dataset was made: accelerator chip"):
+        with pytest.raises(InputError, match="changed since the dataset was made: accelerator chip"):
             dse.sweep(spec, path, executor=Late())
         edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
         dse.sweep(spec, path, executor=pool, resume=True)
@@ -229,7 +230,7 @@ def test_what_is_not_noted_as_done_is_done_again(spec, whole):
 
 def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
     def refused(**options) -> str:
-        with pytest.raises(BadInput) as caught:
+        with pytest.raises(InputError) as caught:
             dse.sweep(spec, whole, **options)
         return str(caught.value)
 
@@ -264,23 +265,23 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
 def test_what_cannot_be_parted(folder, out, options, expected):
     (folder / "net").rename(folder / "net.zarr")
     (folder / "small.yaml").write_text((folder / "small.yaml").read_text().replace("./net", "./net.zarr"))
-    with pytest.raises(BadInput, match=expected):
+    with pytest.raises(InputError, match=expected):
         dse.sweep(folder / "small.yaml", out and folder / out, **options)
 
 
 def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, monkeypatch):
-    monkeypatch.setattr("dse.explore.plan.MOST_BYTES", 100_000)
-    with pytest.raises(BadInput, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
+    monkeypatch.setattr("dse.sweeping.plan.MOST_BYTES", 100_000)
+    with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
     assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000
-    monkeypatch.setattr("dse.explore.scatter.store.MOST_PIECES", 10)
-    with pytest.raises(BadInput, match=r"would take .* GB, in 24 pieces; stay below 10 pieces"):
+    monkeypatch.setattr("dse.sweeping.distributed.zarr_sink.MOST_PIECES", 10)
+    with pytest.raises(InputError, match=r"would take .* GB, in 24 pieces; stay below 10 pieces"):
         dse.sweep(spec, spec.parent / "absurd.zarr")
     assert not (spec.parent / "absurd.zarr").exists()
 
 
 def test_reading_whole_what_memory_does_not_hold_is_refused(whole, monkeypatch):
     monkeypatch.setattr(zarr_store, "MOST_BYTES", 100_000)
-    with pytest.raises(BadInput, match=r"is read into memory; take a part of it with xarray\.open_zarr"):
+    with pytest.raises(InputError, match=r"is read into memory; take a part of it with xarray\.open_zarr"):
         store.read(whole)
     assert zarr_store.whole(whole).latency.sizes["batch"] == BATCHES  # lazily

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers import smtx
 from dse.sparsity import apply, parse, random_mask
 from dse.sparsity.encoding import count, decode, encode
@@ -84,7 +84,7 @@ def test_real_masks_are_written_in_the_bits_that_are_counted(form):
         weights = np.concatenate(list(smtx.weights(file).slabs())).astype(np.float32)
         pattern = parse("unstructured")
         if not form.cost(pattern, *map(float, weights.shape), float((weights != 0).sum())).fits:
-            with pytest.raises(BadInput, match="does not fit"):
+            with pytest.raises(InputError, match="does not fit"):
                 encode(weights, pattern, form)
             continue
         encoded, counted = encode(weights, pattern, form), count(weights != 0, pattern, form)
@@ -93,19 +93,19 @@ def test_real_masks_are_written_in_the_bits_that_are_counted(form):
 
 
 def test_a_mask_of_another_pattern_is_refused():
-    with pytest.raises(BadInput, match="the nonzeros are no mask of '2:4'"):
+    with pytest.raises(InputError, match="the nonzeros are no mask of '2:4'"):
         encode(np.ones((4, 4)), parse("2:4"), NMIndex())
 
 
 @pytest.mark.parametrize(("text", "form"), [("block:4x4", NMIndex()), ("2:4", Combinatorial()), ("block:4x4*", BSR()), ("1:4x8", CSR())])
 def test_what_a_format_cannot_hold_is_refused(text, form):
-    with pytest.raises(BadInput, match="can't encode"):
+    with pytest.raises(InputError, match="can't encode"):
         encode(np.zeros((8, 8)), parse(text), form)
 
 
 def test_numbers_that_do_not_fit_their_width_are_refused():
     narrow = CSR.model_validate({"kind": "csr", "index": "4 bit", "pointer": "32 bit"})
-    with pytest.raises(BadInput, match="does not fit 4 bits"):
+    with pytest.raises(InputError, match="does not fit 4 bits"):
         encode(np.ones((1, 100)), parse("unstructured"), narrow)
 
 
@@ -138,7 +138,7 @@ def test_what_fits_its_widths_can_be_written_and_read(written, text, size, width
     assert weights[-1, -1]
     counted = count(weights != 0, pattern, form)
     if not counted.fits:
-        with pytest.raises(BadInput, match="does not fit"):
+        with pytest.raises(InputError, match="does not fit"):
             encode(weights, pattern, form)
         return
     encoded = encode(weights, pattern, form)
@@ -156,7 +156,7 @@ def test_coordinates_address_every_row_and_every_column(rows, columns, fits):
     if fits:
         assert encode(weights, parse("unstructured"), form).bits.tolist() == [True] * 16  # 255, 255
     else:
-        with pytest.raises(BadInput, match="does not fit 8 bits"):
+        with pytest.raises(InputError, match="does not fit 8 bits"):
             encode(weights, parse("unstructured"), form)
 
 

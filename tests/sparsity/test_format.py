@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity import best_format
 from dse.sparsity.format import BSR, CSR, ELL, Bitmask, Combinatorial, Delta, Enumerative, Format, NMIndex, default_format
 from dse.sparsity.grammar import parse
@@ -142,7 +142,7 @@ def test_the_best_format_needs_no_more_than_any_other_and_no_less_than_the_floor
 def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
     assert best_format("unstructured", 0.99).kind == "dense"
     assert best_format("dense").kind == "dense"
-    with pytest.raises(BadInput, match="may keep any fraction"):
+    with pytest.raises(InputError, match="may keep any fraction"):
         best_format("unstructured")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.model.cost.selection import network
 from dse.sparsity import apply, nearest, random_mask
 from dse.sparsity import mask as masks_
@@ -88,7 +88,7 @@ def accepted(levels: list[str], most: int) -> list[list[str]]:
         for nested in itertools.product(levels, repeat=number):
             try:
                 parse("/".join(nested))
-            except BadInput:
+            except InputError:
                 continue
             found.append(list(nested))
     return found
@@ -230,5 +230,5 @@ def test_of_patterns_with_the_same_masks_the_one_that_stores_less_is_below(below
     ],
 )
 def test_nestings_that_make_no_sense_are_refused(text, message):
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(InputError, match=message):
         parse(text)

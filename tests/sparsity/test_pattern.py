@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity import mask as masks_
 from dse.sparsity.grammar import KNOWN, named_in, parse
-from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, VNMFamily, Whole, canonical
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, Structured, VNMFamily, canonical
 
 nm = st.integers(2, 9).flatmap(lambda m: st.builds(NM, st.integers(1, m - 1), st.just(m), st.sampled_from([1, 1, 2, 4])))
 vnm = st.builds(VNM, st.sampled_from([2, 4, 8]), st.integers(1, 4), st.integers(5, 12)).map(canonical)
 blocks = st.builds(Block, st.integers(1, 4), st.integers(1, 4))
 families = st.one_of(st.builds(BlockFamily, blocks), st.builds(VNMFamily, st.sampled_from([2, 4]), st.integers(1, 4)).map(canonical))
-whole = st.builds(Whole, st.sampled_from(["row", "column", "channel"]))
+whole = st.builds(Structured, st.sampled_from(["row", "column", "channel"]))
 nested = st.one_of(
     st.builds(Hierarchy, st.builds(NM, st.integers(1, 2), st.integers(3, 4)), st.one_of(nm, vnm, st.just(Block(4, 2)))),
     st.builds(Hierarchy, st.sampled_from([Block(8, 16), Block(16, 8)]), st.sampled_from([NM(2, 4), NM(1, 8, 4), VNM(4, 2, 8)])),
@@ -39,7 +39,7 @@ def legal(mask: np.ndarray, pattern) -> bool:
         return chosen and all(group.sum() <= pattern.n for group in tiles(mask, 1, pattern.m))
     if isinstance(pattern, Block | BlockFamily):
         return all(tile.all() or not tile.any() for tile in tiles(mask, *pattern.tile))
-    if isinstance(pattern, Whole):
+    if isinstance(pattern, Structured):
         return all(line.all() or not line.any() for line in (mask if pattern.axis == "row" else mask.T))
     if isinstance(pattern, Hierarchy) and isinstance(pattern.outer, NM):
         rows, columns = pattern.inner.tile
@@ -56,7 +56,7 @@ def tiles(mask: np.ndarray, rows: int, columns: int):
 
 CANDIDATES = [
     *(NM(n, m, v) for m in (2, 3, 4) for n in range(1, m) for v in (1, 2, 4)), *(Block(r, c) for r in (1, 2, 4) for c in (1, 2, 4)),
-    *(VNM(v, n, m) for v in (2, 4) for n in (1, 2, 3) for m in (5, 8)), Whole("row"), Whole("column"), Whole("channel"), DENSE, BlockFamily(Block(2, 2)),
+    *(VNM(v, n, m) for v in (2, 4) for n in (1, 2, 3) for m in (5, 8)), Structured("row"), Structured("column"), Structured("channel"), DENSE, BlockFamily(Block(2, 2)),
     Hierarchy(NM(1, 2), NM(1, 2)), Hierarchy(NM(1, 2), Block(2, 2)), Hierarchy(NM(1, 2), Block(2, 1)), Hierarchy(NM(2, 3), NM(1, 2, 2)),
     Hierarchy(Block(4, 4), NM(1, 2)), Hierarchy(Block(2, 4), NM(2, 4, 2)), Hierarchy(NM(1, 2), Hierarchy(NM(1, 2), Block(1, 1))),
 ]  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_family_stores_a_mask_in_its_own_block_size():
     ],
 )
 def test_impossible_patterns(text, message):
-    with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         parse(text)
 
 
@@ -297,7 +297,7 @@ def test_rows_and_columns_are_unions_of_the_blocks_that_divide_them():
 )
 def test_endless_patterns_are_refused_at_once(text, told):
     began = time.process_time()
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(InputError, match=told):
         parse(text)
     assert time.process_time() - began < 2
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.sparsity import statistics
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import NM, Block
@@ -77,7 +77,7 @@ def test_the_tolerance_is_inclusive_and_takes_the_size_not_the_sign():
 def test_numbers_that_are_not_finite_are_told_with_their_place(wrong, dtype):
     slabs = [np.zeros((3, 4), dtype), np.zeros((3, 4), dtype)]
     slabs[1][2, 1] = wrong
-    with pytest.raises(BadInput, match=r"row 5, column 1 is -?(nan|inf)"):
+    with pytest.raises(InputError, match=r"row 5, column 1 is -?(nan|inf)"):
         statistics.count(slabs, 4, ())
 
 

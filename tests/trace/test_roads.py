@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="the extra 'torch' is not installed"
 pytest.importorskip("onnxscript", reason="onnxscript, with which torch writes ONNX, is not installed")
 pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
 
-from dse.cli import main  # noqa: E402
+from dse.cli.entry import main  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # torch's exporters use what Python deprecates
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import dse
-from dse.cli import main
+from dse.cli.entry import main
 from dse.sparsity.grammar import parse
 from dse.workload import Workload
 from tests.conftest import write

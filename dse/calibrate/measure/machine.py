@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dse import catalog
-from dse import dtype as dtypes
+from dse.base import catalog
+from dse.base import dtype as dtypes
 from dse.calibrate.measure.libraries import Timed
 from dse.calibrate.measure.timing import Each, measured, on_cpu, on_gpu
-from dse.calibrate.plausible import from_outside
+from dse.calibrate.sanity_checks import from_outside
 
 SQUARE, SQUARE_ON_GPU = 1024, 8192
 STREAM = 64 * 2**20  # bytes copied to find the bandwidth: larger than most caches

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dse import dtype as dtypes
-from dse.calibrate import choice, ladder
-from dse.calibrate.efficiencies import FittedKernel
-from dse.calibrate.fit import Fitted
-from dse.calibrate.launches import Kernel, Launches
+from dse.base import dtype as dtypes
+from dse.calibrate import fidelities
+from dse.calibrate.export import describe
 from dse.calibrate.validate.shapes import Evidence, Point, points
-from dse.calibrate.written import describe
+from dse.model.efficiency import kernel_selection
+from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency.kernel_file import FittedKernel
+from dse.model.efficiency.launches import Kernel, Launches
 
 
 class Source(NamedTuple):
@@ -41,7 +42,7 @@ def _by(sources: Sequence[Source], evidence: Evidence, split: str) -> list[Point
     times = {}
     for kernel, seen in evidence.found.items():
         if source := _nearest(kernel, seen, [source for source in sources if source.written.device != kernel.device]):
-            times[kernel] = ladder.predictions(seen, ladder.constant_efficiency(source.known), source.fitted)
+            times[kernel] = fidelities.predictions(seen, fidelities.constant_efficiency(source.known), source.fitted)
     return points(evidence, times, split)
 
 
@@ -53,5 +54,7 @@ def _nearest(kernel: Kernel, seen: Launches, sources: Sequence[Source]) -> Sourc
     alike = [s.written for s in named if s.written.bits == width]
     if not alike:
         return None
-    first = choice.elsewhere(alike, [s.written for s in sources], kernel.device, kernel.unit, kernel.precision.compute, seen.rates)[0]
+    first = kernel_selection.elsewhere(
+        alike, [s.written for s in sources], kernel.device, kernel.unit, kernel.precision.compute, seen.rates
+    )[0]
     return next(s for s in named if s.written is first)

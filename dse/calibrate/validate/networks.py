@@ -11,20 +11,20 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from dse import catalog, dtype
-from dse.accelerator import Accelerator
-from dse.calibrate.choice import kernels_of
-from dse.calibrate.ladder import RUNGS
+from dse.base import catalog, dtype
+from dse.base.dtype import Dtype
+from dse.base.errors import Collector, InputError
+from dse.base.strict_model import StrictModel, validation_error
+from dse.base.yaml_document import read_text
+from dse.calibrate.fidelities import RUNGS
 from dse.calibrate.measured_set import described, once
-from dse.calibrate.network import kernels_for
 from dse.calibrate.validate.shapes import Point
-from dse.document import read_text
-from dse.dtype import Dtype
-from dse.errors import BadInput, Collector
-from dse.explore.layers import evaluate
-from dse.model.options import Fidelity, ModelOptions
+from dse.model.efficiency.fitted import kernels_for
+from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.layer_results import evaluate
 from dse.model.peak import executions
-from dse.schema import Part, refusal
+from dse.schema.accelerator import Accelerator
+from dse.schema.model_options import Fidelity, ModelOptions
 from dse.sparsity.grammar import WrittenPattern
 from dse.workload import Variant, tables
 from dse.workload.rows import read_rows
@@ -34,11 +34,11 @@ def _expression(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise refusal(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
+        raise validation_error(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
     return text
 
 
-class NetworkRow(Part):
+class NetworkRow(StrictModel):
     """A network of which the layers that the expression `layers` matches keep `density` in a pattern. Times in ms."""
 
     device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
@@ -64,12 +64,12 @@ class Network:
 
     @classmethod
     def of(cls, row: NetworkRow, device: Accelerator, dense: Variant) -> "Network":
-        """Raises BadInput for a dtype that is not known, and for layers that the network lacks."""
+        """Raises InputError for a dtype that is not known, and for layers that the network lacks."""
         if dtype.storage(row.dtype) not in dtype.BITS:
-            raise BadInput.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
+            raise InputError.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
         named = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not named.any():
-            raise BadInput.one(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
+            raise InputError.one(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
         kept = row.density if row.density is not None else row.pattern.density or 1.0
         pruned = replace(dense, method="measured", pattern=row.pattern, density=np.where(named, kept, 1.0), nominal_sparsity=1 - kept)
         return cls(row, device, dense, pruned)
@@ -108,7 +108,7 @@ def is_networks(path: Path) -> bool:
 
 
 def load(path: Path) -> NetworkSet:
-    """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises BadInput with every row."""
+    """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises InputError with every row."""
     problems, found = Collector(), []
     load_device = once(lambda name: described(name, path.parent))
     load_network = once(lambda name: tables.load(catalog.find("workloads", name, path.parent)).dense)

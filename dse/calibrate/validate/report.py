@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.calibrate.ladder import RUNGS
+from dse.calibrate.fidelities import RUNGS
 from dse.calibrate.validate.shapes import APART, Point, errors
 
 Row = dict[str, Any]

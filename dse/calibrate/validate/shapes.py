@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import kendalltau
 
-from dse.calibrate import ladder
-from dse.calibrate.fit import FEWEST_SHAPES, Fitted, fit
-from dse.calibrate.launches import Kernel, Launches, kernel_of, launches
+from dse.calibrate import fidelities
+from dse.calibrate.fit import FEWEST_SHAPES, fit
+from dse.calibrate.measured_launches import kernel_of, launches
 from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.predict import probe
 from dse.calibrate.uncertainty import held_out
+from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency.launches import Kernel, Launches
 
 APART = 0.1  # of two measured values: what a mean error within 10% may be asked to rank
 Times = dict[str, np.ndarray]
@@ -45,7 +47,7 @@ class Evidence:
 
     @classmethod
     def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
-        """With fits to what was measured on `devices` (default: on all of them); raises the Alarm of one that can't be true."""
+        """With fits to what was measured on `devices` (default: on all of them); raises ImplausibleResultError."""
         found = launches(measured)
         dense = {kernel_of(row, measured): kernel_of(other, measured) for row in measured.rows if (other := row.dense)}
         fits = {kernel: fit(seen) for kernel, seen in found.items() if _enough(seen) and (devices is None or kernel.device in devices)}
@@ -70,10 +72,10 @@ def across_shapes(evidence: Evidence) -> list[Point]:
 
 
 def _left_out(seen: Launches, fitted: Fitted) -> Times:
-    times = {rung: np.zeros(len(seen)) for rung in ladder.RUNGS}
+    times = {rung: np.zeros(len(seen)) for rung in fidelities.RUNGS}
     for out, without in held_out(fitted, seen):
-        predicted = ladder.predictions(seen, ladder.constant_efficiency(seen, (~out).astype(float)), without)
-        for rung in ladder.RUNGS:
+        predicted = fidelities.predictions(seen, fidelities.constant_efficiency(seen, (~out).astype(float)), without)
+        for rung in fidelities.RUNGS:
             times[rung][out] = predicted[rung][out]
     return times
 
@@ -87,7 +89,7 @@ def points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[P
         dense = evidence.dense.get(kernel)
         if dense in times:
             rows = [evidence.found[dense].shapes.index(shape) for shape in seen.shapes]
-            speedups = {rung: times[dense][rung][rows] / predicted[rung] for rung in ladder.RUNGS}
+            speedups = {rung: times[dense][rung][rows] / predicted[rung] for rung in fidelities.RUNGS}
             found += _told(evidence, kernel, split, "speedup", evidence.found[dense].time[rows] / seen.time, speedups)
     return found
 
@@ -95,7 +97,7 @@ def points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[P
 def _told(evidence: Evidence, kernel: Kernel, split: str, quantity: str, measured: np.ndarray, predicted: Times) -> Iterator[Point]:
     seen = evidence.found[kernel]
     for row, shape in enumerate(seen.shapes):
-        values = {rung: float(predicted[rung][row]) for rung in ladder.RUNGS}
+        values = {rung: float(predicted[rung][row]) for rung in fidelities.RUNGS}
         sparsity = round(1 - float(seen.density[row]), 4)
         name = " ".join(filter(None, (kernel.kernel, kernel.release)))
         where = (evidence.measured.name, split, kernel.device, name, kernel.family, kernel.dtype, quantity, shape, sparsity)

@@ -26,7 +26,7 @@ def drivers(design: Design) -> dict[str, Values]:
 
 
 def parts(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, Values]:
-    """Area [m^2] of each part of a design, by the model alone; raises BadInput for a process that is missing or unknown."""
+    """Area [m^2] of each part of a design, by the model alone; raises InputError for a process that is missing or unknown."""
     scaling.check(design)
     chosen = coefficients or fitted().area
     found = {name: getattr(chosen, name).value * driver for name, driver in drivers(design).items()}
@@ -35,12 +35,12 @@ def parts(design: Design, coefficients: AreaCoefficients | None = None) -> dict[
 
 
 def modelled(design: Design, coefficients: AreaCoefficients | None = None) -> Values:
-    """Area [m^2] by the model alone; raises BadInput."""
+    """Area [m^2] by the model alone; raises InputError."""
     return sum(parts(design, coefficients).values())
 
 
 def area(design: Design) -> Values:
-    """Area [m^2]: the published one, changed by what the model says that the design's changes do; raises BadInput."""
+    """Area [m^2]: the published one, changed by what the model says that the design's changes do; raises InputError."""
     return anchored(design, "cost.area", modelled(design), modelled(design.own))
 
 

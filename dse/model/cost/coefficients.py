@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from dse.document import read
-from dse.schema import Part
-from dse.units import Area, Kind, Length, Quantity
+from dse.base.strict_model import StrictModel
+from dse.base.units import Area, Kind, Length, Quantity
+from dse.base.yaml_document import read
 
 FOLDER = Path(__file__).parent
 
@@ -36,7 +36,7 @@ class EnergyPerByte(Quantity):
     unit, example = "J/B", "48 pJ/B"
 
 
-class Node(Part):
+class Node(StrictModel):
     """Sizes of a transistor and of an SRAM bit in one process."""
 
     process: Length
@@ -47,7 +47,7 @@ class Node(Part):
     unverified: bool = False
 
 
-class AreaCoefficients(Part):
+class AreaCoefficients(StrictModel):
     """At 7 nm; a rate is that of 16 bit operands."""
 
     fixed: Area
@@ -57,7 +57,7 @@ class AreaCoefficients(Part):
     interface: AreaPerBandwidth
 
 
-class PowerCoefficients(Part):
+class PowerCoefficients(StrictModel):
     """At 7 nm; an operation is one of 16 bit operands."""
 
     leakage: PowerDensity
@@ -65,13 +65,13 @@ class PowerCoefficients(Part):
     vector: EnergyPerOperation
 
 
-class Fitted(Part):
+class Fitted(StrictModel):
     command: str
     area: AreaCoefficients
     power: PowerCoefficients
 
 
-class Published(Part):
+class Published(StrictModel):
     """What `coefficients.yaml` holds."""
 
     source: str

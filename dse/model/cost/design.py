@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dse import dtype
-from dse.accelerator import Accelerator
+from dse.base import dtype
+from dse.schema.accelerator import Accelerator
 
 Values = Any  # a float, or an array that broadcasts with those of the other axes
 REFERENCE_BITS = 16

@@ -3,17 +3,17 @@
 from functools import cache
 from typing import Any, Literal
 
-from dse.accelerator import Accelerator
+from dse.base.strict_model import StrictModel
 from dse.model.cost.coefficients import FOLDER
 from dse.model.cost.design import Design
-from dse.schema import Part
+from dse.schema.accelerator import Accelerator
 from dse.workload.rows import read_rows
 
 MATRIX = ("tf32", "fp16", "fp8", "int8", "fp4")
 VECTOR = ("fp32", "fp16")
 
 
-class Device(Part):
+class Device(StrictModel):
     """A row of `devices.csv`: rates in TFLOP/s or TOP/s. Parts of one `die` are no independent evidence of its area."""
 
     device: str

@@ -45,5 +45,5 @@ def dynamic(design: Design, unit: str, dtype: str, counts: Counts) -> Values:
 
 
 def energy(design: Design, unit: str, dtype: str, counts: Counts, time: Values) -> Values:
-    """Energy [J] of work that takes `time` [s], leakage of the whole chip included; raises BadInput."""
+    """Energy [J] of work that takes `time` [s], leakage of the whole chip included; raises InputError."""
     return dynamic(design, unit, dtype, counts) + power.static(design) * time

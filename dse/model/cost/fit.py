@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import least_squares
 
+from dse.base.units import Quantity, parse
 from dse.model.cost import area, power
 from dse.model.cost.coefficients import AreaCoefficients, Fitted, PowerCoefficients, published
 from dse.model.cost.devices import Device, devices
-from dse.units import Quantity, parse
 
 COMMAND = "python -m dse.model.cost.fit"
 

@@ -11,12 +11,12 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float
 
+from dse.model import roofline
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts, byte, dynamic
-from dse.model.equation import BYTES, Case
-from dse.model.evaluate import roofline
-from dse.model.options import Combined
+from dse.model.terms import BYTES, Case
 from dse.model.work import dense_flops
+from dse.schema.model_options import Combined
 
 trace_count = 0  # of `spent_energy`: a sweep compiles once
 

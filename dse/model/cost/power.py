@@ -42,6 +42,6 @@ def modelled(design: Design, area: Values, coefficients: PowerCoefficients | Non
 
 
 def power(design: Design) -> Values:
-    """At full load [W]: the published one, changed by what the model says that the design's changes do; raises BadInput."""
+    """At full load [W]: the published one, changed by what the model says that the design's changes do; raises InputError."""
     changed, own = (modelled(each, areas.area(each)) for each in (design, design.own))
     return areas.anchored(design, "cost.power", changed, own)

@@ -7,10 +7,10 @@ description does not count.
 import numpy as np
 from jaxtyping import Int
 
-from dse.accelerator import Accelerator
 from dse.model.cost.design import Design
 from dse.model.cost.network import Layers
-from dse.model.equation import Case
+from dse.model.terms import Case
+from dse.schema.accelerator import Accelerator
 
 PROCESS = "cost.process"
 REFERENCE = 7e-9  # m: assumed where a description has no process; all units scale alike with it

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.model.cost.coefficients import Node, published
 from dse.model.cost.design import Design, Values
 
@@ -27,17 +27,17 @@ def energy(process: Values) -> Values:
 
 
 def check(design: Design) -> None:
-    """Raises BadInput for a design without a process, or with one beyond the table (as far as it is known: JAX may trace it)."""
+    """Raises InputError for a design without a process, or with one beyond the table (as far as it is known: JAX may trace it)."""
     process, name = design.process, design.accelerator.name
     known = [node.process.value for node in published().scaling]
     span = f"{min(known) * 1e9:g} to {max(known) * 1e9:g} nm"
     if process is None:
-        raise BadInput.one(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
+        raise InputError.one(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
     # A length went through units and back: 7 nm may be 7.000000000000001e-09.
     if design.arrays is not np:
         return
     if np.min(process) < min(known) * (1 - 1e-9) or np.max(process) > max(known) * (1 + 1e-9):
-        raise BadInput.one(f"'{name}' has a process for which no sizes are known", f"write one from {span}")
+        raise InputError.one(f"'{name}' has a process for which no sizes are known", f"write one from {span}")
 
 
 def _scaled(design: Design, size: Callable[[Node], float]) -> Values:

@@ -11,9 +11,9 @@ lanes have operands of their own, need none. The shares are assumed (see `coeffi
 
 from math import inf, prod
 
-from dse.accelerator import Run
 from dse.model.cost.coefficients import published
 from dse.model.cost.design import Design, Values
+from dse.schema.accelerator import Run
 from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Hierarchy, VNMFamily
 from dse.sparsity.pattern import Pattern
 

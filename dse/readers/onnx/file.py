@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
 from dse.readers.onnx import storage as onnx_storage
 from dse.readers.onnx.storage import Stored
 
@@ -43,7 +43,7 @@ class File:
 
 
 def load(path: Path) -> File:
-    """Read an ONNX file, but none of its external data; raises BadInput."""
+    """Read an ONNX file, but none of its external data; raises InputError."""
     model = _parse(path)
     stored, small = _detach(model, path)
     if model.functions:
@@ -52,8 +52,8 @@ def load(path: Path) -> File:
     return File(path, model, stored, small)
 
 
-def broken(path: Path, what: str, fix: str = _EXPORT_AGAIN) -> BadInput:
-    return BadInput([Problem(what, fix, path)])
+def broken(path: Path, what: str, fix: str = _EXPORT_AGAIN) -> InputError:
+    return InputError([Problem(what, fix, path)])
 
 
 def _parse(path: Path) -> ModelProto:

@@ -8,8 +8,8 @@ from math import prod
 from onnx import NodeProto
 from pydantic import ValidationError
 
-from dse.errors import BadInput
-from dse.network.layers import LayerRow
+from dse.base.errors import InputError
+from dse.networks.layers import LayerRow
 from dse.readers import operators
 from dse.readers.onnx import attention as onnx_attention
 from dse.readers.onnx import kinds as onnx_kinds
@@ -179,7 +179,7 @@ def _explained(make: Callable[[NodeProto], list[Layer]], node: NodeProto) -> lis
     """A file may hold an operator that contradicts itself; the others can still be read."""
     try:
         return make(node)
-    except (NotUnderstood, BadInput):
+    except (NotUnderstood, InputError):
         raise
     except ValidationError as error:
         raise NotUnderstood(f"its sizes make no layer ({error.errors()[0]['msg']})") from error

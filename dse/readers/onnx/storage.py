@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
-from dse.errors import BadInput, Problem
+from dse.base.errors import InputError, Problem
 from dse.readers.source import MOST_ELEMENTS
 
 Stretch = Callable[[int, int], np.ndarray]  # elements from one to another, in the order in which they are stored
@@ -31,13 +31,13 @@ _NAMES = {number: _TYPES[name] for name, number in TensorProto.DataType.items() 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor that no input can change. `open()` is a context in which stretches of it can be read; it raises BadInput."""
+    """A tensor that no input can change. `open()` is a context in which stretches of it can be read; it raises InputError."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     open: Callable[[], Iterator[Stretch]]
-    check: Callable[[], None] = lambda: None  # raises BadInput where the file is broken, reading as little as possible
+    check: Callable[[], None] = lambda: None  # raises InputError where the file is broken, reading as little as possible
 
     @property
     def elements(self) -> int:
@@ -65,7 +65,7 @@ def dtype_name(data_type: int) -> str:
 
 
 def of(tensor: TensorProto, path: Path) -> Stored:
-    """A tensor of the model at `path`; raises BadInput for sizes that no tensor has."""
+    """A tensor of the model at `path`; raises InputError for sizes that no tensor has."""
     shape, dtype = _shape(tensor, path), dtype_name(tensor.data_type)
     if not is_number(tensor):
         return Stored(tensor.name, shape, dtype, lambda: _not_numbers(tensor, path))
@@ -120,7 +120,7 @@ def _explained(reading: Iterator[Stretch], name: str, path: Path) -> Iterator[St
     """The errors of decoding are many and say little; a user needs the tensor and the file."""
     try:
         stretch = next(reading)
-    except BadInput:
+    except InputError:
         raise
     except Exception as error:
         raise _bad(path, name, f"cannot be read ({error})", "export the model again, with constants folded") from error
@@ -221,5 +221,5 @@ def _bytes(elements: int, data_type: int) -> int:
     return -(-elements * _NAMES[data_type][1] // 8)
 
 
-def _bad(path: Path, tensor: str, what: str, fix: str) -> BadInput:
-    return BadInput([Problem(f"tensor '{tensor}' {what}", fix, path)])
+def _bad(path: Path, tensor: str, what: str, fix: str) -> InputError:
+    return InputError([Problem(f"tensor '{tensor}' {what}", fix, path)])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 from dse.readers.pytorch import aten
 from dse.readers.pytorch.program import Node, Shape
 from dse.readers.source import Weights, check_computed, slabs_of
@@ -180,11 +180,11 @@ def weights(constant: Constant, stored: Mapping[str, Weights]) -> Weights | None
 def _computed(constant: Constant, stored: Mapping[str, Weights]) -> Iterator[np.ndarray]:
     try:
         array = _array(constant, stored)
-    except BadInput:
+    except InputError:
         raise
     except (ValueError, IndexError, TypeError) as error:
         fix = "export the network again: its shapes contradict each other"
-        raise BadInput.one(f"the weights made of '{constant.stored}' cannot be computed ({error})", fix) from error
+        raise InputError.one(f"the weights made of '{constant.stored}' cannot be computed ({error})", fix) from error
     yield from slabs_of(array)
 
 

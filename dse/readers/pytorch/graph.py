@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
-from dse.network.layers import LayerRow
+from dse.networks.layers import LayerRow
 from dse.readers import operators
 from dse.readers.operators import Shape, Unweighted
 from dse.readers.pytorch import archive as torch_archive
@@ -23,7 +23,7 @@ from dse.readers.source import Operator, Source, State, Weights
 
 
 def read(path: Path) -> Source:
-    """The layers and weights of a `torch.export` archive; raises BadInput."""
+    """The layers and weights of a `torch.export` archive; raises InputError."""
     archive = torch_archive.read(path)
     with torch_archive.refused(path):
         walk = _Walk(archive)

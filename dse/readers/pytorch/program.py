@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dse.errors import BadInput
+from dse.base.errors import InputError
 
 SCHEMA_MAJOR = 8
 STRIDED = 7  # of the enumeration Layout
@@ -194,4 +194,4 @@ def _renamed(value: Any, renamed: dict[str, str], prefix: str) -> Any:
 def check_version(program: ExportedProgram) -> None:
     if (major := program.schema_version.major) != SCHEMA_MAJOR:
         other = "an older" if major > SCHEMA_MAJOR else "a newer"
-        raise BadInput.one(f"schema version {major} is not understood, only {SCHEMA_MAJOR}", f"export it with {other} torch")
+        raise InputError.one(f"schema version {major} is not understood, only {SCHEMA_MAJOR}", f"export it with {other} torch")

@@ -1,0 +1,7 @@
+"""`python -m dse.cli` runs the command `dse`."""
+
+import sys
+
+from dse.cli.entry import main
+
+sys.exit(main())

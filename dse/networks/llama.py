@@ -1,0 +1,115 @@
+"""LLaMA and its relatives: pre-norm decoders with rotary positions, grouped queries and gated units.
+
+Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Mixtral: Jiang et al.
+2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv
+2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free.
+"""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.base.strict_model import validation_error
+from dse.networks.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
+from dse.networks.layers import LayerRow
+
+
+class Llama(Architecture):
+    model_type: Literal["llama", "mistral", "qwen2", "qwen3"]
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_key_value_heads: Count | None = None
+    head_dim: Count | None = None
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = False
+    sliding_window: Count | None = None  # tokens that a query looks back to
+
+    inputs: ClassVar[type[Inputs]] = Generating
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.head_dim is None:
+            check_heads(self.hidden_size, self.num_attention_heads)
+        if self.num_attention_heads % self.key_heads:
+            what = f"{self.num_attention_heads} heads can't share {self.key_heads} key heads evenly"
+            raise validation_error(what, "write a num_key_value_heads that divides num_attention_heads")
+        return self
+
+    @property
+    def key_heads(self) -> int:
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def width(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    def rows(self, inputs: Generating) -> list[LayerRow]:
+        found, hidden = Rows(), self.hidden_size
+        table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
+        found.moved("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
+        for number in range(self.num_hidden_layers):
+            self._attention(found, f"model.layers.{number}", inputs)
+            self._feed_forward(found, f"model.layers.{number}", inputs.queries)
+        found.norm("model.norm", hidden, inputs.queries, hidden)
+        found.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
+        return found
+
+    def _attention(self, found: Rows, name: str, inputs: Generating) -> None:
+        queries, hidden, at = inputs.queries, self.hidden_size, f"{name}.self_attn"
+        wide, narrow = self.num_attention_heads * self.width, self.key_heads * self.width
+        qkv_bias = self.attention_bias or self.model_type == "qwen2"
+        found.norm(f"{name}.input_layernorm", hidden, queries, hidden)
+        keys, read = min(inputs.sequence, self.sliding_window or inputs.sequence), (f"{name}.input_layernorm",)
+        query, key, value = (f"{at}.{role}_proj" for role in "qkv")
+        normalised = self.model_type == "qwen3"
+        found.linear(query, wide, hidden, queries, qkv_bias, read)
+        found.linear(key, narrow, hidden, queries, qkv_bias, read, cache_elements=0 if normalised else narrow * keys)
+        found.linear(value, narrow, hidden, queries, qkv_bias, read, cache_elements=narrow * keys)
+        if normalised:
+            moved, both = (wide + narrow) * queries, (query, key)
+            query = key = f"{at}.qk_norm"
+            found.moved(query, moved, moved, 2 * self.width, both, cache_elements=narrow * keys)
+        fused = inputs.attention == "fused"
+        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
+        found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
+
+    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
+        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        for half in ("gate", "up"):
+            found.linear(f"{at}.{half}_proj", inner, hidden, positions, self.mlp_bias, (f"{name}.post_attention_layernorm",))
+        halves = (f"{at}.gate_proj", f"{at}.up_proj")
+        found.moved(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
+        found.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
+
+
+class Mixtral(Llama):
+    """Each token takes `num_experts_per_tok` of the feed-forward networks; a row has the weights of all."""
+
+    model_type: Literal["mixtral"]  # type: ignore[assignment]
+    num_local_experts: Count
+    num_experts_per_tok: Count
+
+    @model_validator(mode="after")
+    def _check_experts(self) -> Self:
+        if self.num_experts_per_tok > self.num_local_experts:
+            what = f"a token can't take {self.num_experts_per_tok} of {self.num_local_experts} experts"
+            raise validation_error(what, "write num_experts_per_tok <= num_local_experts")
+        return self
+
+    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
+        experts: dict[str, Any] = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
+        moved = positions * self.num_experts_per_tok * inner
+        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        found.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
+        reads = (f"{name}.post_attention_layernorm", f"{at}.gate")
+        for half in ("w1", "w3"):
+            found.linear(f"{at}.experts.{half}", inner, hidden, positions, False, reads, **experts)
+        halves = (f"{at}.experts.w1", f"{at}.experts.w3")
+        found.moved(f"{at}.experts.product", 2 * moved, moved, reads=halves, per_channel=True)
+        found.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)

@@ -1,0 +1,43 @@
+"""MLP-Mixer: linear layers across patches and across channels in turn (Tolstikhin et al. 2021, arXiv 2105.01601)."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.networks.architecture import Architecture, Count, Depth, Inputs, Rows, check_patches
+from dse.networks.layers import LayerRow
+
+
+class Mixer(Architecture):
+    model_type: Literal["mlp_mixer"]
+    image_size: Count
+    patch_size: Count
+    num_channels: Count = 3
+    hidden_size: Count
+    tokens_mlp_dim: Count
+    channels_mlp_dim: Count
+    num_hidden_layers: Depth
+    num_labels: Count = 1000
+
+    inputs: ClassVar[type[Inputs]] = Inputs
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_patches(self.image_size, self.patch_size)
+        return self
+
+    def rows(self, inputs: Inputs) -> list[LayerRow]:
+        found, hidden = Rows(), self.hidden_size
+        patches = (self.image_size // self.patch_size) ** 2
+        found.patches("stem", hidden, self.num_channels, self.patch_size, self.image_size)
+        for number in range(self.num_hidden_layers):
+            name = f"blocks.{number}"
+            found.norm(f"{name}.norm1", hidden, patches, 2 * hidden)
+            found.linear(f"{name}.mlp_tokens.fc1", self.tokens_mlp_dim, patches, hidden)
+            found.linear(f"{name}.mlp_tokens.fc2", patches, self.tokens_mlp_dim, hidden)
+            found.norm(f"{name}.norm2", hidden, patches, 2 * hidden)
+            found.linear(f"{name}.mlp_channels.fc1", self.channels_mlp_dim, hidden, patches)
+            found.linear(f"{name}.mlp_channels.fc2", hidden, self.channels_mlp_dim, patches)
+        found.norm("norm", hidden, patches, 2 * hidden)
+        found.linear("head", self.num_labels, hidden, 1, prunable=False)
+        return found

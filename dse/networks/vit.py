@@ -1,0 +1,58 @@
+"""ViT and DeiT: pre-norm encoders over image patches (Dosovitskiy et al. 2020, arXiv 2010.11929; Touvron et al. 2020, arXiv 2012.12877)."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from dse.networks.architecture import Architecture, Attending, Count, Depth, Inputs, Rows, check_heads, check_patches
+from dse.networks.layers import LayerRow
+
+
+class ViT(Architecture):
+    model_type: Literal["vit", "deit"]
+    image_size: Count
+    patch_size: Count
+    num_channels: Count = 3
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_labels: Count = 1000
+    distilled: bool = False  # a second learned token and a second head (arXiv 2012.12877, section 4)
+
+    inputs: ClassVar[type[Inputs]] = Attending
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        check_heads(self.hidden_size, self.num_attention_heads)
+        check_patches(self.image_size, self.patch_size)
+        return self
+
+    @property
+    def learned_tokens(self) -> int:
+        return 2 if self.distilled else 1
+
+    def rows(self, inputs: Attending) -> list[LayerRow]:
+        found, hidden = Rows(), self.hidden_size
+        patches = (self.image_size // self.patch_size) ** 2
+        tokens = patches + self.learned_tokens
+        embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
+        found.patches("embeddings.patch_embeddings.projection", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
+        for number in range(self.num_hidden_layers):
+            self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
+        found.norm("layernorm", hidden, tokens, 2 * hidden)
+        for head in ("cls_classifier", "distillation_classifier") if self.distilled else ("classifier",):
+            found.linear(head, self.num_labels, hidden, 1, reads=(found.stream,), prunable=False)
+        return found
+
+    def _block(self, found: Rows, name: str, tokens: int, fused: bool) -> None:
+        hidden, heads = self.hidden_size, self.num_attention_heads
+        found.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
+        projected = tuple(f"{name}.attention.attention.{role}" for role in ("query", "key", "value"))
+        for role in projected:
+            found.linear(role, hidden, hidden, tokens, reads=(found.stream,))
+        found.attend(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
+        found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
+        found.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
+        found.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)
+        found.linear(f"{name}.output.dense", hidden, self.intermediate_size, tokens)

@@ -1,0 +1,318 @@
+"""What designs reach: every design of a batch under every feasible variant of every network."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float, Int
+
+from dse.model import compaction, fusion
+from dse.model.cost.area import area
+from dse.model.cost.design import DRIVER, Design
+from dse.model.cost.power import power, static
+from dse.model.efficiency.constant import efficiency_paths, unstated
+from dse.model.efficiency.fitted import LAUNCH, case, remarks
+from dse.model.layer_results import times
+from dse.model.peak import Execution
+from dse.model.terms import inverse_rates
+from dse.schema.model_options import Combined
+from dse.schema.search import Robust
+from dse.searching import categorical_config as structures
+from dse.searching.batch_evaluator import spent_at, spent_within
+from dse.searching.categorical_config import Structure
+from dse.searching.over_networks import HIGHER, Base, OverNetworks, at_variants
+from dse.searching.problem import Question
+from dse.searching.space import Points, Space
+from dse.searching.variant_choice import Rule
+from dse.workload import Variant
+
+CHUNK = 16384  # designs evaluated at once: their rates stay in the cache
+MOST_SAMPLED = 4_000_000  # times of variants on designs, over all samples of efficiencies, that are kept at once
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """`combined`: each result over the networks [design]; `each`: those of every network [network, design]; `choice`: the number of the
+    variant that each network runs [network, design]."""
+
+    combined: dict[str, Any]
+    each: dict[str, Any]
+    choice: Int[np.ndarray, "network design"]
+
+
+class Designs:
+    """The designs of a space; `results` evaluates a batch of them.
+
+    `base`: what performance is relative to (default: the dense networks on the space's accelerator).
+    """
+
+    def __init__(self, space: Space, question: Question, base: Base | None = None):
+        self.space, self.question = space, question
+        self.states = [state for states in question.states.values() for state in states]
+        self.numeric = [d.path for d in space.dimensions if not d.structural]
+        self.rule = Rule.of(question.search)
+        self._structures: dict[tuple[float, ...], Structure] = {}
+        self._samples: dict[str, np.ndarray] = {}
+        self.base = self._base() if base is None else base
+
+    def results(self, points: Points) -> dict[str, np.ndarray]:
+        """Every result that the search names, and `performance` and `speedup`, one number for each design."""
+        return self.scores(points).combined
+
+    def scores(self, points: Points) -> Scores:
+        """Results of a batch of designs, over the networks and of each, and which variants they are of."""
+        combined: dict[str, np.ndarray] = {}
+        each: dict[str, np.ndarray] = {}
+        choice = np.zeros((len(self.parts), len(points)), int)
+        for rows, structure in self._grouped(points):
+            size = self._chunk()
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                found = self._scored(structure, points[part])
+                choice[:, part] = found.choice
+                for name, values in found.combined.items():
+                    combined.setdefault(name, np.empty(len(points)))[part] = values
+                for name, values in found.each.items():
+                    each.setdefault(name, np.empty((len(self.parts), len(points))))[:, part] = values
+        return Scores(combined, each, choice)
+
+    def chosen(self, point: np.ndarray) -> dict[str, Variant]:
+        """The variant that each network runs on one design."""
+        choice = self.scores(point[None]).choice[:, 0]
+        return {name: self.states[number] for name, number in zip(self.question.states, choice, strict=True)}
+
+    def structure(self, point: np.ndarray) -> Structure:
+        key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.structural]])
+        if key not in self._structures:
+            accelerator = self.space.accelerator.replace(self.space.structure(point))
+            self._structures[key] = structures.made(accelerator, self.space, self.question, self.states, self._with_energy)
+        return self._structures[key]
+
+    def remarks(self) -> list[str]:
+        """What a reader of the results should know: variants that are left out, what is assumed about the networks, efficiencies that
+        nobody stated, and kernels that were not measured on the device."""
+        name, cases = self.space.accelerator.name, [found for structure in self._structures.values() for found in structure.cases]
+        candidates = [execution for found in cases for execution in found.candidates]
+        dtype, fidelity = self.question.dtype.label, self.question.options.fidelity
+        assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.question.options))]
+        unmeasured = [remark for found in cases for remark in remarks(found, name)]
+        without = unstated(name, (execution.how for execution in candidates), dtype, fidelity) if cases else []
+        return list(dict.fromkeys([*self.question.warnings, *self._idle(candidates), *assumed, *unmeasured, *without]))
+
+    def _idle(self, executions: list[Execution]) -> list[str]:
+        """Warnings about axes that change no result: no rate and no work of the fidelity depends on them, nor a cost that is named."""
+        rates = {path for execution in executions for factors in execution.rates for path in factors or ()}
+        if self.question.options.fidelity == "calibrated":
+            rates.add(LAUNCH)
+        idle = [
+            d.path for d in self.space.dimensions
+            if not d.structural and d.grid is None and d.path not in rates and not (self.question.search.costs and DRIVER.fullmatch(d.path))
+        ]  # fmt: skip
+        return [
+            f"axis '{path}' changes no result under fidelity '{self.question.options.fidelity}'; leave it out" for path in idle if rates
+        ]
+
+    def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
+        """The objectives, to be minimised, and by how much of its bound each constraint is broken (at most 0 where it holds).
+
+        Infinite where an expression has no finite real value: such a design is infeasible.
+        """
+        return self.evaluated(points)[1:]
+
+    def evaluated(self, points: Points) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """Results of a batch of designs with what `objectives` says of them."""
+        scores = self.scores(points)
+        return scores.combined, *self._keys(scores.combined, scores.each, len(points))
+
+    def _keys(self, combined: dict[str, Any], each: dict[str, Any], number: int) -> tuple[np.ndarray, np.ndarray]:
+        search = self.question.search
+        with np.errstate(all="ignore"):
+            values = [_finite(sign * found.value(combined) * np.ones(number)) for found, sign in search.objectives]
+            broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.limits]
+        return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
+
+    def _grouped(self, points: Points) -> list[tuple[np.ndarray, Structure]]:
+        structural = [n for n, d in enumerate(self.space.dimensions) if d.structural]
+        if not structural:
+            return [(np.arange(len(points)), self.structure(points[0]))] if len(points) else []
+        sizes = [len(self.space.dimensions[n].axis) for n in structural]
+        numbers = np.ravel_multi_index(points[:, structural].T.astype(int), sizes)
+        rows = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+        return [(row, self.structure(points[row[0]])) for row in rows]
+
+    @cached_property
+    def parts(self) -> list[slice]:
+        """Where the variants of each network stand among all."""
+        sizes = [len(states) for states in self.question.states.values()]
+        return [slice(int(end) - size, int(end)) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
+
+    @cached_property
+    def networks(self) -> OverNetworks:
+        weights = np.array([self.question.weights.get(name, 1.0) for name in self.question.states])
+        return OverNetworks(self.base, weights, self.question.search.over_workloads == "worst")
+
+    def _chunk(self) -> int:
+        """Designs evaluated at once."""
+        robust = self.question.search.robust
+        return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.states)))) if robust else CHUNK
+
+    @property
+    def _overlap(self) -> Combined:
+        return self.question.options.combined
+
+    @property
+    def _with_energy(self) -> bool:
+        return bool({"energy", "edp"} & self.question.search.costs)
+
+    def _times(
+        self, structure: Structure, points: Points, slow: np.ndarray | None = None, given: dict[str, np.ndarray] | None = None
+    ) -> tuple[Any, Any]:
+        """Latency [s] and energy of the work [J] if it is asked for, [variant, design]. The batch is padded to a power of two: few
+        sizes are compiled. `given`: values of some dimensions in the place of the designs' own."""
+        padded = 1 << (len(points) - 1).bit_length()
+        own = self.space.values(points) | (given or {})
+        values = {path: np.resize(column, padded) for path, column in own.items()}
+        columns, places = np.stack([*values.values(), np.ones(padded)])[:-1], structure.places(values, padded)
+        alike, launch = _alike(structure) if slow is None else slow, values.get(LAUNCH, np.ones(padded))
+        with jax.enable_x64(True):
+            found = spent_at(columns, places, launch, alike, structure.arrays, compute=structure.compute, overlap=self._overlap)
+            latency, energy = (None if part is None else np.asarray(part)[:, : len(points)] for part in found)
+        return latency, energy
+
+    def _scored(self, structure: Structure, points: Points) -> Scores:
+        design = Design(structure.accelerator, self.space.values(points), self.space.accelerator)
+        costs = self._costs(design)
+        if robust := self.question.search.robust:
+            return self._scored_robustly(structure, points, robust, design, costs)
+        latency, energy = self._times(structure, points)
+        joules = self._total(energy, latency, design)
+        choice = self._choice(latency, joules, costs)
+        each = self._each(latency, joules, choice)
+        return Scores(self.networks.combined(each) | costs, each, choice)
+
+    def _scored_robustly(self, structure: Structure, points: Points, robust: Robust, design: Design, costs: dict[str, Any]) -> Scores:
+        """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by the quantiles of their own figures."""
+        pairs = [self._times(structure, points, *self._sampled(structure, points, robust, sample)) for sample in range(robust.samples)]
+        latency = np.stack([pair[0] for pair in pairs])
+        joules = None if pairs[0][1] is None else np.stack([self._total(energy, time, design) for time, energy in pairs])
+        high = 1 - robust.quantile
+        choice = self._choice(np.quantile(latency, high, axis=0), None if joules is None else np.quantile(joules, high, axis=0), costs)
+        each = [self._each(time, None if joules is None else joules[n], choice) for n, time in enumerate(latency)]
+        combined = [self.networks.combined(one) for one in each]
+        low, alone = ({name: _quantile(name, found, robust) for name in found[0]} for found in (combined, each))
+        return Scores(low | costs, alone, choice)
+
+    def _costs(self, design: Design) -> dict[str, Any]:
+        named = self.question.search.costs
+        return {name: cost(design) for name, cost in (("area", area), ("power", power)) if name in named}
+
+    def _total(self, energy: Any, latency: Any, design: Design) -> Any:
+        """Energy [J] with what leaks in the time; None where it is not asked for."""
+        return None if energy is None else energy + static(design) * latency
+
+    def _each(self, latency: Any, energy: Any, choice: Any, arrays: Any = np) -> dict[str, Any]:
+        """Results of the networks at the chosen variants."""
+        dense = arrays.stack([latency[part.start] for part in self.parts])
+        joules = None if energy is None else at_variants(energy, choice, arrays)
+        return self.networks.of_each(at_variants(latency, choice, arrays), joules, dense, arrays)
+
+    def _choice(self, latency: np.ndarray, energy: np.ndarray | None, costs: dict[str, Any]) -> Int[np.ndarray, "network design"]:
+        if self.rule.single:
+            return self.rule.best(latency, energy, self.parts)
+
+        def keys(choice: np.ndarray) -> np.ndarray:
+            each = self._each(latency, energy, choice)
+            values, broken = self._keys(self.networks.combined(each) | costs, each, latency.shape[1])
+            worst = np.maximum(broken, 0.0).max(axis=1, initial=0.0)
+            undefined = ~np.isfinite(values).all(axis=1)
+            return np.stack([worst, undefined, *values.T, _rounded(np.log(each["latency"]).sum(axis=0))])
+
+        return self.rule.compared(latency, np.zeros_like(latency) if energy is None else energy, self.parts, keys)
+
+    def smooth(self, structure: Structure) -> Any:
+        """The results of a design as a function of the logarithms of its numeric dimensions, for JAX to differentiate: over the networks,
+        and of each. `choice` [network]: the variants, where those have to be compared."""
+        places = np.zeros((1 + len(structure.inside), 1), int)
+
+        def results(logarithms: Array, choice: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+            values, arrays = jnp.exp(logarithms)[:, None], structure.between(dict(zip(self.numeric, logarithms, strict=True)))
+            given = dict(zip(self.numeric, values, strict=True))
+            design, launch = Design(structure.accelerator, given, self.space.accelerator), given.get(LAUNCH, jnp.ones(1))
+            options = {"compute": structure.compute, "overlap": self._overlap}
+            latency, energy = spent_within(values, places, launch, _alike(structure), arrays, **options)
+            joules = self._total(energy, latency, design)
+            variants = self.rule.best(latency, joules, self.parts, jnp) if self.rule.single else choice[:, None]
+            each = self._each(latency, joules, variants, jnp)
+            combined = self.networks.combined(each, jnp) | self._costs(design)
+            return {name: jnp.ravel(found)[0] for name, found in combined.items()}, {name: found[:, 0] for name, found in each.items()}
+
+        return results
+
+    def _sampled(self, structure: Structure, points: Points, robust: Robust, sample: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """One sample of the efficiencies of sparse runs: how many times as slow each execution is [execution], and the efficiencies of
+        designs that vary them [design]. No efficiency exceeds 1."""
+        slow, given, values = _alike(structure), dict[str, np.ndarray](), self.space.values(points)
+        for number, execution in enumerate(structure.executions):
+            if not execution.sparse:
+                continue
+            factor = np.exp(robust.spread * self._deviations(execution.name, robust)[sample])
+            paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run}", self.question.options.fidelity)
+            if varied := [path for path in paths if path in values]:
+                given |= {path: np.minimum(values[path] * factor, 1.0) for path in varied}
+            else:
+                own = execution.how.efficiency.value if paths else 1.0
+                slow[number] = own / min(own * factor, 1.0)
+        return slow, given
+
+    def _deviations(self, name: str, robust: Robust) -> np.ndarray:
+        """Standard normal deviations of the efficiency of one execution [sample]: the same ones on every design."""
+        if name not in self._samples:
+            draw = np.random.default_rng([self.question.search.seed, *name.encode()])
+            self._samples[name] = draw.standard_normal(robust.samples)
+        return self._samples[name]
+
+    def _base(self) -> Base:
+        """The dense networks on the accelerator as described; their energy where the worst network is told by it."""
+        asked, found = self.question, []
+        for states in asked.states.values():
+            whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options, asked.kernels)
+            inverse, _ = inverse_rates(whole.executions, self.space.accelerator, {})
+            found.append(float(times(whole, inverse, asked.options)[1].min(axis=1) @ whole.count))
+        energy = self._base_energy() if self._with_energy and asked.search.over_workloads == "worst" else None
+        return Base(np.array(found), energy)
+
+    def _base_energy(self) -> np.ndarray:
+        """Energy [J] of each dense network on the accelerator as described [network]."""
+        described, dense = Space(self.space.accelerator, ()), [self.states[part.start] for part in self.parts]
+        structure = structures.made(described.accelerator, described, self.question, dense, True)
+        alone = np.zeros((1 + len(structure.inside), 1), int)
+        with jax.enable_x64(True):
+            options = {"compute": structure.compute, "overlap": self._overlap}
+            latency, energy = spent_at(np.empty((0, 1)), alone, np.ones(1), _alike(structure), structure.arrays, **options)
+        return self._total(np.asarray(energy), np.asarray(latency), Design(described.accelerator))[:, 0]
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Infinity, the worst value, in the place of what is not a finite real number."""
+    return np.where(np.isfinite(values) & (np.imag(values) == 0), np.real(values), np.inf)
+
+
+def _alike(structure: Structure) -> np.ndarray:
+    """No execution slower than modelled [execution]."""
+    return np.ones(len(structure.executions))
+
+
+def _quantile(name: str, samples: list[dict[str, Any]], robust: Robust) -> Any:
+    """The quantile on the bad side of one result."""
+    return np.quantile([one[name] for one in samples], robust.quantile if name in HIGHER else 1 - robust.quantile, axis=0)
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """To 12 digits: what compilers do with the last ones must not decide."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 10.0 ** (11 - np.floor(np.log10(np.abs(values))))
+        return np.where(np.isfinite(digits) & np.isfinite(values), np.round(values * digits) / digits, values)

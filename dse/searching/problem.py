@@ -1,0 +1,160 @@
+"""What a search asks: the specification read and checked, every problem told at once. Nothing is evaluated, so that it answers soon."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from dse.base import catalog
+from dse.base.dtype import Dtype
+from dse.base.errors import Collector, suggestion
+from dse.base.yaml_document import Document
+from dse.model.efficiency.kernel_file import FittedKernel
+from dse.model.efficiency.kernel_selection import choose, kernels_of
+from dse.model.peak import executions
+from dse.schema import accelerator as accelerators
+from dse.schema import sweep as specs
+from dse.schema.accelerator import Accelerator
+from dse.schema.model_options import ModelOptions
+from dse.schema.search import Drop, Search
+from dse.schema.sweep import Selection, SweepSpec
+from dse.searching import space
+from dse.searching.feasible_variants import left_out, tolerated
+from dse.searching.space import Space
+from dse.sweeping.variants import select
+from dse.workload import Variant, Workload, tables
+
+RULES = "2"  # of how designs are scored and written: a search that began under others is not resumed
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Networks, which of their variants may run, and how designs are scored; `kernels`: measured ones, where the options ask for them.
+
+    `drop`: the tolerated loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given. `name`: of the specification.
+    `origin`: differs between searches whose designs have other results, or are written in another way. `unused`: warnings about what a
+    sweep reads and a search does not.
+    """
+
+    networks: Mapping[str, tuple[Workload, Selection]]
+    batch: int
+    dtype: Dtype
+    options: ModelOptions
+    search: Search
+    drop: Drop
+    weights: Mapping[str, float] = field(default_factory=dict)
+    kernels: tuple[FittedKernel, ...] = ()
+    name: str = "search"
+    origin: str = ""
+    unused: tuple[str, ...] = ()
+
+    @cached_property
+    def states(self) -> dict[str, list[Variant]]:
+        """The variants that each network may run within the tolerated loss, the dense one first."""
+        return {name: tolerated(*network, self.drop) for name, network in self.networks.items()}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the specification names and the search does not use."""
+        return [*self.unused, *(text for name, network in self.networks.items() for text in left_out(name, *network))]
+
+
+def load(reference: catalog.Given) -> tuple[Space, Question]:
+    """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises InputError with every problem."""
+    written, document = specs.load(catalog.specification(reference))
+    problems = Collector()
+    _check(written, document, problems)
+    problems.raise_all()
+    with problems.at(*document.place(("accelerators", 0))):
+        base = accelerators.load(catalog.find("accel_models", written.accelerators[0], document.path.parent))
+    networks = _networks(written, document, problems)
+    if not problems.problems:
+        _check_weights(written, networks, document, problems)
+    problems.raise_all()
+    found = space.load(written, document, base)
+    assert written.search is not None
+    with problems.at(*document.place(("accelerators", 0))):
+        executions(base, written.dtype[0], written.model.fidelity)
+    problems.raise_all()
+    with problems.at(*document.place(("model", "fidelity"))):
+        kernels = _kernels(written, document, base)
+    problems.raise_all()
+    asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
+    parts = (RULES, asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels))
+    return found, Question(
+        networks, written.batch[0], written.dtype[0], written.model, written.search, written.search.tolerance(written.accuracy_drop),
+        _weights(written, networks), kernels, written.name, hashlib.sha256("".join(parts).encode()).hexdigest(), _unused(written, document),
+    )  # fmt: skip
+
+
+def _check(written: SweepSpec, document: Document, problems: Collector) -> None:
+    if written.search is None:
+        problems.add(document.problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
+        return
+    for key, count in (("accelerators", len(written.accelerators)), ("batch", len(written.batch)), ("dtype", len(written.dtype))):
+        if count > 1:
+            problems.add(document.problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
+    if not written.axes:
+        problems.add(
+            document.problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
+        )
+    if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
+        what = "energy follows a process that is given, not one that varies"
+        problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
+    for reference, selection in written.workloads.items():
+        if selection.patterns:
+            what = "patterns that no network was pruned to have no accuracy, and a search holds to one"
+            fix = "remove 'patterns', or add variants with accuracies to the workload"
+            problems.add(document.problem(("workloads", reference, "patterns"), what, fix))
+
+
+def _check_weights(written: SweepSpec, networks: Mapping[str, Any], document: Document, problems: Collector) -> None:
+    assert written.search is not None
+    for name in written.search.weights:
+        if name not in (*written.workloads, *networks):
+            fix = suggestion(name, {*written.workloads, *networks})
+            problems.add(document.problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
+
+
+def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, Selection]]) -> dict[str, float]:
+    """Of each network: its own, else that of the workload it is of."""
+    assert written.search is not None
+    keys = {id(selection): reference for reference, selection in written.workloads.items()}
+    weights = written.search.weights
+    return {name: weights.get(name, weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
+
+
+def _unused(written: SweepSpec, document: Document) -> tuple[str, ...]:
+    """Keys of the specification that say nothing to a search, as warnings."""
+    given = [key for key in ("keep", "plots", "store") if key in written.model_fields_set]
+    return tuple(str(document.problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
+
+
+def _kernels(written: SweepSpec, document: Document, base: Accelerator) -> tuple[FittedKernel, ...]:
+    """Those that stand for the executions of the accelerator; raises InputError where there are none for one."""
+    kernels, dtype = kernels_of(base, written.model, document.path.parent), written.dtype[0]
+    for execution in executions(base, dtype, written.model.fidelity) if kernels else ():
+        choose(execution, execution.pattern, base, dtype.compute, kernels)
+    return kernels
+
+
+def _networks(written: SweepSpec, document: Document, problems: Collector) -> dict[str, tuple[Workload, Selection]]:
+    """Each network by its name in results: once for every combination of its inputs."""
+    found: dict[str, tuple[Workload, Selection]] = {}
+    for reference, selection in written.workloads.items():
+        at = ("workloads", reference)
+        with problems.at(*document.place(at)):
+            folder = catalog.find("workloads", reference, document.path.parent)
+            for inputs in selection.combinations():
+                workload = tables.load(folder, inputs)
+                name = workload.name if inputs else reference
+                if name in found:
+                    problems.add(
+                        document.problem(at, f"another network is named '{name}' too", "rename one: results are labelled by names")
+                    )
+                if (share := selection.activation_density) is not None:
+                    workload = workload.with_activation_density(share)
+                select(workload, selection, document, at, problems)  # methods and sparsities that do not exist
+                found[name] = workload, selection
+    return found

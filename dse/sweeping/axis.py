@@ -1,0 +1,147 @@
+"""Axes of a sweep: a dotted path of the accelerator description and the values it takes.
+
+A *rate* axis only scales 1 / (P * E), so all its values are evaluated at once. A *structure* axis (a run's
+pattern, format, dtypes or switch) changes the work itself, so its values are taken in turn; so are those of a *capacity* axis,
+which changes the bytes alone, or what measured kernels make of a layer. Any other axis leaves the latency alone.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from dse.base.errors import InputError, suggestion
+from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import Listed, Range
+from dse.sparsity import grammar
+
+Role = Literal["rate", "structure", "capacity", "idle"]
+
+_STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
+
+
+class Texts(Sequence[str]):
+    """Numbers with their unit as a description has them, each made when it is asked for: an axis may have millions."""
+
+    def __init__(self, values: np.ndarray, unit: str):
+        self.values, self.unit = values, unit
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> "Texts": ...
+    def __getitem__(self, at: int | slice) -> "str | Texts":
+        if isinstance(at, slice):
+            return Texts(self.values[at], self.unit)
+        return f"{float(self.values[at])!r} {self.unit}".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """`raw` as it stands in a description; `values` in SI `unit` (floats), or as labels (text, bools)."""
+
+    path: str
+    raw: Sequence[Any]
+    values: np.ndarray
+    unit: str
+    role: Role = "idle"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, part: slice) -> "Axis":
+        return replace(self, raw=self.raw[part], values=self.values[part])
+
+    @property
+    def taken_in_turn(self) -> bool:
+        """Whether a job has one of its values, not all."""
+        return self.role in ("structure", "capacity")
+
+
+def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+    """The axis at `path`; raises InputError (with a suggestion for an unknown path).
+
+    Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
+    known when all axes are put together (`plan`).
+    """
+    written = written.values if isinstance(written, Listed) else written
+    if isinstance(written, Range) and written.steps is None:
+        raise InputError.one(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
+    for accelerator in accelerators:
+        if path not in accelerator.paths():
+            raise InputError.one(f"'{accelerator.name}' has no '{path}'", suggestion(path, accelerator.paths()))
+    role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
+    if role == "structure" and not path.endswith((".index", ".pointer")):
+        return _labelled(path, written)
+    ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
+    if role == "structure" and isinstance(written, Range) and (written.steps or 0) > 1000:
+        raise InputError.one(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
+    if None in ends:
+        raise InputError.one(f"'{path}' takes a value that is empty", "write a number with its unit each time")
+    found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
+    unit, numbers = type(found[0]).unit, np.array([value.value for value in found])
+    if isinstance(written, Range):
+        numbers = _spaced(written, *numbers)
+    if len(np.unique(numbers)) < len(numbers):
+        raise _taken_twice(path)
+    return Axis(path, Texts(numbers, unit), numbers, unit, role)
+
+
+def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
+    """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
+    if isinstance(written, Range):
+        raise InputError.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
+    if any(isinstance(raw, dict) or raw is None for raw in written):
+        raise InputError.one(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
+    if path.endswith(".enabled") and not all(isinstance(raw, bool) for raw in written):
+        raise InputError.one(f"'{path}' is a switch", "write true and false")
+    labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
+    _check_different(path, labels)
+    return Axis(path, tuple(written), np.array(labels), "", "structure")
+
+
+def _label(path: str, raw: Any) -> str:
+    if path.endswith(".pattern") and isinstance(raw, str):
+        return str(grammar.parse(raw))
+    return ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
+
+
+def _check_different(path: str, values: Sequence[Any]) -> None:
+    if len(set(values)) < len(values):
+        raise _taken_twice(path)
+
+
+def _taken_twice(path: str) -> InputError:
+    return InputError.one(f"'{path}' takes a value twice", "give different values")
+
+
+def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
+    """`raw` as the schema reads it at `path`; its problems are placed by the caller, who knows the sweep's file."""
+    try:
+        return accelerator.replace({path: raw}).at(path)
+    except InputError as error:
+        raise InputError(replace(problem, file=None, line=None, path="") for problem in error.problems) from error
+
+
+def _spaced(written: Range, start: float, stop: float) -> np.ndarray:
+    space = np.geomspace if written.scale == "log" else np.linspace
+    return space(start, stop, written.steps or 2)
+
+
+def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
+    """The axes, those that some rate depends on marked as such, unless more than a rate does."""
+    return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "idle" else axis for axis in axes)
+
+
+def combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
+    """Each combination of the axes of one role: the position on each, and the values to put into a description."""
+    those = [axis for axis in axes if axis.role == role]
+    for positions in itertools.product(*(range(len(axis)) for axis in those)):
+        chosen = list(zip(those, positions, strict=True))
+        yield {axis.path: n for axis, n in chosen}, {axis.path: axis.raw[n] for axis, n in chosen}

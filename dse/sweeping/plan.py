@@ -1,0 +1,325 @@
+"""A sweep before it runs: every file read, every name resolved, every problem told at once."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dse.base import catalog
+from dse.base.available_memory import available
+from dse.base.dtype import Dtype
+from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.progress import reported
+from dse.base.yaml_document import Document
+from dse.model.cost import scaling
+from dse.model.cost.design import DRIVER, Design
+from dse.model.efficiency.fitted import LAUNCH, drivers
+from dse.model.efficiency.interval import SAMPLES
+from dse.model.efficiency.kernel_file import FittedKernel
+from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.levels import capacities
+from dse.model.peak import executions
+from dse.model.terms import rate_paths
+from dse.schema import accelerator as accelerators_
+from dse.schema import sweep as specs
+from dse.schema.accelerator import Accelerator
+from dse.schema.reduction import Top, objectives
+from dse.schema.sweep import RESULTS, SweepSpec, with_bands
+from dse.sweeping import axis as axes_
+from dse.sweeping.axis import Axis
+from dse.sweeping.variants import select
+from dse.workload import Variant, Workload, tables
+
+
+@dataclass(frozen=True)
+class Plan:
+    spec: SweepSpec
+    document: Document
+    accelerators: tuple[Accelerator, ...]
+    workloads: tuple[Workload, ...]
+    variants: tuple[Variant, ...]
+    axes: tuple[Axis, ...]
+    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimensions of the results and their sizes."""
+        axes = {axis.path: len(axis) for axis in self.axes}
+        sizes = {"batch": len(self.spec.batch), "dtype": len(self.spec.dtype), "variant": len(self.variants)}
+        return {"accelerator": len(self.accelerators), **axes, **sizes}
+
+    @property
+    def rate_axes(self) -> dict[str, np.ndarray]:
+        return {axis.path: axis.values for axis in self.axes if axis.role == "rate"}
+
+    @property
+    def grid_size(self) -> int:
+        """How many designs the rate axes make."""
+        return math.prod(map(len, self.rate_axes.values()))
+
+    @cached_property
+    def dense(self) -> dict[str, Variant]:
+        """The dense baseline of each workload, by name."""
+        return {workload.name: workload.dense for workload in self.workloads}
+
+    @property
+    def needs_dense(self) -> bool:
+        return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
+
+    @property
+    def breakdown(self) -> bool:
+        """Whether it is told what runs and what bounds it."""
+        return bool({"bound_share", "execution_share"} & set(self.spec.store.variables))
+
+    @property
+    def banded(self) -> bool:
+        """Whether a latency has a lower bound of its own, besides what is attainable."""
+        return self.spec.model.fidelity == "capacity"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a latency has limits from what measured kernels leave open."""
+        return self.spec.model.fidelity == "calibrated" and bool({"latency", "dense_latency", "speedup"} & set(self.spec.store.variables))
+
+    @property
+    def variables(self) -> list[str]:
+        """Of the dataset."""
+        return with_bands(self.spec.store.variables, self.spec.model.fidelity)
+
+    @property
+    def designs_count(self) -> int:
+        return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
+
+    @property
+    def result_bytes(self) -> int:
+        """Size of the results, at most."""
+        units = sum(len(accelerator.units) for accelerator in self.accelerators)
+        runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
+        widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
+        width = sum(widths.get(name, 1) for name in self.variables)
+        at_once = math.prod(len(axis) for axis in self.axes if axis.role not in ("structure", "capacity"))
+        drawn = 4 * SAMPLES * at_once if self.sampled else 0  # dense, pruned, their ratio, in order
+        return (math.prod(self.dims.values()) * width + drawn) * np.dtype(self.spec.store.dtype).itemsize
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """Each axis at its first value, as it stands in a description."""
+        return {axis.path: axis.raw[0] for axis in self.axes}
+
+    def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
+        """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
+        for number, accelerator in enumerate(self.accelerators):
+            for place, values in axes_.combinations(self.axes, "structure"):
+                yield {"accelerator": number, **place}, accelerator.replace({**self.first, **values})
+
+    def sized(self, design: Accelerator) -> list[tuple[dict[str, int], Accelerator]]:
+        """A design with each capacity that the latency depends on, and its place in the results."""
+        return [(place, design.replace(values) if values else design) for place, values in axes_.combinations(self.axes, "capacity")]
+
+    def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
+        for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
+            yield {"batch": b, "dtype": d}, batch, dtype
+
+
+def load(reference: catalog.Given) -> Plan:
+    """Read a sweep, by name, path or as a mapping, and all it names; raises InputError with every problem found."""
+    return resolve(*specs.load(catalog.specification(reference)))
+
+
+def resolve(spec: SweepSpec, document: Document, progress: bool = False) -> Plan:
+    """Everything that a specification names, read and checked against each other; raises InputError."""
+    spec, problems = spec.stored(), Collector()
+    accelerators = _load_all(spec, document, problems)
+    workloads = _load_workloads(spec, document, problems, progress)
+    problems.raise_all()
+    _check_names(document, accelerators, workloads, problems)
+    variants: list[Variant] = []
+    with reported("choosing network states", len(workloads), progress) as advance:
+        for key, workload in workloads:
+            variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
+            advance()
+    for index, dtype in enumerate(spec.dtype):
+        for accelerator in accelerators:
+            with problems.at(*document.place(("dtype", index))):
+                executions(accelerator, dtype, spec.model.fidelity)
+    kernels = _kernels(spec, document, accelerators, problems)
+    axes = _axes(spec, document, accelerators, problems)
+    _check_cost(spec, document, accelerators, axes, problems)
+    _check_plots(spec, document, variants, axes, problems)
+    _check_keep(spec, document, problems)
+    problems.raise_all()
+    networks = tuple(workload for _, workload in workloads)
+    plan = Plan(spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
+    _check_designs(plan, problems)
+    problems.raise_all()
+    return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
+
+
+MOST_BYTES = 32 * 10**9
+MOST_STRUCTURES = 1000
+
+
+def check_memory(plan: Plan) -> None:
+    """Raises InputError where the results are too large to be kept in memory."""
+    most = min(MOST_BYTES, available())
+    if plan.spec.keep == "all" and plan.result_bytes > most:
+        what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
+        fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {most / 1e9:.3g} GB"
+        raise InputError([plan.document.problem(("axes",), what, fix)])
+
+
+def _check_designs(plan: Plan, problems: Collector) -> None:
+    """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
+    structures = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
+    if structures > MOST_STRUCTURES:
+        what = f"{structures} combinations of patterns, formats, dtypes, switches and capacities, which are taken one by one, are too many"
+        problems.add(plan.document.problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
+        return
+    try:
+        list(plan.designs())
+    except InputError as error:
+        for problem in error.problems:
+            axis = next((axis.path for axis in plan.axes if problem.path.startswith(axis.path)), None)
+            place = plan.document.place(("axes", axis) if axis else ("axes",))
+            problems.add(Problem(f"{problem.path}: {problem.what}" if not axis else problem.what, problem.fix, *place))
+
+
+def _load_all(spec: SweepSpec, document: Document, problems: Collector) -> list[Accelerator]:
+    found: list[Accelerator] = []
+    for index, reference in enumerate(spec.accelerators):
+        with problems.at(*document.place(("accelerators", index))):
+            found.append(accelerators_.load(catalog.find("accel_models", reference, document.path.parent)))
+    return found
+
+
+def _load_workloads(spec: SweepSpec, document: Document, problems: Collector, progress: bool) -> list[tuple[str, Workload]]:
+    """Each network of the specification, by the key that names it: once for every combination of its inputs."""
+    found: list[tuple[str, Workload]] = []
+    inputs = {reference: selection.combinations() for reference, selection in spec.workloads.items()}
+    with reported("reading networks", sum(map(len, inputs.values())), progress) as advance:
+        for reference, selection in spec.workloads.items():
+            with problems.at(*document.place(("workloads", reference))):
+                folder = catalog.find("workloads", reference, document.path.parent)
+                for given in inputs[reference]:
+                    workload, share = tables.load(folder, given), selection.activation_density
+                    found.append((reference, workload if share is None else workload.with_activation_density(share)))
+                    advance()
+    return found
+
+
+def _kernels(spec: SweepSpec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+    """By accelerator; most fidelities ask for none."""
+    found = []
+    for accelerator in accelerators:
+        with problems.at(*document.place(("model", "efficiencies"))):
+            found.append(kernels_of(accelerator, spec.model, document.path.parent))
+    return found
+
+
+def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
+    """Results are labelled by name, so names must differ."""
+    for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
+        for name in sorted(name for name, count in Counter(names).items() if count > 1):
+            problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
+
+
+MOST_IN_LAYERS = 16  # variants, each a column of the figure `layers`
+
+
+def _check_plots(spec: SweepSpec, document: Document, variants: list[Variant], axes: list[Axis], problems: Collector) -> None:
+    """Figures are asked for before hours of work, so what they need is checked before it."""
+    for index, plot in enumerate(spec.plots):
+        for what, fix in _missing(plot, variants, axes):
+            problems.add(document.problem(("plots", index), what, fix))
+        if plot not in ("roofline", "layers") and "speedup" not in spec.store.variables:
+            problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
+
+
+def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[tuple[str, str]]:
+    """What a figure needs and a sweep has not, and what to write."""
+    if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
+        yield "no variant has an accuracy", "write 'speedup', which needs none"
+    if plot == "layers" and len(variants) > MOST_IN_LAYERS:
+        yield f"{len(variants)} variants are too many for one figure of layers", f"select at most {MOST_IN_LAYERS}"
+    if plot == "roofline" and variants and not any(variant.layers.has_flops.any() for variant in variants):
+        yield "no network has a layer with FLOPs", "write 'speedup', which needs none"
+    swept = {kind: sum(axis.path.endswith(f".{kind}") and len(axis) > 1 for axis in axes) for kind in ("capacity", "efficiency")}
+    if plot == "capacity" and swept["capacity"] != 1:
+        what = "no capacity is swept" if not swept["capacity"] else f"{swept['capacity']} capacities are swept, and the figure shows one"
+        yield what, "give one axis several values, as 'memory.l2.capacity: [1 MB, 40 MB]'"
+    if plot == "capacity" and variants and all(variant.method == "dense" for variant in variants):
+        yield "no network is pruned", "list a method or a pattern"
+    if plot == "efficiency" and not swept["efficiency"]:
+        fix = "add an axis of several values, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
+        yield "no efficiency is swept", fix
+
+
+def _check_keep(spec: SweepSpec, document: Document, problems: Collector) -> None:
+    """What is kept is chosen by stored results, axes or what is known of a variant; figures are of all results."""
+    known = [
+        *(name for name in spec.store.variables if name in RESULTS),
+        *spec.axes,
+        "accuracy",
+        "accuracy_drop",
+        "sparsity",
+        "nominal_sparsity",
+    ]
+    chosen = set(objectives(spec.keep))
+    for name in sorted(chosen - set(known)):
+        fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else suggestion(name, [*known, *RESULTS])
+        problems.add(document.problem(("keep",), f"there is no '{name}' to choose by", fix))
+    if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power"}:
+        fix = "write another objective, as 'latency'" if isinstance(spec.keep, Top) else "add 'latency'"
+        problems.add(document.problem(("keep",), "nothing of this is about the network", fix))
+    if spec.keep != "all" and spec.plots:
+        problems.add(document.problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
+
+
+def _check_cost(spec: SweepSpec, document: Document, accelerators: list[Accelerator], axes: list[Axis], problems: Collector) -> None:
+    given = {axis.path: axis.values for axis in axes}
+    for index, accelerator in enumerate(accelerators if spec.store.cost else ()):
+        with problems.at(*document.place(("accelerators", index))):
+            for design in (Design(accelerator), Design(accelerator, given)):
+                scaling.check(design)
+
+
+def _axes(spec: SweepSpec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[Axis]:
+    found: list[Axis] = []
+    for path, written in spec.axes.items():
+        with problems.at(*document.place(("axes", path))):
+            parsed = axes_.parse(path, written, accelerators)
+            counts = any(path in _in_turn(accelerator, spec) for accelerator in accelerators)
+            found.append(replace(parsed, role="capacity") if counts else parsed)
+    return found
+
+
+def _in_turn(accelerator: Accelerator, spec: SweepSpec) -> list[str]:
+    """Paths of numbers that no rate is a product of, but that the latency depends on: capacities on chip, and under `calibrated` what
+    tiles, instructions and launches depend on."""
+    kernels = [*drivers(accelerator, spec.dtype, spec.axes), LAUNCH] if spec.model.fidelity == "calibrated" else []
+    return capacities(accelerator, spec.model.fidelity) + kernels
+
+
+def _rate_paths(plan: Plan) -> set[str]:
+    """What the rates of any design depend on: under every structure, since a run may be there in one and not in another."""
+    found: set[str] = set()
+    for _, accelerator in plan.designs():
+        for _, _, dtype in plan.settings():
+            found |= rate_paths(executions(accelerator, dtype, plan.spec.model.fidelity))
+    return found
+
+
+def idle_axes(plan: Plan) -> list[Problem]:
+    """Axes that change no latency under this model, as remarks: capacity decides what fits, what costs is asked for, so they count."""
+    counted = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
+    counted |= {axis.path for axis in plan.axes if plan.spec.store.cost and DRIVER.fullmatch(axis.path)}
+    idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
+    return [
+        plan.document.problem(("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out")
+        for path in idle
+    ]

@@ -1,0 +1,106 @@
+"""Whatever a command writes: where it can't, it says so before the work, and leaves everything as it was."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
+from dse.cli.entry import main
+from tests.conftest import described
+from tests.searching import search_specs
+
+MASK = np.arange(64).reshape(8, 8) % 2
+KEPT = {
+    "figures": "plots: [speedup, layers]",
+    "front": "keep: {front: {maximize: [speedup, accuracy]}}",
+    "top": "keep: {top: 2, maximize: [speedup]}",
+}
+
+# What is run to write to OUT, and what of it must not be reached.
+COMMANDS = {
+    "sweep": ("sweep figures.yaml -o OUT", "dse.sweeping.run.run"),
+    "sweep to a file": ("sweep figures.yaml -o OUT/mine.nc", "dse.sweeping.run.run"),
+    "sweep to a store": ("sweep figures.yaml -o OUT/mine.zarr", "dse.sweeping.run.evaluate"),
+    "sweep that keeps a front": ("sweep front.yaml -o OUT", "dse.sweeping.run.evaluate"),
+    "sweep that keeps the best": ("sweep top.yaml -o OUT/mine.nc", "dse.sweeping.run.evaluate"),
+    "plot": ("plot done/results.nc -o OUT", "dse.plot.speedup.draw"),
+    "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.sweeping.pareto.pareto"),
+    "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.table"),
+    "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.look"),
+    "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure._filled"),
+    "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate.fit"),
+    "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.shapes.Evidence.of"),
+    "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.cli.trace.trace"),
+}
+# What it writes, where that takes long: the tests of searches say that it is so. Whether each is a folder.
+SLOW = {COMMANDS["search"][1]: dict.fromkeys(("study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"), False)}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """All that the commands read."""
+    folder = described(tmp_path_factory.mktemp("inputs"))
+    small = (folder / "small.yaml").read_text()
+    for name, line in KEPT.items():
+        (folder / f"{name}.yaml").write_text(f"{small}{line}\n")
+    np.savez(folder / "masks.npz", fc=MASK)
+    (folder / "measured").mkdir()
+    shutil.copy(SHIPPED_MEASUREMENTS / "dense_fp16.csv", folder / "measured")
+    assert main(["sweep", str(folder / "small.yaml"), "-o", str(folder / "done")]) == 0
+    search_specs.write(described(folder / "wanted"), search_specs.LIMITED)
+    return folder
+
+
+@pytest.fixture(params=COMMANDS)
+def asked(request, inputs, monkeypatch):
+    """Runs a command that writes to `out`."""
+    command, work = COMMANDS[request.param]
+    monkeypatch.chdir(inputs)
+
+    def run(out: Path) -> int:
+        return main(command.replace("OUT", str(out)).split())
+
+    return run, work
+
+
+def never(*_, **__):
+    raise AssertionError("the work was begun")
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """What stands in a folder, and of which kind."""
+    return {str(path.relative_to(folder)): "folder" if path.is_dir() else "file" for path in folder.rglob("*")}
+
+
+def test_what_stands_in_the_way_is_told_before_the_work(asked, tmp_path, monkeypatch, capsys):
+    run, work = asked
+    if not (written := SLOW.get(work, {})):
+        assert run(tmp_path / "free") == 0
+        written = {path.name: path.is_dir() for path in (tmp_path / "free").iterdir()}
+    monkeypatch.setattr(work, never)
+    for name, is_folder in written.items():
+        (out := tmp_path / "taken").mkdir()
+        path = out / name
+        path.write_text("something else") if is_folder else path.mkdir()
+        before = tree(tmp_path)
+        capsys.readouterr()
+        assert run(out) == 2, name
+        assert name in capsys.readouterr().err
+        assert tree(tmp_path) == before, name
+        shutil.rmtree(out)
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_the_work(asked, tmp_path, monkeypatch, capsys):
+    run, work = asked
+    monkeypatch.setattr(work, never)
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path / "file") == 2
+    (out := tmp_path / "locked").mkdir()
+    monkeypatch.setattr("os.access", lambda path, mode: not (mode & os.W_OK and Path(path) in (out, tmp_path)))
+    capsys.readouterr()
+    assert run(out) == 2
+    assert "can't be written to" in capsys.readouterr().err.replace("cannot", "can't")
+    assert tree(tmp_path) == {"file": "file", "locked": "folder"}

@@ -1,0 +1,191 @@
+"""The zoo counts what others publish, and its formulas follow the laws of what they describe."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base import catalog
+from dse.networks.layers import Layers
+from dse.networks.llama import Llama, Mixtral
+from dse.workload import tables
+
+COUNTED = [name for name in catalog.names("workloads") if dse.load_workload(name).description.published]
+WANTED = [
+    "resnet50",
+    "mobilenet-v1",
+    "efficientnet-b0",
+    "convnext-t",
+    "convnext-b",
+    "deit-s",
+    "deit-b",
+    "swin-t",
+    "swin-b",
+    "mlp-mixer-b-16",
+    "bert-base",
+    "bert-large",
+    "gpt2",
+    "opt-6.7b",
+    "llama-2-7b",
+    "llama-2-13b",
+    "llama-2-70b",
+    "llama-3.1-8b",
+    "mixtral-8x7b",
+]
+
+
+def test_the_networks_that_the_field_argues_about_are_there_and_counted():
+    assert set(WANTED) <= set(COUNTED)
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_parameters_and_macs_are_those_published(name):
+    """Within 0.5% of the figures in the file, each of which names its source."""
+    published = dse.load_workload(name).description.published
+    for figure in (published.parameters, published.macs):
+        assert len(figure.source) > 10
+    found = dse.load_workload(name, **published.macs.inputs).layers
+    assert found.parameters == pytest.approx(published.parameters.value, rel=5e-3), published.parameters.source
+    assert found.macs == pytest.approx(published.macs.value, rel=5e-3), published.macs.source
+
+
+# Counts that stand apart from the files: parameters to the unit, as the reference implementations have them
+# (torchvision 0.29.2, weights metadata; Hugging Face model cards and Keras Hub 0.32.0 presets for language models).
+PARAMETERS = {
+    "resnet50": 25_557_032, "efficientnet-b0": 5_288_548, "convnext-t": 28_589_128, "convnext-b": 88_591_464, "deit-b": 86_567_656,
+    "swin-t": 28_288_354, "swin-b": 87_768_224, "bert-base": 109_482_240, "gpt2": 124_439_808, "llama-2-7b": 6_738_415_616,
+    "llama-2-70b": 68_976_648_192, "llama-3.1-8b": 8_030_261_248, "mixtral-8x7b": 46_702_792_704,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_exact(name):
+    assert dse.load_workload(name).layers.parameters == PARAMETERS[name]
+
+
+GENERATING = [name for name in WANTED if name.startswith(("llama", "opt", "gpt", "mixtral"))]
+
+
+@pytest.mark.parametrize("name", GENERATING)
+def test_decoding_a_sequence_token_by_token_takes_the_work_of_its_cache(name):
+    """Prefill of T computes T x T scores; the decode step at T computes T of them, and one token's linear layers."""
+    prefill, decode = (dse.load_workload(name, phase=phase, sequence=64, logits="all").layers for phase in ("prefill", "decode"))
+    attention = prefill.kind == "matmul"
+    work = [layers.m * layers.k * layers.n * layers.count * layers.active * layers.has_flops for layers in (prefill, decode)]
+    np.testing.assert_allclose(work[0], 64 * work[1])
+    assert prefill.parameters == decode.parameters
+    read = decode.input_elements[attention] * decode.count[attention]
+    cache = decode.m[attention] * decode.k[attention] * decode.count[attention]
+    assert (read >= cache).all()  # every key and value is read once a step
+    assert read.sum() < 1.5 * cache.sum() + 1e6
+
+
+def test_grouped_queries_shrink_the_cache_and_nothing_else():
+    sizes = {
+        "model_type": "llama",
+        "vocab_size": 100,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+    }
+    inputs = Llama.inputs(phase="decode", sequence=1000)
+    alone, grouped = (Layers.of(Llama(**sizes, num_key_value_heads=kv).rows(inputs)) for kv in (8, 2))
+    at = alone.kind == "matmul"
+    assert alone.macs - grouped.macs == 2 * 2 * (8 - 2) * 8 * 64  # narrower k and v projections in two blocks
+    cache = [(layers.m * layers.k * layers.count)[at].sum() for layers in (alone, grouped)]
+    assert cache[0] == 4 * cache[1]
+
+
+def test_fused_attention_moves_no_scores():
+    unfused, fused = (dse.load_workload("bert-base", attention=kind, sequence=384).layers for kind in ("unfused", "fused"))
+    moved = [((layers.input_elements + layers.output_elements) * layers.count).sum() for layers in (unfused, fused)]
+    # scores are written, read and written by softmax, and read again: 12 blocks x 12 heads
+    assert moved[0] - moved[1] == 4 * 12 * 12 * 384**2
+    assert unfused.macs == fused.macs
+
+
+def test_a_mixture_has_the_parameters_of_all_experts_and_the_work_of_some():
+    sizes = {
+        "model_type": "mixtral",
+        "vocab_size": 10,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    many, few = (
+        Layers.of(Mixtral(**sizes, num_local_experts=8, num_experts_per_tok=active).rows(Mixtral.inputs(sequence=4))) for active in (8, 2)
+    )
+    assert many.parameters == few.parameters
+    assert many.macs - few.macs == 4 * 3 * 16 * 32 * (8 - 2)
+
+
+def test_softmax_and_norms_take_time_so_that_amdahl_is_not_forgotten():
+    chip, net = dse.load_accelerator("a100-sxm4-80gb"), dse.load_workload("deit-b", attention="unfused")
+    layers = dse.evaluate(chip, net.dense, batch=32)
+    share = float(layers.latency.where(net.layers.kind == "elementwise").sum() / layers.latency.sum())
+    assert 0.1 < share < 0.7
+
+
+def test_inputs_are_swept_and_labelled(tmp_path):
+    sweep = tmp_path / "s.yaml"
+    sweep.write_text(
+        "name: s\naccelerators: [a100-sxm4-80gb]\nbatch: [1]\ndtype: fp16\n"
+        "workloads:\n  llama-2-7b: {methods: [dense], inputs: {phase: [prefill, decode], sequence: [512, 4096]}}\n"
+    )
+    found = dse.sweep(sweep)
+    assert list(found.workload.values) == [
+        f"llama-2-7b (phase={phase}, sequence={n})" for phase in ("prefill", "decode") for n in (512, 4096)
+    ]
+    prefill, decode = found.latency.values.reshape(2, 2)
+    assert decode[1] > decode[0] > 6.7e9 * 2 / 2039e9  # a step reads at least every weight
+    assert prefill[1] > 8 * prefill[0]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        ({"phase": "train"}, "inputs.phase: 'train' is not known here; write one of 'prefill' or 'decode'"),
+        ({"sequence": 0}, "inputs.sequence: 0 is out of range; write a number above 0"),
+        ({"tokens": 7}, "inputs.tokens: unknown key 'tokens'; known: 'attention', 'logits', 'phase', 'sequence'"),
+    ],
+)
+def test_wrong_inputs_are_told(inputs, text):
+    with pytest.raises(dse.InputError) as caught:
+        dse.load_workload("llama-2-7b", **inputs)
+    assert str(caught.value) == text
+
+
+def test_a_table_takes_no_inputs():
+    with pytest.raises(dse.InputError, match="takes no inputs"):
+        dse.load_workload("resnet50", sequence=7)
+
+
+def test_layers_are_given_once(tmp_path):
+    folder = catalog.find("workloads", "deit-s")
+    (tmp_path / "workload.yaml").write_text((folder / "workload.yaml").read_text())
+    (tmp_path / "layers.csv").write_text("name,kind,m,k,n\nfc,gemm,4,4,1\n")
+    with pytest.raises(dse.InputError, match="layers are given twice"):
+        tables.load(tmp_path)
+
+
+def test_a_prompt_scores_the_vocabulary_for_its_last_token_unless_asked_for_all():
+    """The head of LLaMA-2 7B multiplies 32000 x 4096 weights by one token of each sample, as in generating text, or by all 4096."""
+    last, every = dse.load_workload("llama-2-7b").layers, dse.load_workload("llama-2-7b", logits="all").layers
+    assert last.n[-1] == 1
+    assert every.macs - last.macs == 32000 * 4096 * 4095
+
+
+def test_the_graph_of_every_network_leads_from_its_input_to_its_output():
+    """Each layer reads something, something reads each layer but the last, and its inputs are no fewer than what the layer before made
+    unless that was pooled, cut to one token, or is a residual sum beside what was normalised."""
+    for name in WANTED:
+        layers = dse.load_workload(name).layers
+        assert layers.graph is not None, name
+        assert [number for number, users in enumerate(layers.graph.users) if not users] == [len(layers) - 1], name
+
+
+@pytest.mark.parametrize(("name", "elements"), [("llama-2-7b", 2 * 32 * 4096), ("llama-3.1-8b", 2 * 32 * 1024), ("gpt2", 2 * 12 * 768)])
+def test_the_key_value_cache_holds_a_key_and_a_value_of_each_block_and_token(name, elements):
+    for phase in ("prefill", "decode"):
+        assert dse.load_workload(name, phase=phase, sequence=100).layers.cache_elements.sum() == 100 * elements

@@ -1,0 +1,103 @@
+"""Pieces of a sweep: they cover it once, on a regular grid, and each is that region of the whole, bit for bit."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dse.sweeping import chunk as pieces_
+from dse.sweeping import plan as plans
+from dse.sweeping import run
+from dse.sweeping.chunk import Pieces, chunks, most_designs
+from dse.sweeping.prepared import Prepared
+
+SPEC = """
+name: small
+accelerators: [./chip.yaml, ./other.yaml]
+workloads: {./net: {methods: all}}
+batch: [1, 16]
+dtype: [fp16, int8]
+axes:
+  memory.dram.capacity: [1 MB, 1 GB]
+  memory.l2.capacity: [10 MB, 100 MB]
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 5, scale: log}
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  cost.process: [7 nm, 5 nm]
+  units.tensor.peak.fp16: [100 TFLOP/s, 300 TFLOP/s, 400 TFLOP/s]
+"""
+VARIABLES = "latency, dense_latency, speedup, bound_share, execution_share, fits, area, power, energy, edp"
+
+
+@pytest.fixture
+def spec(folder):
+    chip = (folder / "chip.yaml").read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n"
+    (folder / "chip.yaml").write_text(chip.replace("fp16: 10 TFLOP/s", "fp16: 10 TFLOP/s, int8: 10 TOP/s"))
+    other = (folder / "chip.yaml").read_text().replace("name: chip", "name: other").replace("  vector:", "  scalar:")
+    (folder / "other.yaml").write_text(other.replace("csr:", "loop:"))
+    (folder / "small.yaml").write_text(SPEC)
+    return folder / "small.yaml"
+
+
+@pytest.fixture
+def plan(spec):
+    return plans.load(spec)
+
+
+def joined(plan, most) -> xr.Dataset:
+    """The whole, put together from pieces as they come."""
+    whole = Prepared.of(plan)
+    found = xr.full_like(run.evaluate(whole), 0)
+    for piece in Pieces(plan, most):
+        part = run.evaluate(whole.cut(piece))
+        for name, variable in found.data_vars.items():
+            variable[{dim: covered for dim, covered in piece.region.items() if dim in variable.dims}] = part[name].values
+    return found
+
+
+@pytest.mark.parametrize("most", [20, 1000])
+@pytest.mark.parametrize("fidelity", ["sol", "capacity"])
+@pytest.mark.filterwarnings("ignore::dse.ModelWarning")
+def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
+    wanted = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
+    spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{wanted}]}}\n")
+    plan = plans.load(spec)
+    xr.testing.assert_equal(joined(plan, most), run.run(plan))
+
+
+def test_labels_of_a_piece_are_those_of_its_region(plan):
+    prepared = Prepared.of(plan)
+    whole = run.evaluate(prepared)
+    for piece in list(Pieces(plan, 7))[::17]:
+        part, region = run.evaluate(prepared.cut(piece)), whole.isel(dict(piece.region))
+        xr.testing.assert_equal(part, region)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(st.lists(st.integers(1, 6), min_size=6, max_size=6), st.integers(1, 300))
+def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
+    axes = [replace(axis, values=np.arange(2 if axis.taken_in_turn else size)) for axis, size in zip(plan.axes, sizes, strict=True)]
+    plan = replace(plan, axes=tuple(axes))
+    lengths, covered = chunks(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
+    seen = []
+    for piece in Pieces(plan, most):
+        covered[tuple(piece.region.values())] += 1
+        assert piece.designs <= most
+        for dim, part in piece.region.items():
+            assert part.start % lengths[dim] == 0
+            assert part.stop == min(part.start + lengths[dim], plan.dims[dim])
+        if piece.setting not in seen[-1:]:
+            assert piece.setting not in seen
+            seen.append(piece.setting)
+    assert (covered == 1).all()
+
+
+def test_a_piece_takes_as_much_room_as_meant(plan, monkeypatch):
+    monkeypatch.setattr(pieces_, "PIECE_BYTES", 10_000)
+    with warnings.catch_warnings(action="ignore"):
+        whole = run.run(plan)
+    largest = max(whole.isel(dict(piece.region)).nbytes for piece in Pieces(plan, most_designs(plan)))
+    assert 1_000 < largest < 12_000

@@ -1,0 +1,99 @@
+"""Ways to look, held against every design of a grid."""
+
+import numpy as np
+import pytest
+from tqdm import tqdm
+
+import dse
+from dse.base.errors import InfeasibleError, InputError
+from dse.searching import evaluator as judged
+from dse.searching import exhaustive, local_search, run
+from dse.searching.archive import Outcome
+from tests.searching.search_specs import CONTINUOUS, LIMITED, designs, write
+
+
+def everything(found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    points = found.space.grid(0, found.space.size)
+    return (points, *found.objectives(points))
+
+
+@pytest.mark.parametrize("chunk", [4096, 777])
+def test_exhausting_finds_the_best_of_all_and_the_front(folder, monkeypatch, chunk):
+    monkeypatch.setattr(judged, "CHUNK", chunk)
+    monkeypatch.setattr(exhaustive, "CHUNK", chunk)
+    outcome = Outcome(found := designs(folder))
+    exhaustive.run(outcome, tqdm(disable=True))
+    points, values, excess = everything(found)
+    meets = (excess <= 0).all(axis=1)
+    assert outcome.evaluated == len(points)
+    assert outcome.feasible == meets.sum()
+    assert outcome.values[outcome.best(), 0] == values[meets].min()
+    costs = np.stack([found.results(points)[name] for name in ("area", "power")], axis=1)
+    every = np.concatenate([values, costs], axis=1)[meets]
+    beaten = [
+        (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any() for row in outcome.values[outcome.front()]
+    ]
+    assert not any(beaten)
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3", "tpe", "random", "qmc"])
+def test_a_search_comes_near_the_best_of_all(folder, sampler):
+    search = LIMITED.replace("trials: 120", "trials: 60") + f"sampler: {sampler}\n"
+    front = dse.search(write(folder, search))
+    assert front.attrs["regret"] < 0.02
+    assert front.best.sum() == 1
+    assert (front.area <= 420e-6 * (1 + 1e-9)).all()
+
+
+def test_two_objectives_make_a_front_that_holds_more_than_chance(folder):
+    front = dse.search(
+        write(folder, "maximize: [performance]\nminimize: [area]\nconstraints: [power <= 210 W]\ntrials: 300\nask_batch: 30")
+    )
+    assert front.attrs["hypervolume_share"] > front.attrs["hypervolume_share_of_random"]
+    assert (np.diff(front.area.values[np.argsort(front.performance.values)]) >= -1e-12).sum() > 0
+
+
+@pytest.mark.parametrize("axes", [CONTINUOUS, None], ids=["continuous", "grid"])
+@pytest.mark.parametrize("seed", range(4))
+def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, seed):
+    found = designs(folder, LIMITED, *([axes] if axes else []))
+    outcome = Outcome(found)
+    outcome.judge(found.space.random(20, np.random.default_rng(seed)))
+    before = outcome.values[outcome.best(), 0] if outcome.feasible else np.inf
+    local_search.run(outcome)
+    if outcome.feasible:
+        best = outcome.points[[outcome.best()]]
+        values, excess = found.objectives(best)
+        assert values[0, 0] <= before
+        assert (excess <= 0).all()
+        for number in found.space.continuous:
+            low, high = found.space.dimensions[number].axis.values
+            assert low <= best[0, number] <= high
+
+
+def test_gradients_reach_the_limit_that_steps_leave(folder):
+    found = designs(folder, LIMITED, CONTINUOUS)
+    outcome = Outcome(found)
+    outcome.judge(found.space.random(50, np.random.default_rng(0)))
+    local_search.run(outcome)
+    _, excess = found.objectives(outcome.points[[outcome.best()]])
+    assert excess.max() > -1e-3
+
+
+def test_the_same_seed_finds_the_same_whatever_the_chunk(folder, monkeypatch):
+    path, found = write(folder, LIMITED), []
+    for chunk in (65536, 7):
+        monkeypatch.setattr(judged, "CHUNK", chunk)
+        found.append(run.look(run.load(path), "x", None, False, False, False))
+    np.testing.assert_array_equal(found[0].points, found[1].points)
+    np.testing.assert_array_equal(found[0].values, found[1].values)
+
+
+def test_continuous_designs_cannot_be_exhausted(folder):
+    with pytest.raises(InputError, match="is continuous, so its designs can't be exhausted"):
+        dse.search(write(folder, LIMITED + "sampler: exhaustive\n", CONTINUOUS))
+
+
+def test_nothing_feasible_says_what_is_hardest(folder):
+    with pytest.raises(InfeasibleError, match="'area <= 100 mm\\^2' is hardest to meet"):
+        dse.search(write(folder, "constraints: [area <= 100 mm^2, power <= 300 W]\ntrials: 40"))

@@ -1,0 +1,185 @@
+"""Several networks in one search: weights, and the network that gains least."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base import catalog
+from dse.base.errors import InputError
+from dse.searching import run
+from dse.sweeping.run import ModelWarning
+from tests.searching.search_specs import write
+
+AXES = "\n  memory.dram.bandwidth: [0.5 TB/s, 1 TB/s, 2 TB/s]\n  units.tensor.peak.fp16: [50 TFLOP/s, 100 TFLOP/s, 400 TFLOP/s]\n"
+
+
+@pytest.fixture
+def two(folder):
+    """`net`, and `tiny`, which takes a small share of its time and is bound by memory."""
+    tiny = folder / "tiny"
+    tiny.mkdir()
+    (tiny / "workload.yaml").write_text((folder / "net" / "workload.yaml").read_text().replace("name: net", "name: tiny"))
+    (tiny / "layers.csv").write_text("name,kind,m,k,n\nfc,gemm,256,256,1\n")
+    return folder
+
+
+def loaded(folder, search: str, workloads: str = "./net: {methods: [dense]}, ./tiny: {methods: all}"):
+    path = write(folder, search, AXES)
+    path.write_text(path.read_text().replace("workloads:\n  ./net: {methods: all}\n", f"workloads: {{{workloads}}}\n"))
+    return run.load(path)
+
+
+def latencies(found, chip) -> np.ndarray:
+    asked = found.question
+    return np.array([
+        float(dse.evaluate(chip, states[0], asked.batch, "fp16", **asked.options.model_dump()).latency.sum()) for states in asked.states.values()
+    ])  # fmt: skip
+
+
+def each(found) -> tuple[np.ndarray, np.ndarray]:
+    """Latencies of the dense networks by single evaluations: as described [network], and on every design [network, design]."""
+    points = found.space.grid(0, found.space.size)
+    there = np.stack([latencies(found, found.space.accelerator_at(point)) for point in points], axis=1)
+    return latencies(found, found.space.accelerator), there
+
+
+def test_the_worst_network_is_the_one_that_gains_least(two):
+    """Not the one that takes longest: `tiny` takes 0.1% of the time of `net`."""
+    found = loaded(two, "minimize: [latency]\nover_workloads: worst")
+    base, there = each(found)
+    results = found.results(found.space.grid(0, found.space.size))
+    least = (base[:, None] / there).min(axis=0)
+    np.testing.assert_allclose(results["performance"], least, rtol=1e-9)
+    np.testing.assert_allclose(results["latency"], np.sqrt(base.prod()) / least, rtol=1e-9)
+    order = np.argsort(results["latency"], kind="stable")
+    assert (np.diff(results["performance"][order]) <= 1e-12).all()
+    assert (np.argmax(there, axis=0) == 0).all()
+    assert (np.argmin(base[:, None] / there, axis=0) == 1).any()
+
+
+def test_worst_energy_is_relative_to_each_network_too(two):
+    """At the described design every ratio is 1, so energy is the geometric mean of the networks'."""
+    found = loaded(two, "minimize: [energy, edp]\nover_workloads: worst")
+    alone = [loaded(two, "minimize: [energy, edp]", f"{name}: {{methods: [dense]}}") for name in ("./net", "./tiny")]
+    points = found.space.grid(0, found.space.size)
+    energies = np.stack([one.results(points)["energy"] for one in alone])
+    described = int(np.flatnonzero((points == [1, 1]).all(axis=1))[0])
+    ratio = (energies / energies[:, [described]]).max(axis=0)
+    np.testing.assert_allclose(found.results(points)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
+
+
+def test_a_constraint_holds_for_each_network_where_the_worst_counts(two):
+    found = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
+    points = found.space.grid(0, found.space.size)
+    _, there = each(found)
+    excess = found.objectives(points)[1][:, 0]
+    np.testing.assert_allclose(excess, (there.max(axis=0) - 50e-6) / 50e-6, rtol=1e-9)
+
+
+def test_a_design_as_described_has_performance_one(two):
+    for mode in ("worst", "geometric_mean"):
+        found = loaded(two, f"maximize: [performance]\nover_workloads: {mode}")
+        assert found.results(np.array([[1.0, 1.0]]))["performance"] == pytest.approx(1.0, rel=1e-9)
+
+
+NAMED = "bert-base: {methods: [dense], inputs: {sequence: [128, 512]}}, ./tiny: {methods: all}"
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ("{}", [1, 1, 1]),
+        ("{bert-base: 5}", [5, 5, 1]),
+        ("{./tiny: 3}", [1, 1, 3]),
+        ("{'bert-base (sequence=128)': 4, ./tiny: 2}", [4, 1, 2]),
+        ("{'bert-base (sequence=128)': 4, bert-base: 2}", [4, 2, 1]),
+    ],
+)
+def test_weights_count_for_networks_with_inputs(two, weights, expected):
+    """The performance is the mean that the weights say, of the performances of the networks alone."""
+    found = loaded(two, f"maximize: [performance]\nweights: {weights}", NAMED)
+    points = found.space.grid(0, found.space.size)
+    scores = found.scores(points)
+    mean = np.exp(np.average(np.log(scores.each["performance"]), axis=0, weights=expected))
+    np.testing.assert_allclose(scores.combined["performance"], mean, rtol=1e-12)
+    assert np.ptp(scores.each["performance"], axis=0).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ("weights: {bert: 2}", "search.weights.bert: 'bert' is no workload of this search; did you mean 'bert-base'"),
+        ("weights: {'bert-base (sequence=64)': 2}", "is no workload of this search; did you mean 'bert-base (sequence="),
+        ("weights: {net: 1}", "'net' is no workload of this search; known: './tiny', 'bert-base', 'bert-base (sequence=128)'"),
+        (
+            "over_workloads: worst\nweights: {bert-base: 2}",
+            "search.weights: weights count in a geometric mean, and 'over_workloads: worst' takes",
+        ),
+        ("weights: {bert-base: 0}", "0 is out of range"),
+    ],
+)
+def test_weights_that_cannot_count_are_refused(two, search, told):
+    with pytest.raises(InputError) as error:
+        loaded(two, search, NAMED)
+    assert told in str(error.value)
+    assert str(error.value).startswith(f"{two / 'search.yaml'}:")
+
+
+def test_networks_of_one_name_are_refused(two):
+    """One of them would vanish."""
+    shutil.copytree(catalog.root() / "workloads" / "bert-base", two / "copy")
+    with pytest.raises(InputError, match=r"workloads.*another network is named 'bert-base \(sequence=128\)' too"):
+        loaded(two, "maximize: [performance]", "bert-base: {inputs: {sequence: [512, 128]}}, ./copy: {inputs: {sequence: 128}}")
+
+
+@pytest.mark.parametrize(
+    ("workloads", "told"),
+    [
+        ("./net: {methods: [prunned]}", "workloads../net.methods.0: 'net' has no method 'prunned'; did you mean 'pruned'?"),
+        ("./net: {sparsities: [0.77]}", "workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77"),
+        ("./net: {patterns: {list: ['1:8']}}", "workloads../net.patterns: patterns that no network was pruned to have no accuracy"),
+    ],
+)
+def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, told):
+    with pytest.raises(InputError) as error:
+        loaded(two, "maximize: [performance]", workloads)
+    assert told in str(error.value)
+
+
+def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
+    goal = "maximize: [performance]\nconstraints: [accuracy_drop <= 10]"
+    every, half = (loaded(two, goal, f"./net: {{{selection}}}") for selection in ("methods: all", "methods: all, sparsities: [0.5]"))
+    assert {state.nominal_sparsity for state in half.states} == {0.0, 0.5}
+    assert {state.nominal_sparsity for state in every.states} == {0.0, 0.5, 0.9}
+    given = loaded(two, goal, "./net: {activation_density: 0.25}")
+    assert (given.states[0].activations[given.states[0].layers.has_weights] == 0.25).all()
+
+
+def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(two):
+    path = write(two, "maximize: [performance]", AXES)
+    path.write_text(path.read_text() + "accuracy_drop: 6\n")
+    assert run.load(path).question.drop.drop == 6
+    assert "0.9" in " ".join(map(str, run.load(path).states))
+    path.write_text(path.read_text().replace("maximize: [performance]", "constraints: [accuracy_drop <= 0.1]"))
+    assert run.load(path).question.drop.drop == 0.1
+
+
+def test_variants_that_the_tolerance_cannot_be_applied_to_are_named(two):
+    net = two / "net"
+    (net / "workload.yaml").write_text((net / "workload.yaml").read_text() + "other_metrics: [{name: top5, direction: higher}]\n")
+    (net / "accuracy.csv").write_text(
+        "method,pattern,sparsity,value,dense_value,source,kind,metric\n"
+        "pruned,unstructured,0.5,92,93,a test,published,top5\npruned,unstructured,0.9,75,,a test,published,\nsemi,2:4,0.5,75.5,76,a test,measured,\n"
+    )
+    path = write(two, "maximize: [performance]\nsampler: exhaustive", AXES)
+    path.write_text(path.read_text() + "plots: [speedup]\n")
+    with pytest.warns(ModelWarning) as told:
+        dse.search(path)
+    texts = [str(warning.message) for warning in told]
+    assert texts[1:] == [
+        "'./net': the search leaves out pruned unstructured 0.5: measured in 'top5', and the tolerance is in 'accuracy'",
+        "'./net': the search leaves out pruned unstructured 0.9: no accuracy of the dense network is given beside theirs",
+    ]
+    assert texts[0].endswith("plots: a search does not read this; remove it, or run 'dse sweep'")

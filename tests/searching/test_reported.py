@@ -1,0 +1,150 @@
+"""What a search reports: ties, the simplest of equal designs, expressions without a value, and where it is written."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from tqdm import tqdm
+
+import dse
+from dse.base.errors import InfeasibleError
+from dse.cli import entry
+from dse.searching import exhaustive, report, run
+from dse.searching.archive import KEPT, Outcome
+from dse.searching.simplicity import complexity, simplified
+from dse.sweeping.run import ModelWarning
+from tests.searching.search_specs import write
+
+IDLE = """
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  units.tensor.runs.sparse_24.gain: {from: 1, to: 2, steps: 3, when: {units.tensor.runs.sparse_24.enabled: true}}
+  units.vector.runs.csr.enabled: [true, false]
+  memory.dram.bandwidth: [2 TB/s, 0.5 TB/s, 1 TB/s]
+"""
+
+
+def dense_only(folder, search: str, axes: str = IDLE):
+    """No run is used, so that every switch changes nothing."""
+    path = write(folder, search, axes)
+    path.write_text(path.read_text().replace("methods: all", "methods: [dense]"))
+    return path
+
+
+def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, capsys, monkeypatch):
+    """In a folder named as the specification, whatever its file is called."""
+    path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive")
+    out = folder / "small_search"
+    monkeypatch.chdir(folder)
+    assert entry.main(["search", str(path)]) == 0
+    best = pd.read_csv(out / "best.csv").iloc[0]
+    assert not best["units.tensor.runs.sparse_24.enabled"]
+    assert not best["units.vector.runs.csr.enabled"]
+    assert best["memory.dram.bandwidth"] == 2e12
+    assert best["units.tensor.runs.sparse_24.gain"] == 2  # as described
+    assert best["inactive"] == "units.tensor.runs.sparse_24.gain"
+    told = capsys.readouterr().out
+    assert "8 of the designs are equal in performance: this one is the best of them in what is limited, then the simplest" in told
+    assert "units.tensor.runs.sparse_24.gain: 2 (as described: its condition does not hold)" in told
+    front = xr.load_dataset(out / "front.nc")
+    assert front.attrs["tied"] == 8
+    marked = front.isel(point=int(front.best.values.argmax()))
+    assert not marked["units.tensor.runs.sparse_24.enabled"].item()
+
+
+def test_a_run_that_is_used_stays_on(folder):
+    axes = "\n  units.tensor.runs.sparse_24.enabled: [true, false]\n  units.vector.runs.csr.enabled: [true, false]\n"
+    found = run.load(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
+    points = found.space.grid(0, found.space.size)
+    simpler = simplified(found, points)
+    before, after = found.results(points), found.results(simpler)
+    np.testing.assert_allclose(after["performance"], before["performance"], rtol=1e-12)
+    assert (complexity(found.space, simpler)[:, 0] <= complexity(found.space, points)[:, 0]).all()
+    assert np.array_equal(simplified(found, simpler), simpler)
+    assert complexity(found.space, simpler[[after["performance"].argmax()]])[0, 0] == 1
+
+
+def test_of_equal_designs_the_best_is_the_same_in_whatever_order_they_come(folder):
+    found = run.load(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
+    points = found.space.grid(0, found.space.size)
+    best = []
+    for seed in range(5):
+        outcome = Outcome(found)
+        for part in np.array_split(np.random.default_rng(seed).permutation(len(points)), 3):
+            outcome.judge(points[part])
+        best.append(tuple(outcome.points[outcome.best()]))
+        assert len(outcome.tied) == 8
+    assert len(set(best)) == 1
+    assert found.space.described(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
+
+
+def test_more_ties_than_are_kept_leave_the_simplest(folder):
+    """Performance does not depend on the launch overhead under 'r3', nor on the vector unit: thousands of designs are equal."""
+    axes = "\n  overhead.launch: {from: 1 us, to: 9 us, steps: 3000}\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n"
+    path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive", axes)
+    chip = folder / "chip.yaml"
+    chip.write_text(chip.read_text().replace("cost:", "overhead: {launch: 9 us}\ncost:"))
+    outcome = Outcome(run.load(path))
+    exhaustive.run(outcome, tqdm(disable=True))
+    assert len(outcome.tied) == 3000 > KEPT
+    assert tuple(outcome.points[outcome.best()]) == (2999, 1)
+
+
+def test_designs_without_a_finite_objective_are_infeasible_and_counted(folder):
+    axes = "\n  memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 3 TB/s]\n"  # performance 0.3 to 1
+    for objective, bad in (("log(performance - 0.99)", 1), ("-1 / maximum(performance - 0.99, 0)", 1), ("-(performance - 0.99) ** 0.5", 1)):
+        path = dense_only(folder, f"maximize: ['{objective}']\nsampler: exhaustive", axes)
+        with pytest.warns(ModelWarning, match=rf"is not a finite number at {bad} of 3 designs"):
+            front = dse.search(path)
+        assert front.attrs["feasible"] == 3 - bad
+        performance = front.performance.values[front.best.values][0]
+        assert performance >= 0.9
+
+
+@pytest.mark.parametrize("sampler", ["nsga2"])
+def test_samplers_go_on_where_objectives_and_constraints_have_no_value(folder, sampler):
+    axes = "\n  memory.dram.bandwidth: {from: 0.1 TB/s, to: 3 TB/s, scale: log}\n  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s}\n"
+    search = f"maximize: ['log(performance - 1)']\nconstraints: ['log(speedup + performance - 1.5) <= 9']\nsampler: {sampler}\ntrials: 24\nask_batch: 8\npolish: false"
+    path = dense_only(folder, search, axes)
+    with pytest.warns(ModelWarning, match="is not a finite number at"):
+        front = dse.search(path)
+    assert front.performance.values[front.best.values][0] > 1
+    assert front.attrs["evaluated"] >= 24
+
+
+def test_an_objective_that_has_no_value_anywhere_is_the_reason(folder):
+    path = dense_only(folder, "maximize: ['log(performance - 1e6)']\ntrials: 10", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
+    with pytest.warns(ModelWarning), pytest.raises(InfeasibleError, match=r"'log\(performance - 1e6\)' is a finite number at none of them"):
+        dse.search(path)
+
+
+def test_an_elasticity_is_of_the_objective_itself(folder):
+    """Of a negative objective too: more bandwidth makes it greater."""
+    axes = "\n  memory.dram.bandwidth: {from: 0.05 TB/s, to: 0.2 TB/s}\n"
+    for objective in ("performance - 100", "performance"):
+        outcome = Outcome(run.load(dense_only(folder, f"maximize: [{objective}]", axes)))
+        outcome.judge(np.array([[0.1e12]]))
+        assert report.elasticities(outcome)["memory.dram.bandwidth"] > 0
+
+
+def test_the_table_has_the_figures_of_each_network(folder):
+    path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
+    path.write_text(path.read_text().replace("./net: {methods: all}", "./net: {methods: all}\n  bert-base: {methods: [dense]}"))
+    outcome = Outcome(found := run.load(path))
+    exhaustive.run(outcome, tqdm(disable=True))
+    first = report.best(outcome).iloc[0]
+    each = found.scores(outcome.points[[outcome.best()]]).each
+    assert first["networks"].startswith(f"./net: performance {each['performance'][0, 0]:.5g}, speedup ")
+    assert "; bert-base: performance " in first["networks"]
+    assert json.loads(found.question.search.model_dump_json())["over_workloads"] == "geometric_mean"
+
+
+def test_an_axis_that_changes_no_result_is_named(folder):
+    """Efficiencies are 1 at the speed of light; the launch overhead counts under 'calibrated' alone."""
+    axes = "\n  units.vector.runs.csr.efficiency: [0.25, 0.5]\n  units.tensor.peak.fp16: [50 TFLOP/s, 100 TFLOP/s]\n"
+    path = write(folder, "maximize: [performance]\nsampler: exhaustive", axes)
+    path.write_text(path.read_text().replace("fidelity: r3", "fidelity: sol"))
+    with pytest.warns(ModelWarning, match="axis 'units.vector.runs.csr.efficiency' changes no result under fidelity 'sol'") as told:
+        dse.search(path)
+    assert len(told) == 1

@@ -1,0 +1,79 @@
+"""Axes: what they take, how they are labelled, which go together."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base.errors import InputError
+
+RUN = "units.tensor.runs.sparse_24"
+
+
+@pytest.fixture
+def with_axes(folder):
+    def write(axes: str):
+        path = folder / "small.yaml"
+        path.write_text(path.read_text() + f"axes: {axes}\n")
+        return path
+
+    return write
+
+
+def test_linear_and_logarithmic_ranges_hit_both_ends(with_axes):
+    found = dse.sweep(
+        with_axes(
+            "{memory.dram.bandwidth: {from: 1 TB/s, to: 4 TB/s, steps: 4}, units.tensor.peak.fp16: {from: 1 TFLOP/s, to: 8 TFLOP/s, steps: 4, scale: log}}"
+        )
+    )
+    np.testing.assert_allclose(found["memory.dram.bandwidth"], [1e12, 2e12, 3e12, 4e12], rtol=1e-14)
+    np.testing.assert_allclose(found["units.tensor.peak.fp16"], [1e12, 2e12, 4e12, 8e12], rtol=1e-12)
+
+
+def test_axes_that_only_go_together_are_checked_together(with_axes, folder):
+    axes = f"{{{RUN}.pattern: ['2:4', unstructured], {RUN}.format.kind: [bitmask, combinatorial]}}"
+    found = dse.sweep(with_axes(axes))
+    assert list(found[f"{RUN}.format.kind"].values) == ["bitmask", "combinatorial"]
+    bits = found.latency.isel(accelerator=0, batch=0, dtype=0, variant=2).sel({f"{RUN}.pattern": "2:4"})
+    assert bits[1] <= bits[0]
+
+
+def test_axes_that_do_not_go_together_are_refused_in_the_sweep_s_own_file(with_axes):
+    path = with_axes(f"{{{RUN}.pattern: ['2:4', 'block:4x4'], {RUN}.format.kind: [nm_index, csr]}}")
+    with pytest.raises(InputError) as caught:
+        dse.sweep(path)
+    assert all(problem.file == path and problem.line == 7 for problem in caught.value.problems)
+    assert "cannot store pattern 'block:4x4'" in str(caught.value)
+
+
+def test_a_part_of_a_format_that_the_description_leaves_to_its_default(with_axes, edited):
+    """The narrower index moves fewer bytes: memory-bound unstructured layers get faster."""
+    edited("chip.yaml", ("1 TB/s", "1 GB/s"))
+    found = dse.sweep(with_axes("{units.vector.runs.csr.format.index: [16 bit, 32 bit]}"))
+    narrow, wide = found.latency.isel(accelerator=0, batch=0, dtype=0, variant=0)
+    assert narrow < wide
+    assert found["units.vector.runs.csr.format.index"].attrs["units"] == "bit"
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ("{memory.dram: [{bandwidth: 1 TB/s}]}", "'chip' has no 'memory.dram'"),
+        ("{name: [a, b]}", "'chip' has no 'name'"),
+        (f"{{{RUN}.format: [{{kind: csr}}]}}", f"'chip' has no '{RUN}.format'"),
+        (f"{{{RUN}.pattern: [{{a: 1}}]}}", "takes one plain value at a time; write texts, switches or lists"),
+        (f"{{{RUN}.pattern: ['2:4', '2:4']}}", "takes a value twice; give different values"),
+        (f"{{{RUN}.enabled: [true, true]}}", "takes a value twice; give different values"),
+        (f"{{{RUN}.enabled: [perhaps]}}", f"'{RUN}.enabled' is a switch; write true and false"),
+        (f"{{{RUN}.gain: [null, 2]}}", "takes a value that is empty; write a number with its unit each time"),
+        ("{units.vector.runs.csr.format.index: {from: 8 bit, to: 32 bit, steps: 100000}}", "write at most 1000 steps"),
+        (f"{{{RUN}.pattern: ['5:4']}}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
+        ("{memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 100000}, units.tensor.peak.fp16: {from: 1 TFLOP/s, to: 2 TFLOP/s, steps: 100000}}", "GB, and are kept in memory; write them to a Zarr store ('-o small.zarr'), keep a part ('keep: summary'), or stay below "),
+    ],
+)  # fmt: skip
+def test_axes_that_cannot_be(with_axes, axes, expected):
+    path = with_axes(axes)
+    with pytest.raises(InputError) as caught:
+        dse.sweep(path)
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line) == (path, 7)
+    assert expected in str(problem)

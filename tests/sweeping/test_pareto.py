@@ -1,0 +1,313 @@
+"""Fronts of a sweep's dataset: labelled, by names, in either direction."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import dse
+from dse.base.errors import InputError
+from dse.cli import entry
+from dse.plot import pareto as drawing
+from dse.sweeping import select, store
+from dse.sweeping.pareto import directions
+
+AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], memory.dram.capacity: [1 GB, 2 GB]}"
+
+
+@pytest.fixture
+def results(edited):
+    return dse.sweep(edited("small.yaml", ("dtype: fp16", AXES)))
+
+
+def made(values: np.ndarray) -> xr.Dataset:
+    """A dataset of two designs by a number of variants, with two results; a third is a coordinate."""
+    return xr.Dataset(
+        {"gain": (("design", "variant"), values[0]), "cost": (("design", "variant"), values[1])},
+        {"quality": ("variant", values[2, 0]), "name": ("variant", np.array([f"v{n}" for n in range(values.shape[2])], object))},
+    )
+
+
+numbers = st.integers(0, 3).map(float) | st.just(np.nan) | st.floats(-10, 10)
+datasets = st.integers(1, 8).flatmap(lambda n: arrays(float, (3, 2, n), elements=numbers)).filter(lambda v: np.isfinite(v[:, 0, 0]).all())
+
+
+@given(datasets.map(made), st.permutations(["gain", "cost", "quality"]), st.integers(0, 3), st.integers(1, 3))
+def test_a_front_is_what_nothing_beats_in_every_objective(dataset, names, cut, count):
+    maximize, minimize = names[: min(cut, count)], names[min(cut, count) : count]
+    front = dse.pareto(dataset, maximize, minimize)
+    cells = [{"design": d, "variant": v} for d in range(2) for v in range(dataset.sizes["variant"])]
+    if maximize + minimize == ["quality"]:
+        cells = [{"variant": v} for v in range(dataset.sizes["variant"])]
+    points = np.array([[float(dataset[n].isel(c, missing_dims="ignore")) for n in names[:count]] for c in cells])
+    points = points[np.isfinite(points).all(axis=1)]
+    signed = points * np.array([-1.0] * len(maximize) + [1.0] * len(minimize))
+    beaten = [any((other <= point).all() and (other < point).any() for other in signed) for point in signed]
+    found = np.stack([front[n].values for n in names[:count]], axis=-1)
+    assert sorted(map(tuple, found)) == sorted(map(tuple, points[~np.array(beaten)]))
+    assert (np.diff(front[names[0]]) >= 0).all()
+    assert front.attrs["points"] == len(points)
+    assert front.attrs["points"] + front.attrs["left_out"] == len(cells)
+
+
+@given(datasets.map(made))
+def test_ties_are_all_kept_or_the_first_of_them(dataset):
+    every = dse.pareto(dataset, ["gain"], ["cost"])
+    one = dse.pareto(dataset, ["gain"], ["cost"], ties=False)
+    pairs = set(zip(every.gain.values, every.cost.values, strict=True))
+    assert set(zip(one.gain.values, one.cost.values, strict=True)) == pairs
+    assert one.sizes["point"] == len(pairs)
+    values = np.stack([dataset.gain, dataset.cost], axis=-1).reshape(-1, 2)
+    assert every.sizes["point"] == sum(tuple(value) in pairs for value in values)
+
+
+@given(datasets.map(made))
+def test_turning_an_objective_over_turns_nothing_else(dataset):
+    front = dse.pareto(dataset, ["gain"], ["cost"])
+    turned = dse.pareto(dataset.assign(cost=-dataset.cost), ["gain", "cost"])
+    np.testing.assert_array_equal(np.sort(front.gain), np.sort(turned.gain))
+    assert front.attrs["hypervolume"] == pytest.approx(turned.attrs["hypervolume"])
+    assert np.isnan(front.attrs["hypervolume_share"]) or 0 <= front.attrs["hypervolume_share"] <= 1 + 1e-9
+
+
+def test_by_hand():
+    front = dse.pareto(made(np.array([[[1, 2, 3], [3, 1, 0]], [[1, 2, 9], [5, 1, 0]], [[7, 8, 9]] * 2], float)), ["gain"], ["cost"])
+    assert front.gain.values.tolist() == [0, 1, 1, 2, 3]
+    assert front.cost.values.tolist() == [0, 1, 1, 2, 5]
+    assert front.name.values.tolist() == ["v2", "v0", "v1", "v1", "v0"]
+    assert json.loads(front.attrs["reference_point"]) == {"gain": 0, "cost": 9}
+    assert front.attrs["hypervolume"] == 8 + 7 + 4  # gain 0 to 1 at cost 1, 1 to 2 at cost 2, 2 to 3 at cost 5
+    assert front.attrs["hypervolume_share"] == pytest.approx(19 / 27)
+
+
+def test_every_point_of_a_sweep_names_its_design(results):
+    front = dse.pareto(results, ["speedup"], ["accuracy_drop", "memory.dram.bandwidth"])
+    for number in range(front.sizes["point"]):
+        point = front.isel(point=number)
+        dims = {dim: point[dim].item() for dim in results.speedup.dims}
+        cell = results.sel({dim: value for dim, value in dims.items() if dim in results.indexes})
+        assert float(cell.speedup) == float(point.speedup)
+        assert cell.method.item() == point.method.item()
+        assert float(cell.dense_accuracy - cell.accuracy) == float(point.accuracy_drop)
+    assert "blocky" not in front.method.values  # it has no accuracy
+    assert directions(front) == {"speedup": "maximize", "accuracy_drop": "minimize", "memory.dram.bandwidth": "minimize"}
+    assert front.speedup.attrs["units"] == "1"
+
+
+def test_designs_that_differ_in_nothing_that_counts_are_ties(results):
+    """The capacity changes no latency."""
+    every, one = (dse.pareto(results, ["speedup", "accuracy"], ties=ties) for ties in (True, False))
+    assert every.sizes["point"] == 2 * one.sizes["point"]
+    assert (one["memory.dram.capacity"] == 1e9).all()
+
+
+def test_a_reference_of_ones_own(results):
+    front = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 1.0}, pool=True)
+    assert json.loads(front.attrs["reference_point"]) == {"speedup": 1.0, "accuracy": 70.0}
+    better = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 0.5}, pool=True)
+    assert better.attrs["hypervolume"] > front.attrs["hypervolume"]
+
+
+def test_a_large_front_of_four_objectives_leaves_its_volume_out_and_says_so():
+    points = np.random.default_rng(0).dirichlet(np.ones(4), 1500).T
+    dataset = xr.Dataset({f"f{n}": ("design", column) for n, column in enumerate(points)})
+    with pytest.warns(UserWarning, match="the hypervolume of 1500 points in 4 objectives would take long and was left out"):
+        front = dse.pareto(dataset, minimize=list(dataset))
+    assert np.isnan(front.attrs["hypervolume"])
+
+
+@pytest.mark.parametrize(
+    ("maximize", "minimize", "told"),
+    [
+        (["speedup", "acuracy"], [], ["the dataset has no 'acuracy'; did you mean 'accuracy'?"]),
+        (["speedup"], ["speedup", "latancy"], ["'speedup' is an objective twice; name it once", "the dataset has no 'latancy'; did you mean 'latency'?"]),
+        (["method"], [], ["'method' is no number; "]),
+        (["bound_share"], [], ["'bound_share' has a value for each resource; "]),
+        ([], [], ["there is nothing to maximize or minimize; "]),
+        ([], ["accuracy"], ["accuracy is better higher; maximize 'accuracy'"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_an_objective(results, maximize, minimize, told):
+    with pytest.raises(InputError) as caught:
+        dse.pareto(results, maximize, minimize)
+    problems = sorted(str(problem) for problem in caught.value.problems)
+    assert [problem.startswith(start) for problem, start in itertools.zip_longest(problems, sorted(told))] == [True] * len(told), problems
+
+
+def test_a_reference_that_is_no_objective(results):
+    with pytest.raises(InputError, match="the reference 'latency' is no objective; known: 'speedup'"):
+        dse.pareto(results, ["speedup"], reference={"latency": 1.0})
+
+
+def test_accuracies_of_different_dense_networks_are_compared_by_what_they_lose(edited, folder):
+    edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
+    found = dse.sweep(folder / "small.yaml")
+    with pytest.raises(InputError, match=r"start from different dense networks \(76, 77\); minimize 'accuracy_drop' instead"):
+        dse.pareto(found, ["speedup", "accuracy"])
+    assert {1.0, 1.5} >= set(dse.pareto(found, [], ["accuracy_drop"]).accuracy_drop.values)
+
+
+def test_accuracies_on_different_metrics_are_not_compared(edited, folder):
+    edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
+    edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("75.5,76,a test,measured", "0.3,0.2,a test,measured,loss"))
+    found = dse.sweep(folder / "small.yaml")
+    with pytest.raises(InputError, match=r"different networks or metrics cannot be compared \(net, accuracy; net, loss\)"):
+        dse.pareto(found, ["speedup"], ["accuracy_drop"])
+    front = dse.pareto(select.at(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
+    assert set(front.accuracy.values) == {0.3}
+
+
+def test_nothing_known_is_told(results):
+    with pytest.raises(InputError, match="no point has a value in every one of speedup, accuracy"):
+        dse.pareto(select.at(results, {"method": "blocky"}), ["speedup", "accuracy"])
+
+
+def test_selecting_keeps_the_dims_and_suggests(results):
+    part = select.at(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
+    assert (part.sizes["batch"], part.sizes["memory.dram.bandwidth"], part.sizes["variant"]) == (1, 1, 1)
+    for chosen, told in (
+        ({"bach": "1"}, "did you mean 'batch'"),
+        ({"batch": "2"}, "no 'batch' is '2'"),
+        ({"method": "sem"}, "did you mean 'semi'"),
+    ):
+        with pytest.raises(InputError, match=told):
+            select.at(results, chosen)
+    for wrong in ("batch", "=1", "batch="):
+        with pytest.raises(InputError, match="is no NAME=VALUE"):
+            select.pairs([wrong])
+    with pytest.raises(InputError, match="could not convert string to float: 'x'; write a number"):
+        select.numbers({"speedup": "x"})
+
+
+# -- the figure and the command
+
+
+@pytest.mark.parametrize(
+    ("maximize", "minimize", "panels"), [(["speedup", "accuracy"], [], 1), (["speedup"], ["accuracy_drop", "latency"], 3)]
+)
+def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, panels):
+    front = dse.pareto(results, maximize, minimize, pool=True)
+    figure = drawing.figure(results, front)
+    assert len(figure.axes) == panels
+    names, knee = maximize + minimize, front.isel(point=front.attrs["knee"])
+    for ax, (x, y) in zip(figure.axes, itertools.combinations(names, 2), strict=True):
+        lines = {line.get_label(): line for line in ax.lines}
+        assert len(lines["all points"].get_xdata()) == front.attrs["points"]
+        assert (lines["knee"].get_xdata().item(), lines["knee"].get_ydata().item()) == (knee[x].item(), knee[y].item())
+        assert (ax.xaxis_inverted(), ax.yaxis_inverted()) == (x in minimize, y in minimize)
+
+
+@pytest.mark.parametrize(
+    ("maximize", "minimize"), [(["speedup"], ["latency"]), ([], ["latency", "accuracy_drop"]), (["speedup", "accuracy"], [])]
+)
+def test_the_steps_are_the_border_of_what_some_point_reaches(results, maximize, minimize):
+    """At each corner some point of the front is as good in both; a little better in both, none is."""
+    front = dse.pareto(results, maximize, minimize, pool=True)
+    signs = np.array([1.0] * len(maximize) + [-1.0] * len(minimize))
+    (steps,) = (line for line in drawing.figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2)
+    points = np.stack([front[name] for name in directions(front)], axis=-1) * signs
+    for corner in np.stack(steps.get_data(), axis=-1) * signs:
+        assert (points >= corner).all(axis=1).any()
+        assert not (points > corner).all(axis=1).any()
+
+
+def test_the_command_writes_a_dataset_a_table_and_a_figure(results, tmp_path, capsys):
+    store.write(results, tmp_path / "mine.nc")
+    ask = ["pareto", str(tmp_path / "mine.nc"), "--maximize", "speedup", "accuracy", "--at", "batch=1", "--unique"]
+    assert entry.main([*ask, "-o", str(tmp_path / "front.nc")]) == 0
+    printed = capsys.readouterr()
+    assert {path.name for path in tmp_path.glob("front.*")} == {"front.nc", "front.csv", "front.png"}
+    assert printed.out == (tmp_path / "front.csv").read_text()
+    rows, front = pd.read_csv(tmp_path / "front.csv"), store.read(tmp_path / "front.nc")
+    np.testing.assert_allclose(rows.speedup, front.speedup)
+    assert (rows.batch == 1).all()
+    assert rows.knee.sum() == 1
+    assert rows.knee[front.attrs["knee"]]
+    assert entry.main(ask) == 0
+    assert (tmp_path / "mine.pareto.png").exists()
+
+
+def test_a_wrong_name_exits_2_and_writes_nothing(results, tmp_path):
+    store.write(results, tmp_path / "mine.nc")
+    ask = [sys.executable, "-m", "dse.cli", "pareto", "mine.nc", "--maximize", "speedupp", "--reference", "speedup=1", "-o", "out"]
+    done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "the dataset has no 'speedupp'; did you mean 'speedup'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_dataset_that_is_read_is_not_written_over(results, tmp_path, capsys):
+    store.write(results, tmp_path / "mine.nc")
+    path = str(tmp_path / "mine.nc")
+    assert entry.main(["pareto", path, "--maximize", "speedup", "-o", path]) == 2
+    assert "is what is read; give another file" in capsys.readouterr().err
+
+
+def test_a_dataset_of_someone_elses_with_a_variable_called_accuracy():
+    points = xr.Dataset({"accuracy": ("n", np.array([1.0, 2.0, 3.0])), "dense_accuracy": ("n", np.ones(3)), "cost": ("n", np.arange(3.0))})
+    assert dse.pareto(points, ["accuracy"], ["cost"]).sizes["point"] == 3
+    with pytest.raises(InputError, match="the dataset has no 'accuracy_drop'; did you mean 'accuracy'"):
+        dse.pareto(points, ["accuracy"], ["accuracy_drop"])
+
+
+def test_networks_and_batches_have_fronts_of_their_own(results):
+    """Each is the front of its own selection; pooled, points of one batch drop those of another."""
+    apart, pooled = (dse.pareto(results, ["speedup"], ["latency"], pool=pool) for pool in (False, True))
+    fronts = json.loads(apart.attrs["groups"])
+    assert [one["batch"] for one in fronts] == [1, 16]
+    start = 0
+    for one in fronts:
+        alone = dse.pareto(results.sel(batch=[one["batch"]]), ["speedup"], ["latency"])
+        here = apart.isel(point=slice(start, start + one["size"]))
+        for name in ("speedup", "latency", "accelerator", "memory.dram.bandwidth", "variant"):
+            np.testing.assert_array_equal(here[name], alone[name])
+        for name in ("hypervolume", "hypervolume_share", "points", "left_out"):
+            assert one[name] == alone.attrs[name]
+        assert one["reference_point"] == json.loads(alone.attrs["reference_point"])
+        assert one["knee"] == alone.attrs["knee"] + start
+        start += one["size"]
+    assert start == apart.sizes["point"]
+    assert apart.attrs["points"] == pooled.attrs["points"]
+    assert json.loads(pooled.attrs["groups"])[0]["size"] == pooled.sizes["point"]
+    assert dse.pareto(apart, ["speedup"], ["latency"]).sizes["point"] == apart.sizes["point"]  # of a front, too
+
+
+def test_networks_are_not_mixed_and_each_keeps_its_own_metric(folder, results):
+    renamed = results.assign_coords(workload=("variant", np.array(["net", "net", "other", "other"], object)))
+    renamed.attrs["metrics"] = json.dumps({name: json.loads(results.attrs["metrics"])["net"] for name in ("net", "other")})
+    found = dse.pareto(renamed, ["speedup", "accuracy"])
+    assert {(one["workload"], one["batch"]) for one in json.loads(found.attrs["groups"])} == {
+        ("net", 1),
+        ("net", 16),
+        ("other", 1),
+        ("other", 16),
+    }
+    with pytest.raises(InputError, match="accuracies of different networks or metrics cannot be compared"):
+        dse.pareto(renamed, ["speedup", "accuracy"], pool=True)
+
+
+def test_precision_says_what_is_rounding():
+    values = np.array([[[1.0, 1.0 + 3e-7], [1.0, 2.0]], [[1.0, 1.0], [3.0, 3.0]], [[0.0, 0.0]] * 2])
+    assert set(dse.pareto(made(values), ["gain"], ["cost"]).name.values) == {"v1"}
+    coarse = made(values)
+    assert dse.pareto(coarse.assign(gain=coarse.gain.astype(np.float32)), ["gain"], ["cost"]).sizes["point"] >= 1
+
+
+def test_the_command_names_its_fronts(results, folder, capsys):
+    store.write(results, folder / "results.nc")
+    assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency"]) == 0
+    told = capsys.readouterr().err
+    assert "  net, batch 1: " in told
+    assert "  net, batch 16: " in told
+    assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency", "--pool"]) == 0
+    assert "batch 1: " not in capsys.readouterr().err

@@ -1,0 +1,46 @@
+import resource
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import dse
+from dse.base import atomic_write
+from dse.base.errors import InputError, UnfinishedError
+from dse.sweeping import store
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "results.nc"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="no"):
+        atomic_write.replacing(path, lambda partial: (partial.write_text("half"), int("no")))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
+
+
+def test_reading_what_is_no_dataset(tmp_path):
+    (tmp_path / "x.nc").write_text("hello")
+    for name, expected in (("x.nc", "is not a dataset"), ("none.nc", "does not exist")):
+        with pytest.raises(InputError, match=expected):
+            store.read(tmp_path / name)
+
+
+def test_an_output_that_is_a_folder_is_told_before_the_work(folder):
+    (folder / "taken.nc").mkdir()
+    with pytest.raises(InputError, match=r"'.*taken.nc' is a folder; give a file, or another place"):
+        dse.sweep(folder / "small.yaml", folder / "taken.nc")
+
+
+@pytest.mark.parametrize("points", [600, 2000, 5000, 100_000])
+def test_a_full_disk_is_never_taken_for_a_written_file(tmp_path, points):
+    """HDF5 may say nothing of it."""
+    dataset = xr.Dataset({"latency": ("point", np.arange(points, dtype=float)), "execution": ("point", np.array(["dense"] * points))})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
+    try:
+        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); make room, and run it again"):
+            store.write(dataset, tmp_path / "x.nc")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,202 @@
+"""Area, power and energy in sweeps: on every design, from the very execution that runs, only where they are asked for."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base.dtype import Dtype
+from dse.base.errors import InputError
+from dse.model import jax_devices, roofline
+from dse.model.cost import area, energy, network, power
+from dse.model.cost.design import Design
+from dse.model.cost.energy import Counts
+from dse.model.terms import case, inverse_rates
+from dse.schema.model_options import ModelOptions
+from dse.sweeping import plan
+
+VARIABLES = "latency, area, power, energy, edp, performance_per_area, performance_per_watt"
+AXES = """
+axes:
+  memory.l2.capacity: [10 MB, 100 MB]
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 3, scale: log}
+  units.tensor.runs.sparse_24.enabled: [true, false]
+  cost.process: [7 nm, 5 nm]
+  units.tensor.peak.fp16: [100 TFLOP/s, 400 TFLOP/s]
+"""
+
+
+@pytest.fixture
+def swept(folder):
+    chip, path = folder / "chip.yaml", folder / "small.yaml"
+    chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
+    path.write_text(path.read_text() + AXES + f"store: {{variables: [{VARIABLES}]}}\n")
+    return path
+
+
+def slow_energy(design, variant, batch):
+    """Layer by layer in plain floats: whatever runs fastest spends its operations and bytes."""
+    found = case(design, variant, batch, Dtype.model_validate("fp16"), ModelOptions.model_validate({}))
+    inverse, _ = inverse_rates(found.executions, design, {})
+    total = 0.0
+    for layer, count in enumerate(found.count):
+        times = [
+            max(work * rate for work, rate in zip(found.work[layer, e], inverse[e], strict=True)) for e in range(len(found.executions))
+        ]
+        chosen = int(np.argmin(times))
+        _, done, _, moved = found.work[layer, chosen]
+        whole = 2 * found.layers.m[layer] * found.layers.k[layer] * found.layers.n[layer] if found.layers.has_flops[layer] else 0.0
+        counts = Counts(done, 0.0, whole - done, {"dram": moved})
+        total += count * energy.dynamic(Design(design), found.executions[chosen].unit, "fp16", counts)
+    return total
+
+
+def test_every_design_equals_costing_it_alone(swept, net):
+    found = dse.sweep(swept)
+    published = dse.load_accelerator(swept.parent / "chip.yaml")
+    units = {"memory.l2.capacity": "B", "memory.dram.bandwidth": "B/s", "cost.process": "m", "units.tensor.peak.fp16": "FLOP/s"}
+    for point in np.ndindex(2, 3, 2, 2, 2):
+        here = found.isel(accelerator=0, dtype=0, **dict(zip(found.area.dims[1:], point, strict=True)))
+        values = {path: f"{float(here[path])!r} {unit}" for path, unit in units.items()}
+        made = published.replace(values | {"units.tensor.runs.sparse_24.enabled": bool(here["units.tensor.runs.sparse_24.enabled"])})
+        design = Design(made, base=published)
+        assert float(here.area) == pytest.approx(area.area(design), rel=1e-12)
+        assert float(here.power) == pytest.approx(power.power(design), rel=1e-12)
+        for (b, batch), number in ((pair, n) for pair in enumerate((1, 16)) for n in range(len(net.variants))):
+            one = here.isel(batch=b, variant=number)
+            expected = slow_energy(made, net.variants[number], batch) + power.static(design) * float(one.latency)
+            assert float(one.energy) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("fidelity", "counted"), [("sol", ["dram"]), ("capacity", ["dram", "l2", "l1"])])
+def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(folder, fidelity, counted):
+    """Slow sum over layers in plain floats; a level of free bytes would show."""
+    chip, path = folder / "chip.yaml", folder / "small.yaml"
+    inner = "  l2: {capacity: 256 KiB, bandwidth: 5 TB/s}\n  l1: {capacity: 8 KiB, bandwidth: 20 TB/s}\n"
+    chip.write_text(re.sub(r"  l2: .*\n", inner, chip.read_text()) + "cost: {process: 7 nm}\n")
+    dense = path.read_text().replace("methods: all", "methods: [dense]")
+    path.write_text(dense + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n")
+    found, device = dse.sweep(path), dse.load_accelerator(chip)
+    assert json.loads(found.energy.attrs["memory_levels"]) == {"chip": counted}
+    design, variant = Design(device), dse.load_workload(folder / "net").dense
+    layers = dse.evaluate(device, variant, 1, "fp16", fidelity=fidelity)
+    moved = layers.traffic.sum("layer") if fidelity == "capacity" else [float(layers.bytes.sum())]
+    expected = power.static(design) * float(layers.latency.sum())
+    expected += sum(float(b) * energy.byte(design, level) for b, level in zip(moved, counted, strict=True))
+    for unit, flops in zip(layers.unit.values, layers.dense_flops.values, strict=True):
+        expected += flops * energy.operation(design, unit, "fp16")
+    assert float(found.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_follows_from_them(swept):
+    found = dse.sweep(swept)
+    np.testing.assert_allclose(found.edp, found.energy * found.latency, rtol=1e-12)
+    for name, cost in (("performance_per_area", found.area), ("performance_per_watt", found.power)):
+        expected = (found.batch / found.latency / cost).transpose(*found.latency.dims)
+        np.testing.assert_allclose(found[name], expected, rtol=1e-12)
+    assert {name: found[name].attrs["units"] for name in found.data_vars} == {
+        "latency": "s", "area": "m^2", "power": "W", "energy": "J", "edp": "J s",
+        "performance_per_area": "1/(s m^2)", "performance_per_watt": "1/J",
+    }  # fmt: skip
+    assert json.loads(found.area.attrs["basis"]) == {"chip": "300 mm^2 (datasheet), differences by the cost model"}
+    assert json.loads(found.power.attrs["basis"]) == {"chip": "cost model alone"}
+    assert found.energy.dims == found.edp.dims == found.latency.dims
+    assert (found.energy > 0).all()
+
+
+def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
+    for function in (roofline.spent_time, network.spent_energy):
+        function.clear_cache()
+    before = roofline.trace_count, network.trace_count
+    whole = dse.sweep(swept)
+    assert (roofline.trace_count, network.trace_count) == (before[0] + 1, before[1] + 1)
+    swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
+    network.spent_energy.clear_cache()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dse.ModelWarning)
+        alone = dse.sweep(swept)
+    assert network.trace_count == before[1] + 1
+    np.testing.assert_array_equal(alone.latency, whole.latency)
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 5])
+def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
+    whole = dse.sweep(swept)
+    monkeypatch.setattr(jax_devices, "at_once", lambda size: chunk)
+    assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
+
+
+def test_float32_is_within_1e_5(swept):
+    exact = dse.sweep(swept)
+    swept.write_text(swept.read_text().replace("store: {", "store: {dtype: float32, "))
+    rough = dse.sweep(swept)
+    assert rough.energy.dtype == rough.area.dtype == np.float32
+    for name in exact.data_vars:
+        np.testing.assert_allclose(rough[name], exact[name], rtol=1e-5)
+
+
+def test_the_default_variables_are_those_of_time(folder):
+    assert set(dse.sweep(folder / "small.yaml").data_vars) == {
+        "latency",
+        "dense_latency",
+        "speedup",
+        "bound_share",
+        "execution_share",
+        "fits",
+    }
+
+
+def test_an_axis_that_only_costs_is_no_idle_axis(swept):
+    """Warnings are errors: capacity and process change no latency, and nobody is told to leave them out."""
+    assert plan.idle_axes(plan.load(swept)) == []
+    swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
+    assert len(plan.idle_axes(plan.load(swept))) == 2
+
+
+def test_a_chip_without_a_process_is_told_with_its_line(swept):
+    chip = swept.parent / "chip.yaml"
+    chip.write_text(chip.read_text().replace("cost: {process: 7 nm, ", "cost: {"))
+    swept.write_text(swept.read_text().replace("  cost.process: [7 nm, 5 nm]\n", ""))
+    with pytest.raises(InputError) as caught:
+        dse.sweep(swept)
+    assert str(caught.value) == (
+        f"{swept}:2: accelerators.0: 'chip' has no process, on which area, power and energy depend; "
+        "add 'cost: {process: 7 nm}' (3 to 28 nm)"
+    )  # fmt: skip
+
+
+def test_unverified_numbers_that_cost_are_named(swept):
+    chip = swept.parent / "chip.yaml"
+    chip.write_text(chip.read_text().replace("l2: {capacity: 10 MB}", "l2: {capacity: {value: 10 MB, unverified: true}}"))
+    assert json.loads(dse.sweep(swept).attrs["unverified"]) == {"chip": ["memory.l2.capacity"]}
+
+
+def test_latencies_that_take_more_power_than_the_design_has_are_warned_of(swept):
+    """By hand: what the work takes beyond leakage, over what the power leaves for it, is the least time; a generous power limits nothing."""
+    chip = swept.parent / "chip.yaml"
+    text, variables = chip.read_text(), "latency, power, energy, average_power, power_limited_latency"
+    spec = swept.read_text()
+    swept.write_text(spec[: spec.index("axes:")] + f"store: {{variables: [{variables}]}}\n")
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 60 W"))
+    with pytest.warns(
+        dse.ModelWarning, match="'chip': 'net', .* W on average, above the 60 W of the design: .* is not attainable"
+    ) as caught:
+        found = dse.sweep(swept)
+    assert len(caught) == 1
+    assert f"takes {float(found.average_power.max()):.3g} W on average" in str(caught[0].message)
+    np.testing.assert_allclose(found.average_power, found.energy / found.latency, rtol=1e-12)
+    leakage = power.static(Design(dse.load_accelerator(chip)))
+    least = (found.energy - leakage * found.latency) / (60 - leakage)
+    np.testing.assert_allclose(found.power_limited_latency, np.maximum(found.latency, least), rtol=1e-9)
+    above = found.average_power.values > 60
+    np.testing.assert_array_equal(found.power_limited_latency.values > found.latency.values, above)
+    assert above.any()
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 10 kW"))
+    generous = dse.sweep(swept)  # warnings are errors
+    np.testing.assert_array_equal(generous.power_limited_latency, generous.latency)
+    chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 1 W"))
+    with pytest.warns(dse.ModelWarning, match=r"above the 1 W of the design: .* at least inf s \(100% of the results are above\)"):
+        assert np.isinf(dse.sweep(swept).power_limited_latency).all()
