@@ -1,16 +1,35 @@
-"""README.md and the chapters in docs/: links lead somewhere, every chapter is reached, and commands are commands."""
+"""README.md, CONTRIBUTING.md and docs/: links lead somewhere, commands exist, and examples run and print what the page shows.
 
+A fenced block with a title is written to a file of that name, `python` blocks are executed, and the commands of `console` blocks are run
+and their output compared; a `text` block below a `python` block is what that prints. All blocks of a page share a folder and their Python
+names. `<!-- not executed: REASON -->` above a block leaves it out. `...` in an expected output stands for any text.
+"""
+
+import doctest
 import re
+import shlex
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import dse
 from dse.cli import entry
 
 TOP = Path(__file__).parents[1]
-PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
-FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+README = TOP / "README.md"
+PAGES = [README, *sorted(TOP.glob("CONTRIBUTING.md")), *sorted((TOP / "docs").glob("**/*.md"))]
+FENCED = re.compile(
+    r"^(?:<!-- (?P<comment>.*?) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$", re.S | re.M
+)
 SPAN = re.compile(r"`[^`]+`")
+SHELLS = ("console", "bash", "sh")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(TOP)) if page.is_relative_to(TOP) else page.name
 
 
 def prose(page: Path) -> str:
@@ -22,53 +41,147 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings: lower case, without punctuation, hyphens for spaces."""
+    """As GitHub and MkDocs make them of headings: lower case, without punctuation, hyphens for spaces."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def dead(page: Path) -> list[str]:
-    found = []
+def dead_links(page: Path) -> list[str]:
+    dead = []
     for link in links(page):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
         if not target.is_file() or (anchor and anchor not in anchors(target)):
-            found.append(link)
-    return found
+            dead.append(link)
+    return dead
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_relative_link_leads_to_a_file_and_a_heading(page):
-    assert dead(page) == []
+    assert dead_links(page) == []
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path):
     (tmp_path / "there.md").write_text("# One's own (now)\n")
     page = tmp_path / "page.md"
     page.write_text("[a](there.md#ones-own-now) [b](there.md#own) [c](gone.md) [d](#e) [f](https://g.h/i) `[j](k)`\n```\n# e\n```\n")
-    assert dead(page) == ["there.md#own", "gone.md", "#e"]
+    assert dead_links(page) == ["there.md#own", "gone.md", "#e"]
 
 
-def test_every_chapter_and_figure_is_linked():
-    reached = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
-    assert {path.resolve() for path in (TOP / "docs").iterdir()} <= reached
+def test_every_page_and_figure_is_linked():
+    linked = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
+    assert {path.resolve() for pattern in ("*.md", "*.png") for path in (TOP / "docs").rglob(pattern)} <= linked
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    title: str | None
+    line: int
+    executed: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(
+            language=match["language"],
+            text=match["text"],
+            title=match["title"],
+            line=text[: match.start("text")].count("\n") + 1,
+            executed=not (match["comment"] or "").startswith("not executed:"),
+        )
+        for match in FENCED.finditer(text)
+    ]
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command after a `$`, and the output below it."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.replace("\\\n", " ").partition("\n")
+        yield command, output
+
+
+def assert_output(expected: str, printed: str, place: str) -> None:
+    assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), f"{place} prints\n{printed}\nand not\n{expected}"
+
+
+def has_examples(page: Path) -> bool:
+    return any(block.executed and block.language in ("python", "console") for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_examples(page)], ids=name)
+def test_the_examples_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names, printed = {"__name__": "example"}, ""
+    for block in (block for block in blocks(page) if block.executed):
+        place = f"{name(page)}:{block.line}"
+        if block.title:
+            (tmp_path / block.title).write_text(block.text)
+        elif block.language == "python":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", dse.ModelWarning)
+                exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+            printed = capsys.readouterr().out
+        elif block.language == "text":
+            assert_output(block.text, printed, place)
+        elif block.language == "console":
+            for command, output in commands(block.text):
+                program, *arguments = shlex.split(command)
+                assert program == "dse", f"{place}: only dse is run here, not '{command}'"
+                code = entry.main(arguments)
+                captured = capsys.readouterr()
+                assert code == 0, captured.err
+                assert_output(output, captured.out, f"{place}: {command}")
+
+
+@pytest.mark.parametrize(("expected", "fails"), [("3\n", False), ("4\n", True), ("...\n", False)])
+def test_an_output_that_is_not_printed_is_found(expected, fails):
+    if fails:
+        with pytest.raises(AssertionError, match="page:1 prints"):
+            assert_output(expected, "3\n", "page:1")
+    else:
+        assert_output(expected, "3\n", "page:1")
 
 
 def verbs(page: Path) -> set[str]:
     """What follows `dse` in code blocks and in code between backticks, in tables as in prose."""
-    code = FENCED.findall(page.read_text()) + [" ".join(span.split()) for span in SPAN.findall(prose(page))]
+    code = [block.text for block in blocks(page)] + [" ".join(span.split()) for span in SPAN.findall(prose(page))]
     return {verb for text in code for verb in re.findall(r"(?<![\w.-])dse ([a-z]\w*)", text)}
+
+
+def help_text(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        entry.main([verb, "--help"])
+    captured = capsys.readouterr()
+    assert ended.value.code == 0, captured.err
+    return captured.out
 
 
 @pytest.mark.parametrize("verb", sorted({verb for page in PAGES for verb in verbs(page)}))
 def test_every_verb_named_is_one_of_the_command_line(verb, capsys):
-    with pytest.raises(SystemExit) as ended:
-        entry.main([verb, "--help"])
-    assert ended.value.code == 0, capsys.readouterr().err
+    assert help_text(verb, capsys)
 
 
-def test_the_readme_names_every_verb(capsys):
+def options(text: str) -> set[tuple[str, str]]:
+    """Each verb and option of the commands in a block or a span."""
+    lines = re.sub(r"\\\n", " ", text).splitlines()
+    called = [called for line in lines for called in re.findall(r"(?<![\w.-])dse ([a-z]\w*)([^|;&#)`]*)", line)]
+    return {(verb, option) for verb, rest in called for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", rest)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_option_of_a_command_is_one_of_its_verb(page, capsys):
+    code = [block.text for block in blocks(page) if block.language in SHELLS] + [span.strip("`") for span in SPAN.findall(prose(page))]
+    for verb, option in sorted({found for text in code for found in options(text)}):
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", help_text(verb, capsys)), f"dse {verb} {option}"
+
+
+def test_the_reference_names_every_verb(capsys):
     with pytest.raises(SystemExit):
         entry.main(["--help"])
-    told = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE)
-    assert {"sweep", "trace"} <= set(told) <= verbs(PAGES[0])
+    known = set(re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
+    assert {"sweep", "trace"} <= known <= verbs(README)

@@ -39,7 +39,7 @@ def test_calibrated_is_nearer_than_the_speed_of_light_for_every_network_and_neve
 
 
 def test_the_chapter_has_the_table_of_the_command(rows):
-    assert report.brief(rows, markdown=True) in (Path(__file__).parents[2] / "docs" / "fidelity.md").read_text()
+    assert report.brief(rows, markdown=True) in (Path(__file__).parents[2] / "docs" / "explanation" / "fidelities.md").read_text()
 
 
 def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):

@@ -11,7 +11,7 @@ from dse.model.cost import validate
 from dse.model.cost.coefficients import published
 
 README = Path(__file__).parents[2] / "README.md"
-CHAPTER = README.parent / "docs" / "cost.md"
+CHAPTER = README.parent / "docs" / "explanation" / "cost.md"
 
 
 @pytest.fixture(scope="module")
