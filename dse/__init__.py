@@ -46,7 +46,7 @@ def load_accelerator(reference: str | Path | Mapping[str, Any]) -> "Accelerator"
     from dse.base import catalog
     from dse.schema import accelerator
 
-    return accelerator.load(catalog.accelerator(reference))
+    return accelerator.load(catalog.resolve_accelerator(reference))
 
 
 def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
@@ -57,7 +57,7 @@ def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
     from dse.base import catalog
     from dse.workload import tables
 
-    return tables.load(catalog.find("workloads", reference), inputs)
+    return tables.load(catalog.find_path("workloads", reference), inputs)
 
 
 def __getattr__(name: str) -> Any:

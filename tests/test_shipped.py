@@ -9,7 +9,7 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.base.yaml_document import read
+from dse.base.yaml_document import load_document
 from dse.report import listing
 from dse.schema import sweep
 from dse.schema.accelerator import Accelerator
@@ -20,7 +20,7 @@ from dse.workload.rows import read_rows
 from dse.workload.schema import Description, VariantRow
 
 
-@pytest.mark.parametrize("name", catalog.names("accel_models"))
+@pytest.mark.parametrize("name", catalog.list_names("accel_models"))
 def test_every_accelerator_has_a_source_on_every_number(name):
     accelerator = dse.load_accelerator(name)
     assert accelerator.name == name
@@ -36,7 +36,7 @@ def test_every_accelerator_has_a_source_on_every_number(name):
 def test_the_catalogue_has_the_devices_that_architects_compare_with():
     wanted = "v100 t4 a100-sxm4-40gb a100-sxm4-80gb a10 rtx3090 rtx4090 l4 l40s h100-sxm h100-pcie h200 b200 mi250x mi300x tpu-v4 tpu-v5"
     for device in wanted.split():
-        assert any(name.startswith(device) for name in catalog.names("accel_models")), device
+        assert any(name.startswith(device) for name in catalog.list_names("accel_models")), device
 
 
 def test_peaks_are_dense_and_sparsity_stands_apart():
@@ -66,7 +66,7 @@ def test_the_hypothetical_parts_differ_only_where_they_say():
         assert h100.value(f"units.cuda_core.peak.{dtype}") * 4 == pytest.approx(h100.value(f"units.tensor_core.peak.{dtype}"))
 
 
-@pytest.mark.parametrize("name", catalog.names("workloads"))
+@pytest.mark.parametrize("name", catalog.list_names("workloads"))
 def test_every_workload_loads_and_names_its_sources(name):
     found = dse.load_workload(name)
     assert found.name == name
@@ -77,9 +77,9 @@ def test_every_workload_loads_and_names_its_sources(name):
         assert bool(variant.accuracy_source) == np.isfinite(variant.accuracy)
 
 
-@pytest.mark.parametrize("name", catalog.names("sweeps"))
+@pytest.mark.parametrize("name", catalog.list_names("sweeps"))
 def test_every_sweep_resolves(name):
-    if sweep.load(catalog.find("sweeps", name))[0].search is not None:
+    if sweep.load(catalog.find_path("sweeps", name))[0].search is not None:
         assert search.load(name).states
         return
     found = plan.load(name)
@@ -124,10 +124,10 @@ def test_the_transformer_has_no_resnet_figures():
 
 def test_row_statistics_agree_with_the_counts():
     """nnz = rows x mean nonzeros a row = columns x mean nonzeros a column, in every trace (means have six digits)."""
-    for name in catalog.names("workloads"):
+    for name in catalog.list_names("workloads"):
         layers = dse.load_workload(name).layers
         place = {layer: n for n, layer in enumerate(layers.name)}
-        for file in sorted((catalog.root() / "workloads" / name / "variants").glob("*.csv")):
+        for file in sorted((catalog.data_root() / "workloads" / name / "variants").glob("*.csv")):
             for line, row in read_rows(file, VariantRow):
                 if row.row_mean is None or row.column_mean is None:
                     continue  # only masks tell these
@@ -142,8 +142,8 @@ def test_row_statistics_agree_with_the_counts():
 def test_the_json_schemas_accept_what_ships_and_refuse_a_misspelt_key(model, pattern):
     schema = json.loads(json.dumps(model.model_json_schema()))
     validator = jsonschema.Draft202012Validator(schema)
-    for path in sorted(catalog.root().glob(pattern)):
-        data = json.loads(json.dumps(read(path).data))
+    for path in sorted(catalog.data_root().glob(pattern)):
+        data = json.loads(json.dumps(load_document(path).data))
         assert not list(validator.iter_errors(data)), path
         assert list(validator.iter_errors(data | {"nmae": "x"}))
 
@@ -151,8 +151,8 @@ def test_the_json_schemas_accept_what_ships_and_refuse_a_misspelt_key(model, pat
 def test_unverified_numbers_are_marked_where_the_source_is_in_doubt():
     marked = {
         name
-        for name in catalog.names("accel_models")
-        if re.search("unverified: true", (catalog.root() / f"accel_models/{name}.yaml").read_text())
+        for name in catalog.list_names("accel_models")
+        if re.search("unverified: true", (catalog.data_root() / f"accel_models/{name}.yaml").read_text())
     }
     assert {"rtx3090", "rtx4090", "l4", "mi300x", "tpu-v4"} <= marked
     assert "a100-sxm4-80gb" not in marked

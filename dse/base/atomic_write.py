@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dse.base.errors import Collector, InputError
+from dse.base.errors import InputError, ProblemCollector
 
 
 @contextmanager
-def beside(target: Path) -> Iterator[Path]:
+def temporary_path(target: Path) -> Iterator[Path]:
     """A path of the same name in a new temporary folder beside the target. The folder is removed at the end. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(target)
+    remove_abandoned_folders(target)
     folder, lock = _locked_folder(target)
     try:
         yield folder / target.name
@@ -43,7 +43,7 @@ def _locked_folder(target: Path) -> tuple[Path, int]:
         os.close(lock)
 
 
-def remove_abandoned(*targets: Path) -> None:
+def remove_abandoned_folders(*targets: Path) -> None:
     """Remove the temporary folders of processes that were killed while they wrote one of the targets."""
     for target in targets:
         for folder in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.part"):
@@ -71,20 +71,20 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-def replacing(path: Path, write: Callable[[Path], object]) -> None:
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a temporary file, then put it in the place of `path`: a reader sees the old file or the new one."""
-    with beside(path) as fresh:
+    with temporary_path(path) as fresh:
         write(fresh)
         os.replace(fresh, path)
 
 
 def check_writable(*files: Path) -> None:
     """Whether files may be written there, before work is done for them; raises InputError with every one that may not."""
-    problems = Collector()
+    problems = ProblemCollector()
     for file in files:
-        with problems.at():
+        with problems.collect():
             _check_writable(file)
-    problems.raise_all()
+    problems.raise_if_any()
 
 
 def _check_writable(path: Path) -> None:
@@ -92,10 +92,10 @@ def _check_writable(path: Path) -> None:
         there = next(folder for folder in path.absolute().parents if folder.exists())
         taken = path.is_dir()
     except OSError as error:
-        raise InputError.one(f"'{path}' cannot be written ({error.strerror})", "give another place") from error
+        raise InputError(f"'{path}' cannot be written ({error.strerror})", "give another place") from error
     if taken:
-        raise InputError.one(f"'{path}' is a folder", "give a file, or another place")
+        raise InputError(f"'{path}' is a folder", "give a file, or another place")
     if not there.is_dir():
-        raise InputError.one(f"'{path.parent}' cannot be made a folder: '{there}' is a file", "give another place")
+        raise InputError(f"'{path.parent}' cannot be made a folder: '{there}' is a file", "give another place")
     if not os.access(there, os.W_OK):
-        raise InputError.one(f"'{there}' cannot be written to", "give another place")
+        raise InputError(f"'{there}' cannot be written to", "give another place")

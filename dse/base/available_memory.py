@@ -6,7 +6,7 @@ from pathlib import Path
 MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
-def available() -> float:
+def available_bytes() -> float:
     """Bytes that the machine, the control group and the limit of the process leave; infinite where the system does not say."""
     return min(_machine(), _group(), _limit())
 

@@ -7,59 +7,59 @@ from typing import Any
 from pydantic import GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from dse.base.errors import suggestion
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.errors import did_you_mean
+from dse.base.strict_model import StrictModel, field_error
 
-BITS = {
+BITS_PER_ELEMENT = {
     "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "fp6": 6, "fp4": 4,
     "int32": 32, "int16": 16, "int8": 8, "int4": 4,
 }  # fmt: skip
 
 
-def storage(name: str) -> str:
+def storage_dtype(name: str) -> str:
     """`fp16_acc16` (fp16 operands, fp16 accumulator) is stored as `fp16`."""
     return re.sub(r"_acc\d+$", "", name)
 
 
-def accumulator(name: str) -> str:
+def accumulator_suffix(name: str) -> str:
     """What a name says of the accumulator: '_acc16' of `fp16_acc16`, nothing where it is the usual one."""
-    return name.removeprefix(storage(name))
+    return name.removeprefix(storage_dtype(name))
 
 
-def check(name: str) -> str:
-    if storage(name) not in BITS:
-        raise validation_error(f"unknown dtype '{name}'", suggestion(name, BITS))
+def check_dtype_name(name: str) -> str:
+    if storage_dtype(name) not in BITS_PER_ELEMENT:
+        raise field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT))
     return name
 
 
-def roles(text: str) -> dict[str, str]:
+def parse_roles(text: str) -> dict[str, str]:
     """The dtype of each role that a text states: a name for all four, then what differs from it, as in `int8 outputs=int32`.
 
     Raises a validation error; the names themselves are not checked.
     """
     name, *differing = text.split() or [text]
     if "=" in name:
-        raise validation_error(
+        raise field_error(
             f"'{text}' does not begin with the name of a dtype", "begin with the one of most roles, as in 'int8 outputs=int32'"
         )
-    found = {"weights": storage(name), "activations": storage(name), "outputs": storage(name), "compute": name}
+    found = {"weights": storage_dtype(name), "activations": storage_dtype(name), "outputs": storage_dtype(name), "compute": name}
     stated = set[str]()
     for word in differing:
         role, equals, value = word.partition("=")
         if not equals:
-            raise validation_error(
+            raise field_error(
                 f"'{word}' says of no role that it differs", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'"
             )
         if role not in found:
-            raise validation_error(f"unknown role '{role}' of a dtype", suggestion(role, found))
+            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, found))
         if role in stated:
-            raise validation_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
+            raise field_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
         stated.add(role)
         found[role] = value
     return found
 
 
-class Dtype(StrictModel):
+class OperandDtypes(StrictModel):
     """The dtypes of one evaluation; a single name sets all four, and `int8 outputs=int32` all but those that differ."""
 
     weights: str
@@ -71,15 +71,15 @@ class Dtype(StrictModel):
     @classmethod
     def _accept_name(cls, data: Any) -> Any:
         if isinstance(data, str):
-            return roles(data)
+            return parse_roles(data)
         if not isinstance(data, dict):
-            raise validation_error(f"'{data}' is not a dtype", "write a name, as in 'fp16', or {weights, activations, outputs, compute}")
+            raise field_error(f"'{data}' is not a dtype", "write a name, as in 'fp16', or {weights, activations, outputs, compute}")
         return data
 
     @model_validator(mode="after")
-    def _check_names(self) -> "Dtype":
+    def _check_names(self) -> "OperandDtypes":
         for name in (self.weights, self.activations, self.outputs, self.compute):
-            check(name)
+            check_dtype_name(name)
         return self
 
     @classmethod
@@ -92,22 +92,22 @@ class Dtype(StrictModel):
     @property
     def label(self) -> str:
         stored = (self.weights, self.activations, self.outputs)
-        if set(stored) == {storage(self.compute)}:
+        if set(stored) == {storage_dtype(self.compute)}:
             return self.compute
         return ",".join(f"{role}={name}" for role, name in self)
 
     @property
     def text(self) -> str:
         """The shortest text that `roles` reads: the name of `compute`, then the roles that are stored otherwise."""
-        stored = {role: storage(name) for role, name in self if role != "compute"}
-        return " ".join([self.compute, *(f"{role}={name}" for role, name in stored.items() if name != storage(self.compute))])
+        stored = {role: storage_dtype(name) for role, name in self if role != "compute"}
+        return " ".join([self.compute, *(f"{role}={name}" for role, name in stored.items() if name != storage_dtype(self.compute))])
 
-    def bytes(self, role: str) -> float:
+    def bytes_per_element(self, role: str) -> float:
         """Bytes per element of `weights`, `activations` or `outputs`."""
-        return BITS[storage(getattr(self, role))] / 8
+        return BITS_PER_ELEMENT[storage_dtype(getattr(self, role))] / 8
 
 
 @cache
-def named(text: str) -> Dtype:
+def parse_dtype(text: str) -> OperandDtypes:
     """The dtypes that a text states; a ValidationError if it is wrong."""
-    return Dtype.model_validate(text)
+    return OperandDtypes.model_validate(text)

@@ -1,4 +1,4 @@
-"""What a user is told when an input is wrong: every problem at once, each with its place and its fix."""
+"""Errors that a user can fix: every problem of an input at once, each with its file, line and suggested fix."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -6,105 +6,116 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+MAX_CHARACTERS = 1500  # of one part of a message
+MAX_PROBLEMS_SHOWN = 200
+MAX_CHARACTERS_COMPARED, MAX_OPTIONS_COMPARED = 100, 1000  # the time to compare grows with the characters of both
+
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it stands, what is wrong, what to write instead."""
+    """One mistake in an input, and how to fix it.
 
-    what: str
+    `file` and `line` are given where the input is a file. `key` names the part of the input: a dotted path in YAML
+    (`memory.dram.bandwidth`), a column, a command line option, or a tensor.
+    """
+
+    message: str
     fix: str
     file: Path | None = None
     line: int | None = None
-    path: str = ""
+    key: str = ""
 
     def __str__(self) -> str:
+        """`FILE:LINE: key: message; fix`."""
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        return ": ".join(part for part in (legible(place), legible(self.path), f"{legible(self.what)}; {legible(self.fix)}") if part)
+        text = f"{to_single_line(self.message)}; {to_single_line(self.fix)}"
+        return ": ".join(part for part in (to_single_line(place), to_single_line(self.key), text) if part)
 
 
-LONGEST = 1500
-
-
-def legible(text: str) -> str:
-    """`text` on one line of at most about `LONGEST` characters: control characters are escaped, the middle of a long text is left out."""
-    short = text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+def to_single_line(text: str) -> str:
+    """Escape control characters and leave out the middle of a long text, so that it fits one line of about `MAX_CHARACTERS`."""
+    short = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS // 2]} ... {text[-MAX_CHARACTERS // 2 :]}"
     return short if short.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)
 
 
-MOST_SHOWN = 200
-
-
 class InputError(ValueError):
-    """Raised for anything a user can mend; carries all `problems` found, not just the first."""
+    """Raised for anything that a user can fix; `problems` holds every problem found, not just the first."""
 
-    def __init__(self, problems: Iterable[Problem]):
-        self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda p: (str(p.file or ""), p.line or 0)))
-        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
-        more = len(self.problems) - len(shown)
-        super().__init__("\n".join(shown + [f"... and {more} more problems"] * (more > 0)))
-
-    def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Problem, ...]]]:
-        return InputError, (self.problems,)  # so that it comes back from another process
+    def __init__(self, message: str, fix: str, file: Path | None = None, line: int | None = None, key: str = ""):
+        self.problems: tuple[Problem, ...] = (Problem(message, fix, file, line, key),)
+        super().__init__(message)
 
     @classmethod
-    def one(cls, what: str, fix: str) -> "InputError":
-        return cls([Problem(what, fix)])
+    def from_problems(cls, problems: Iterable[Problem]) -> "InputError":
+        """One error for several problems, sorted by file and line, each listed once."""
+        error = cls("", "")
+        error.problems = tuple(sorted(dict.fromkeys(problems), key=lambda p: (str(p.file or ""), p.line or 0)))
+        return error
+
+    def __str__(self) -> str:
+        shown = [str(problem) for problem in self.problems[:MAX_PROBLEMS_SHOWN]]
+        hidden = len(self.problems) - len(shown)
+        return "\n".join(shown + [f"... and {hidden} more problems"] * (hidden > 0))
+
+    def __reduce__(self) -> tuple[object, tuple[tuple[Problem, ...]]]:
+        """Pickle by the problems: worker processes send their errors back."""
+        return InputError.from_problems, (self.problems,)
 
 
 class InfeasibleError(Exception):
-    """No design meets every constraint; says which is hardest, and by how much it is missed."""
+    """Raised if no design meets every constraint; the message names the hardest constraint and by how much it is missed."""
 
 
 class UnfinishedError(Exception):
-    """Work stopped through no fault of its inputs, as by a full disk or a lost worker; what was written is kept."""
+    """Raised if work stops through no fault of its inputs, for example because a disk is full; what was written so far is kept."""
 
     @classmethod
-    def unwritten(cls, path: Path, error: BaseException, fix: str = "go on with --resume") -> "UnfinishedError":
+    def cannot_write(cls, path: Path, error: BaseException, fix: str = "go on with --resume") -> "UnfinishedError":
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         return cls(f"'{path}' cannot be written ({reason}); make room, and {fix}")
 
 
 class ImplausibleResultError(ValueError):
-    """A prediction that can't be true: the model or its parameters are at fault, not the input."""
+    """Raised for a prediction that cannot be true: the model or its parameters are at fault, not the input."""
 
 
-class Collector:
-    """Gathers the problems of several steps, so that they can be reported together.
+class ProblemCollector:
+    """Collects the problems of several steps, so that they are reported together.
 
-    `with problems.at(file, line, path): step()` keeps the InputError of a step and goes on after it, giving a place to
-    the problems that have none.
+    problems = ProblemCollector()
+    with problems.collect(file, key="weights"):
+        step()
+    problems.raise_if_any()
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     @contextmanager
-    def at(self, file: Path | None = None, line: int | None = None, path: str = "") -> Iterator[None]:
+    def collect(self, file: Path | None = None, line: int | None = None, key: str = "") -> Iterator[None]:
+        """Catch an InputError and keep its problems; those that name no file get this `file`, `line` and `key`."""
         try:
             yield
         except InputError as error:
             for problem in error.problems:
-                placed = replace(problem, file=file, line=line, path=problem.path or path)
-                self.problems.append(problem if problem.file else placed)
+                self.add(problem if problem.file else replace(problem, file=file, line=line, key=problem.key or key))
 
     def add(self, problem: Problem) -> None:
         self.problems.append(problem)
 
-    def raise_all(self) -> None:
+    def raise_if_any(self) -> None:
+        """Raise one InputError with all problems collected so far, if there are any."""
         if self.problems:
-            raise InputError(self.problems)
+            raise InputError.from_problems(self.problems)
 
 
-MOST_COMPARED, MOST_OPTIONS = 100, 1000  # comparing takes time in proportion to the characters of both
-
-
-def suggestion(word: object, known: Iterable[str]) -> str:
-    """`did you mean ...?` where something known begins alike or is close, else the list of what is known."""
-    options, text = sorted(known), str(word)[:MOST_COMPARED]
-    longer = [option for option in options if option.startswith(text)][:4]
-    if close := longer or difflib.get_close_matches(text, options[:MOST_OPTIONS], n=1, cutoff=0.5):
+def did_you_mean(word: object, options: Iterable[str]) -> str:
+    """Suggest what to write instead of an unknown `word`: "did you mean ...?" for a similar option, otherwise the list of options."""
+    known, text = sorted(options), str(word)[:MAX_CHARACTERS_COMPARED]
+    longer = [option for option in known if option.startswith(text)][:4]
+    if close := longer or difflib.get_close_matches(text, known[:MAX_OPTIONS_COMPARED], n=1, cutoff=0.5):
         return f"did you mean {' or '.join(repr(option) for option in close)}?"
-    if not options:
+    if not known:
         return "nothing can stand here"
-    shown = ", ".join(f"'{option}'" for option in options[:20])
-    return f"known: {shown}" + (", ..." if len(options) > 20 else "")
+    shown = ", ".join(f"'{option}'" for option in known[:20])
+    return f"known: {shown}" + (", ..." if len(known) > 20 else "")

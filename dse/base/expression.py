@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
 _FUNCTIONS = ("log", "exp", "sqrt", "abs", "minimum", "maximum")
-MOST_CHARACTERS = 500
+MAX_CHARACTERS = 500
 EXAMPLE = "as in 'performance / area' or 'log(speedup) - 0.01 * power'"
 
 
@@ -39,7 +39,7 @@ class Expression:
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and id(node) not in called]
         return list(dict.fromkeys(node.id for node in sorted(found, key=lambda node: node.col_offset)))
 
-    def value(self, of: Mapping[str, Any], arrays: Any = np) -> Any:
+    def evaluate(self, of: Mapping[str, Any], arrays: Any = np) -> Any:
         """The value where names stand for the arrays `of` them; `arrays` is numpy, or what takes its place.
 
         It is infinite or NaN where it is not a real number, as log(-1) and 1 / 0.
@@ -49,21 +49,21 @@ class Expression:
             return _walk(self.tree, known, arrays)
 
 
-def parse(text: str, known: Iterable[str]) -> Expression:
+def parse_expression(text: str, known: Iterable[str]) -> Expression:
     """The expression that `text` is, over `known` names; raises InputError with what is wrong and where."""
-    if len(text) > MOST_CHARACTERS:
-        raise InputError.one(f"the expression has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"the expression has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = f" (see character {error.offset})" if isinstance(error, SyntaxError) and error.offset else ""
-        raise InputError.one(f"'{text}' is no expression{place}", f"write arithmetic, {EXAMPLE}") from error
+        raise InputError(f"'{text}' is no expression{place}", f"write arithmetic, {EXAMPLE}") from error
     found = Expression(text.strip(), _folded(tree, text))
     if not found.names:
-        raise InputError.one(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
+        raise InputError(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
     for name in found.names:
         if name not in known:
-            raise InputError.one(f"'{name}' in '{text}' is no result", suggestion(name, known))
+            raise InputError(f"'{name}' in '{text}' is no result", did_you_mean(name, known))
     return found
 
 
@@ -83,7 +83,7 @@ def _folded(node: ast.expr, text: str) -> ast.expr:
         ):
             return _number(ast.Call(func, [_folded(argument, text) for argument in node.args], []), text, node)
     fix = f"write numbers, results, + - * / ** and {', '.join(_FUNCTIONS)}"
-    raise InputError.one(f"'{_source(node, text)}' cannot stand in an expression", fix)
+    raise InputError(f"'{_source(node, text)}' cannot stand in an expression", fix)
 
 
 def _number(folded: ast.expr, text: str, written: ast.expr) -> ast.expr:
@@ -96,7 +96,7 @@ def _number(folded: ast.expr, text: str, written: ast.expr) -> ast.expr:
     except ArithmeticError:
         value = np.nan
     if isinstance(value, complex) or not np.isfinite(value):
-        raise InputError.one(f"'{_source(written, text)}' is not a finite, real number", "write another number")
+        raise InputError(f"'{_source(written, text)}' is not a finite, real number", "write another number")
     return ast.Constant(float(value))
 
 

@@ -16,7 +16,7 @@ from dse.base.errors import InputError
 
 
 @contextmanager
-def writing(output: Path, shared: bool = False) -> Iterator[None]:
+def hold_write_lock(output: Path, shared: bool = False) -> Iterator[None]:
     """Hold the lock of an output; raises InputError if another process holds it. Shards of one sweep share it."""
     output = output.absolute()
     path = output.with_name(f".{output.name}.lock")
@@ -42,7 +42,7 @@ def _acquired(path: Path, output: Path, shared: bool) -> int:
         except BlockingIOError as error:
             holder = os.read(descriptor, 1000).decode(errors="replace") or "another process"
             os.close(descriptor)
-            raise InputError.one(f"'{output}' is being written by {holder}", "wait until that is done, or give another place") from error
+            raise InputError(f"'{output}' is being written by {holder}", "wait until that is done, or give another place") from error
         except OSError as error:
             warnings.warn(f"'{path.parent}' has no file locks ({error.strerror}): write to an output once at a time", stacklevel=4)
         if _is_at(descriptor, path):

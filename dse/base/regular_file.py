@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 
 _SHELL = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # where a shell puts what it pipes in
 
@@ -26,4 +26,4 @@ def check_regular(path: Path) -> None:
 
 
 def _unreadable(path: Path, reason: str) -> InputError:
-    return InputError([Problem(reason, "give a file that exists and can be read", path)])
+    return InputError(reason, "give a file that exists and can be read", path)

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dse.base.errors import InputError, Problem, suggestion
+from dse.base.errors import InputError, Problem, did_you_mean
 
-Loc = tuple[Any, ...]
+KeyPath = tuple[Any, ...]
 
-MOST_EXPLAINED = 100
+MAX_EXPLAINED = 100
 
 # What pydantic calls a mistake -> what to write instead.
 _FIXES = {
@@ -43,36 +43,36 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def validation_error(what: str, fix: str) -> PydanticCustomError:
+def field_error(what: str, fix: str) -> PydanticCustomError:
     """An error for a validator to raise, in two halves: what is wrong, what to write instead."""
     return PydanticCustomError("dse", "{what}; {fix}", {"what": what, "fix": fix})
 
 
-def validation_errors(title: str, refusals: list[tuple[Loc, PydanticCustomError]]) -> ValidationError:
+def nested_field_errors(title: str, refusals: list[tuple[KeyPath, PydanticCustomError]]) -> ValidationError:
     """An error for a validator to raise about places inside the part that it validates."""
     details = [InitErrorDetails(type=error, loc=loc, input=None) for loc, error in refusals]
     return ValidationError.from_exception_data(title, details)
 
 
-def explained(model: type[BaseModel], error: ValidationError) -> list[tuple[Loc, str, str]]:
+def explain_validation_error(model: type[BaseModel], error: ValidationError) -> list[tuple[KeyPath, str, str]]:
     """Each mistake in `error` (of very many the first) as its place, what is wrong, and what to write instead."""
     items = [item for item in error.errors(include_url=False) if not _follows(item)]
-    found = [(item["loc"], *_explain(model, item)) for item in items[:MOST_EXPLAINED]]
-    if len(items) > MOST_EXPLAINED:
-        found.append(((), f"{len(items)} problems, of which {MOST_EXPLAINED} are listed", "fix these first"))
+    found = [(item["loc"], *_explain(model, item)) for item in items[:MAX_EXPLAINED]]
+    if len(items) > MAX_EXPLAINED:
+        found.append(((), f"{len(items)} problems, of which {MAX_EXPLAINED} are listed", "fix these first"))
     return found
 
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def checked(model: type[Model], data: Any, below: Loc = ()) -> Model:
+def validate_mapping(model: type[Model], data: Any, below: KeyPath = ()) -> Model:
     """`data` that stands in no file, but at the place `below`, as `model`; raises InputError with every problem."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(
-            Problem(what, fix, path=".".join(map(str, (*below, *loc)))) for loc, what, fix in explained(model, error)
+        raise InputError.from_problems(
+            Problem(what, fix, key=".".join(map(str, (*below, *loc)))) for loc, what, fix in explain_validation_error(model, error)
         ) from error
 
 
@@ -86,7 +86,7 @@ def _explain(model: type[BaseModel], item: Any) -> tuple[str, str]:
     loc, kind, context, shown = item["loc"], item["type"], item.get("ctx", {}), _short(item["input"])
     explain: dict[str, Callable[[], tuple[str, str]]] = {
         "dse": lambda: (context["what"], context["fix"]),
-        "extra_forbidden": lambda: (f"unknown key '{loc[-1]}'", suggestion(loc[-1], _known_keys(model, loc[:-1]))),
+        "extra_forbidden": lambda: (f"unknown key '{loc[-1]}'", did_you_mean(loc[-1], _known_keys(model, loc[:-1]))),
         "missing": lambda: (f"'{loc[-1]}' is missing", f"add '{loc[-1]}: {_example(model, loc)}'"),
         "literal_error": lambda: (f"'{shown}' is not known here", f"write one of {context['expected']}"),
         "union_tag_invalid": lambda: (f"'{context['tag']}' is not known here", f"write one of {context['expected_tags']}"),
@@ -106,11 +106,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _known_keys(model: type[BaseModel], loc: Loc) -> list[str]:
+def _known_keys(model: type[BaseModel], loc: KeyPath) -> list[str]:
     return sorted({key for node in _nodes(model, loc) for key in node.get("properties", {})})
 
 
-def _example(model: type[BaseModel], loc: Loc) -> str:
+def _example(model: type[BaseModel], loc: KeyPath) -> str:
     examples = [str(node["examples"][0]) for node in _nodes(model, loc) if node.get("examples")]
     return examples[0] if examples else "..."
 
@@ -120,7 +120,7 @@ def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def _nodes(model: type[BaseModel], loc: Loc) -> list[dict[str, Any]]:
+def _nodes(model: type[BaseModel], loc: KeyPath) -> list[dict[str, Any]]:
     """The nodes of the JSON Schema that may describe `loc`."""
     root = _json_schema(model)
     nodes = _alternatives(root, root)

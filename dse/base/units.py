@@ -13,7 +13,7 @@ from pydantic import GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 
 _DEFINITIONS = (
     "kilo- = 1e3 = k-", "mega- = 1e6 = M-", "giga- = 1e9 = G-", "tera- = 1e12 = T-", "peta- = 1e15 = P-",
@@ -24,8 +24,8 @@ _DEFINITIONS = (
     "joule = [energy] = J", "watt = joule / second = W",
 )  # fmt: skip
 
-MOST_CHARACTERS = 400  # of a quantity: a float has at most 309 digits before its point
-MOST_OF_A_UNIT = 60  # characters; pint reads a unit by recursion
+MAX_CHARACTERS = 400  # of a quantity: a float has at most 309 digits before its point
+MAX_UNIT_CHARACTERS = 60  # characters; pint reads a unit by recursion
 _NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*)", re.IGNORECASE | re.ASCII)
 _UNIT = re.compile(r"|[A-Za-zµ]+(\^[1-9])?(\s*[*/]\s*[A-Za-zµ]+(\^[1-9])?)*")
 _VENDOR_RATE = re.compile(r"([kMGTP]?)(FLOP|OP)S", re.IGNORECASE)
@@ -42,17 +42,17 @@ def _registry() -> Any:
     return registry
 
 
-def parse(text: str, kind: "type[Quantity]") -> float:
+def parse_quantity(text: str, kind: "type[Quantity]") -> float:
     """The magnitude of `text` in the unit of `kind`; raises InputError for what is not a positive, finite one of its dimension."""
-    match = _NUMBER.fullmatch(text.strip()) if len(text) <= MOST_CHARACTERS else None
+    match = _NUMBER.fullmatch(text.strip()) if len(text) <= MAX_CHARACTERS else None
     if match is None:
-        raise InputError.one(f"'{text}' is not a quantity", kind.advice())
+        raise InputError(f"'{text}' is not a quantity", kind.suggested_fix())
     number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
     if not written and kind.unit and math.isfinite(number):
-        raise InputError.one(f"the number {match[1]} has no unit", kind.advice())
+        raise InputError(f"the number {match[1]} has no unit", kind.suggested_fix())
     magnitude = number * _scale(written, kind) if math.isfinite(number) else number
     if not math.isfinite(magnitude) or magnitude <= 0:
-        raise InputError.one(f"'{text}' is not positive and finite", f"write a number above 0, as in '{kind.example}'")
+        raise InputError(f"'{text}' is not positive and finite", f"write a number above 0, as in '{kind.example}'")
     return magnitude
 
 
@@ -63,13 +63,13 @@ def _scale(written: str, kind: "type[Quantity]") -> float:
 
     registry = _registry()
     try:
-        if len(written) > MOST_OF_A_UNIT or not _UNIT.fullmatch(written):
+        if len(written) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(written):
             raise UndefinedUnitError(written)
         scale = registry.Quantity(1.0, written)
     except (UndefinedUnitError, ValueError, OverflowError) as error:  # ValueError: pint reads 'nan' as a number
-        raise InputError.one(f"unknown unit '{written}'", _spelling(written) or kind.advice()) from error
+        raise InputError(f"unknown unit '{written}'", _spelling(written) or kind.suggested_fix()) from error
     if scale.dimensionality != registry.Quantity(1.0, kind.unit).dimensionality:
-        raise InputError.one(f"'{written}' is the wrong unit here", kind.advice())
+        raise InputError(f"'{written}' is the wrong unit here", kind.suggested_fix())
     return float(scale.to(kind.unit).magnitude)
 
 
@@ -82,7 +82,7 @@ def _spelling(written: str) -> str:
     return ""
 
 
-Kind = Literal["datasheet", "measured", "assumed", "derived"]
+SourceKind = Literal["datasheet", "measured", "assumed", "derived"]
 
 
 class Quantity(StrictModel):
@@ -92,13 +92,13 @@ class Quantity(StrictModel):
     example: ClassVar[str] = "2"
 
     @classmethod
-    def advice(cls) -> str:
+    def suggested_fix(cls) -> str:
         dimension = f"one of dimension {cls.unit}" if cls.unit else "a plain number"
         return f"write {dimension}, as in '{cls.example}'"
 
     value: float
     source: str | None = None
-    kind: Kind = "datasheet"
+    kind: SourceKind = "datasheet"
     unverified: bool = False
     text: str = ""
 
@@ -113,10 +113,10 @@ class Quantity(StrictModel):
     def _convert(cls, value: Any) -> float:
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         try:
-            return parse(str(value) if plain else repr(value), cls)
+            return parse_quantity(str(value) if plain else repr(value), cls)
         except InputError as error:
             problem = error.problems[0]
-            raise validation_error(problem.what, problem.fix) from error
+            raise field_error(problem.message, problem.fix) from error
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Width(Quantity):
     @classmethod
     def _whole(cls, value: float) -> float:
         if value < 1 or value % 1:
-            raise validation_error(f"{value:g} bit is not a whole number of bits", f"write at least 1 bit, as in '{cls.example}'")
+            raise field_error(f"{value:g} bit is not a whole number of bits", f"write at least 1 bit, as in '{cls.example}'")
         return value
 
 
@@ -175,7 +175,7 @@ class Count(Quantity):
     @classmethod
     def _whole(cls, value: float) -> float:
         if value < 1 or value != int(value):
-            raise validation_error(f"{value:g} is no count", "write a whole number of at least 1")
+            raise field_error(f"{value:g} is no count", "write a whole number of at least 1")
         return value
 
 
@@ -186,7 +186,7 @@ class Gain(Quantity):
     @classmethod
     def _at_least_one(cls, value: float) -> float:
         if value < 1:
-            raise validation_error(f"a gain of {value:g} is a slowdown", "write at least 1, or lower 'efficiency' instead")
+            raise field_error(f"a gain of {value:g} is a slowdown", "write at least 1, or lower 'efficiency' instead")
         return value
 
 
@@ -199,11 +199,11 @@ class Efficiency(Quantity):
     @classmethod
     def _at_most_one(cls, value: float) -> float:
         if value > 1:
-            raise validation_error(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
+            raise field_error(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
         return value
 
 
-def counted(number: float) -> str:
+def format_count(number: float) -> str:
     """Four digits and a prefix: 6.738 G."""
     prefix, factor = next((p, f) for p, f in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)) if number >= f or f == 1)
     return f"{number / factor:.4g} {prefix}".rstrip()

@@ -54,7 +54,7 @@ def _launches(kernel: Kernel, device: Accelerator, groups: list[list[Measurement
     time = np.array([np.mean([row.time_ms for row in group]) for group in groups]) / 1e3
     rates = Rates.of(device, kernel.unit, kernel.precision.compute)
     spread = np.array([_spread(row) for row in rows])
-    value, output = (kernel.precision.bytes(role) for role in ("activations", "outputs"))
+    value, output = (kernel.precision.bytes_per_element(role) for role in ("activations", "outputs"))
     staged = np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows])
     needed = np.array([float(touched_share(row.pattern, float(row.m), float(row.k), np.float64(row.kept))) for row in rows])
     return Launches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, output, time, staged=staged, needed=needed)
@@ -65,7 +65,7 @@ def _weight_bits(row: Measurement) -> float:
     m, k = float(row.m), float(row.k)
     stored = float(np.asarray(row.pattern.stored(m, k, row.kept)))
     cost = default_format(row.pattern).cost(row.pattern, m, k, stored)
-    return float(np.asarray(8 * row.dtype.bytes("weights") * cost.elements + cost.metadata))
+    return float(np.asarray(8 * row.dtype.bytes_per_element("weights") * cost.elements + cost.metadata))
 
 
 def _spread(row: Measurement) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dse.base import catalog
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.calibrate import published, sanity_checks
 from dse.calibrate.measurement import Measurement
 from dse.schema import accelerator
@@ -42,25 +42,25 @@ def load(path: Path) -> MeasuredSet:
     factor of 2 apart) are left out, and listed in `left_out`, if they are at most 1% of the table. Raises InputError with every problem and
     its row: of more such rows, of a cell that is missing, negative or contradictory, of a device without a description.
     """
-    problems, devices, left_out = Collector(), dict[str, Accelerator](), list[str]()
+    problems, devices, left_out = ProblemCollector(), dict[str, Accelerator](), list[str]()
     load_device = once(lambda name: described(name, path.parent))
     if path.name in published.TABLES:
         rows, left_out = published.read(path, Measurement, problems)
     else:
         rows = read_rows(path, Measurement, problems)
     for line, row in rows:
-        with problems.at(path, line, "device"):
+        with problems.collect(path, line, "device"):
             devices[row.device] = load_device(row.device)
     named = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
     known = {device.name: device for device in devices.values()}
-    implausible = Collector()
+    implausible = ProblemCollector()
     for line, row in named:
         sanity_checks.check_rates(path, line, row, known[row.device], implausible)
     wrong = {problem.line for problem in implausible.problems}
     wrong |= sanity_checks.check_repeats(path, [(line, row) for line, row in named if line not in wrong], implausible)
     wrong |= {problem.line for problem in implausible.problems}
     if problems.problems or len(wrong) > MOST_WRONG * len(named):
-        raise InputError([*problems.problems, *implausible.problems])
+        raise InputError.from_problems([*problems.problems, *implausible.problems])
     plausible_rows = tuple(row for line, row in named if line not in wrong)
     return MeasuredSet(path.stem, plausible_rows, known, (*left_out, *map(str, implausible.problems)))
 
@@ -89,7 +89,7 @@ def pooled(sets: Sequence[MeasuredSet]) -> MeasuredSet:
         for name, device in measured.devices.items():
             if devices.setdefault(name, device).document.data != device.document.data:
                 what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
-                raise InputError.one(what, "keep one of them")
+                raise InputError(what, "keep one of them")
     left_out = tuple(reason for measured in sets for reason in measured.left_out)
     return MeasuredSet("pooled", tuple(row for measured in sets for row in measured.rows), devices, left_out)
 
@@ -98,8 +98,10 @@ def described(name: str, folder: Path) -> Accelerator:
     """The device that a row in `folder` speaks of: NAME.yaml beside it, one of the catalogue, or a path; raises InputError with the
     problems of a description, and with one more for the row that wants it."""
     beside = folder / f"{name}.yaml"
-    path = beside if os.path.exists(beside) else catalog.find("accel_models", name, folder)
+    path = beside if os.path.exists(beside) else catalog.find_path("accel_models", name, folder)
     try:
         return accelerator.load(path)
     except InputError as error:
-        raise InputError([*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]) from error
+        raise InputError.from_problems(
+            [*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]
+        ) from error

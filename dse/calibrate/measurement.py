@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dse.base.dtype import Dtype
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.dtype import OperandDtypes
+from dse.base.strict_model import StrictModel, field_error
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import DENSE
 
@@ -22,7 +22,7 @@ class Measurement(StrictModel):
     kernel: str = Field(min_length=1, examples=["cuSPARSELt"])
     release: str = ""
     pattern: WrittenPattern = Field(examples=["2:4"])
-    dtype: Dtype = Field(examples=["fp16"])
+    dtype: OperandDtypes = Field(examples=["fp16"])
     unit: str | None = None
     m: int = Field(gt=0, le=10**8, examples=["4096"])
     k: int = Field(gt=0, le=10**8, examples=["4096"])
@@ -31,7 +31,7 @@ class Measurement(StrictModel):
     time_ms: float = Field(gt=0, le=1e9, allow_inf_nan=False, examples=["0.25"])
     dense_kernel: str = ""
     dense_release: str | None = None
-    dense_dtype: Dtype | None = None
+    dense_dtype: OperandDtypes | None = None
     dense_ms: float | None = Field(None, gt=0, le=1e9, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
     row_std: float | None = Field(None, ge=0, le=10**8, allow_inf_nan=False)
@@ -44,21 +44,19 @@ class Measurement(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.density is None and self.pattern.density is None:
-            raise validation_error(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
+            raise field_error(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
         own = self.pattern.density
         if self.density is not None and own is not None and abs(self.density / own - 1) > CONTRADICTION:
-            raise validation_error(
-                f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong"
-            )
+            raise field_error(f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong")
         if self.kept * self.m * self.k < FEWEST:
-            raise validation_error(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
+            raise field_error(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
         if self.speedup is not None and self.dense_ms is None:
-            raise validation_error("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
+            raise field_error("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
         told, times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms
         if told and times and abs(told / times - 1) > CONTRADICTION:
-            raise validation_error(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")
+            raise field_error(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")
         if self.dense_ms and not self.dense_kernel:
-            raise validation_error("a dense time without its kernel", "name it in a column 'dense_kernel'")
+            raise field_error("a dense time without its kernel", "name it in a column 'dense_kernel'")
         return self
 
     @property

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dse.base.errors import Collector, InputError, Problem
-from dse.base.strict_model import explained
+from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.strict_model import explain_validation_error
 from dse.workload.rows import Row, read_cells
 
 Cells = dict[str, str]
@@ -124,7 +124,7 @@ TABLES: dict[str, Table] = {
 }  # fmt: skip
 
 
-def read(path: Path, row: type[Row], problems: Collector) -> tuple[list[tuple[int, Row]], list[str]]:
+def read(path: Path, row: type[Row], problems: ProblemCollector) -> tuple[list[tuple[int, Row]], list[str]]:
     """The rows of a known table with their lines, and what is left out; what is wrong with others is collected."""
     table = TABLES[path.name]
     header, lines = read_cells(path, table.columns)
@@ -140,7 +140,7 @@ def read(path: Path, row: type[Row], problems: Collector) -> tuple[list[tuple[in
         except _LeftOut as reason:
             left_out.append(str(reason))
         except ValidationError as error:
-            for loc, what, fix in explained(row, error):
+            for loc, what, fix in explain_validation_error(row, error):
                 problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
         except (KeyError, ValueError, ArithmeticError) as error:
             problems.add(Problem(f"not a row of this table: {error}", "keep the rows of the published table", path, line))
@@ -152,4 +152,4 @@ def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> 
     problems = [Problem(f"column '{name}' is missing", fix, path, 1) for name in columns if name not in header]
     problems += [Problem(f"column '{name}' is given twice", fix, path, 1) for name in columns if header.count(name) > 1]
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)

@@ -60,13 +60,13 @@ def report(names: Sequence[str], dtype: str, sparsity: float, dense: float | Non
     """Report the break-even sparsity of every run of devices, and what is missing at `sparsity`; raises InputError."""
     for share in (dense, sparse):
         if share is not None and not 0 < share <= 1:
-            raise InputError.one(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
+            raise InputError(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
     if not 0 <= sparsity < 1:
-        raise InputError.one(f"a sparsity of {sparsity:g} is out of range", "write a number of at least 0 and below 1")
-    devices = [accelerator.load(catalog.find("accel_models", name)) for name in names or catalog.names("accel_models")]
+        raise InputError(f"a sparsity of {sparsity:g} is out of range", "write a number of at least 0 and below 1")
+    devices = [accelerator.load(catalog.find_path("accel_models", name)) for name in names or catalog.list_names("accel_models")]
     rows = [row for device in devices for row in runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
-        raise InputError.one(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
+        raise InputError(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
     return json.dumps(rows, indent=2) if as_json else "\n".join([_table(rows), *_unstated(rows)])
 
 

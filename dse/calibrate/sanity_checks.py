@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dse.base.dtype import Dtype
-from dse.base.errors import Collector, Problem, suggestion
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measurement import Measurement
 from dse.schema.accelerator import Accelerator
 
@@ -20,7 +20,7 @@ def unit_of(device: Accelerator, row: Measurement) -> str | None:
     return max(having, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
 
 
-def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: Collector) -> None:
+def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: ProblemCollector) -> None:
     """That a unit of the device computes in the dtype, no faster than its peak, and that no byte comes faster than its memory brings it."""
     for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
         if one is None:
@@ -46,10 +46,10 @@ def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, pr
 
 def _no_unit(path: Path, line: int, row: Measurement, device: Accelerator) -> Problem:
     if row.unit is not None and row.unit not in device.units:
-        return Problem(f"'{device.name}' has no unit '{row.unit}'", suggestion(row.unit, device.units), path, line, "unit")
+        return Problem(f"'{device.name}' has no unit '{row.unit}'", did_you_mean(row.unit, device.units), path, line, "unit")
     offered = {name for unit in device.units.values() for name in unit.peak}
     what = f"'{device.name}' has no unit {row.unit or ''} that computes in '{row.dtype.compute}'".replace("  ", " ")
-    return Problem(what, suggestion(row.dtype.compute, offered), path, line, "dtype")
+    return Problem(what, did_you_mean(row.dtype.compute, offered), path, line, "dtype")
 
 
 def _held(device: Accelerator) -> float:
@@ -57,13 +57,13 @@ def _held(device: Accelerator) -> float:
     return sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
 
 
-def from_outside(m: float, k: float, n: float, kept: float, dtype: Dtype, held: float) -> float:
+def from_outside(m: float, k: float, n: float, kept: float, dtype: OperandDtypes, held: float) -> float:
     """Bytes of the values of operands and result beyond what is `held`: they have to come from outside, wherever they were before."""
     sizes = {"weights": m * k * kept, "activations": k * n * kept, "outputs": m * n}
-    return max(0.0, sum(size * dtype.bytes(role) for role, size in sizes.items()) - held)
+    return max(0.0, sum(size * dtype.bytes_per_element(role) for role, size in sizes.items()) - held)
 
 
-def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: Collector) -> set[int]:
+def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: ProblemCollector) -> set[int]:
     """Check that the same launch, where it stands in several rows, takes about the same time; returns the rows that others contradict.
 
     Launches of masks with other row statistics are other launches.

@@ -10,7 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dse.base import atomic_write
-from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.export import as_yaml, describe
 from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
@@ -36,7 +36,7 @@ def calibrate(options: Namespace) -> str:
     known = launches(measured)
     enough = [kernel for kernel, seen in known.items() if len(set(seen.shapes)) >= FEWEST_SHAPES]
     if not enough:
-        raise InputError.one(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
+        raise InputError(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
     checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
     fitted = checkpoint.read()
     with tqdm(total=len(enough), initial=len(fitted), unit=" kernels", delay=2) as bar:
@@ -49,7 +49,7 @@ def calibrate(options: Namespace) -> str:
     found = [fitted[kernel] for kernel in enough]
     command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
     text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
-    atomic_write.replacing(options.out, lambda path: path.write_text(text))
+    atomic_write.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
     lines = [f"{kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
     few = [
@@ -71,18 +71,18 @@ def _fitted(seen: Launches, measured: MeasuredSet, options: Namespace) -> Fitted
 
 def _pooled(options: Namespace) -> MeasuredSet:
     """The rows of all files; raises InputError with every problem of the request."""
-    problems, sets = Collector(), []
+    problems, sets = ProblemCollector(), []
     for path in options.measurements:
-        with problems.at():
+        with problems.collect():
             sets.append(load(path))
         if path.exists() and options.out.exists() and path.samefile(options.out):
             problems.add(Problem(f"'{path}' would be written over", "give another place for the efficiencies"))
     for name in ("draws", "seed"):
         if getattr(options, name) < 0:
             problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))
-    with problems.at():
+    with problems.collect():
         atomic_write.check_writable(options.out)
-    problems.raise_all()
+    problems.raise_if_any()
     return pooled(sets)
 
 
@@ -102,17 +102,17 @@ def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredS
     where = folder or SHIPPED_MEASUREMENTS
     paths = {path.stem: path for path in sorted(where.glob("*.csv"))}
     if not paths:
-        raise InputError.one(f"no measurements in '{where}'", "give a folder of CSV files that 'dse measure' wrote")
+        raise InputError(f"no measurements in '{where}'", "give a folder of CSV files that 'dse measure' wrote")
     if name is not None and name not in paths:
-        raise InputError.one(f"no set '{name}' in '{where}'", suggestion(name, ["cost", *paths]))
-    problems, sets, networks = Collector(), [], []
+        raise InputError(f"no set '{name}' in '{where}'", did_you_mean(name, ["cost", *paths]))
+    problems, sets, networks = ProblemCollector(), [], []
     for path in [paths[name]] if name else paths.values():
-        with problems.at():
+        with problems.collect():
             if whole_networks.is_networks(path):
                 networks.append(whole_networks.load(path))
             else:
                 sets.append(load(path))
-    problems.raise_all()
+    problems.raise_if_any()
     return sets, networks
 
 

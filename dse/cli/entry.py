@@ -297,7 +297,7 @@ def _plot(options: argparse.Namespace) -> int:
         return _print_all(plot.save_all(dataset, kinds, options.out or options.dataset.parent, prefix))
     except plot.NotDrawnError as error:
         if not error.written:
-            raise InputError(error.problems) from error
+            raise InputError.from_problems(error.problems) from error
         _print_all(error.written)
         raise
 
@@ -326,7 +326,7 @@ def _beside(dataset: Path, out: Path | None, kind: str) -> Path:
     """Where what is made of a dataset goes, without its ending: OUT, if that is a file, else KIND in the folder."""
     if out is not None and out.suffix == ".nc":
         if out.resolve() == dataset.resolve():
-            raise InputError.one(f"'{out}' is what is read", "give another file")
+            raise InputError(f"'{out}' is what is read", "give another file")
         return out.with_suffix("")
     prefix = "" if dataset.stem == "results" else f"{dataset.stem}."
     return (out or dataset.parent) / f"{prefix}{kind}"

@@ -9,8 +9,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from dse.base.atomic_write import check_writable, replacing
-from dse.base.dtype import BITS
+from dse.base.atomic_write import check_writable, replace_file
+from dse.base.dtype import BITS_PER_ELEMENT
 from dse.base.errors import InputError
 from dse.io_theory import bounds, connections, inputs
 from dse.io_theory.inputs import Size
@@ -26,9 +26,9 @@ def execute(options: argparse.Namespace) -> str:
     """The table as text or JSON, once figure, CSV and orders are written; raises InputError."""
     sizes = inputs.sizes(options.memory, options.dtype)
     if options.moves < 0 or options.seed < 0 or options.tolerance < 0:
-        raise InputError.one("--moves, --seed and --tolerance can't be negative", "write numbers from 0 on")
+        raise InputError("--moves, --seed and --tolerance can't be negative", "write numbers from 0 on")
     if options.write_orders and (options.out is None or not options.moves):
-        raise InputError.one("--write-orders has no orders or no place", "give -o, and --moves above 0")
+        raise InputError("--write-orders has no orders or no place", "give -o, and --moves above 0")
     network = inputs.network_of(options)
     given = connections.read_order(options.order, network) if options.order else None
     if options.out is not None:
@@ -64,7 +64,7 @@ def summary(network: Network, dtype: str, given: Order | None = None) -> dict[st
         "lower_bound": bounds.lower(network).total,
         "upper_bound": bounds.upper(network).total,
         "dtype": dtype,
-        "bytes_per_value": BITS[dtype] / 8,
+        "bytes_per_value": BITS_PER_ELEMENT[dtype] / 8,
         "memory_of_lower_bound": least,
     }
 
@@ -99,7 +99,7 @@ def _row(
         gap = totals["two_optimal_min"] - least
         row |= {"reordered_min": found.total, "reordered_from": found.start, "gap_closed": 1 - (found.total - least) / gap if gap else None}
         if out and orders:
-            replacing(out / f"order_{memory}.csv", lambda path: connections.write_order(path, network, found.order))
+            replace_file(out / f"order_{memory}.csv", lambda path: connections.write_order(path, network, found.order))
     return row
 
 
@@ -110,8 +110,8 @@ def _draw(out: Path, name: str, about: dict[str, Any], rows: list[Row]) -> None:
 
     values = pd.DataFrame(rows)
     figure = io.figure(values, name, about)
-    replacing(out / "io.png", lambda path: figure.savefig(path, dpi=150, format="png"))
-    replacing(out / "io.csv", lambda path: values.to_csv(path, index=False))
+    replace_file(out / "io.png", lambda path: figure.savefig(path, dpi=150, format="png"))
+    replace_file(out / "io.csv", lambda path: values.to_csv(path, index=False))
 
 
 def _described(about: dict[str, Any]) -> str:

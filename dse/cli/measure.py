@@ -15,8 +15,8 @@ import numpy as np
 from tqdm import tqdm
 
 from dse.base import lock
-from dse.base.atomic_write import check_writable, replacing
-from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.atomic_write import check_writable, replace_file
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measure import machine
 from dse.calibrate.measure.libraries import Timed, has_cuda, kernels
 from dse.calibrate.measure.timing import Each, measured
@@ -46,47 +46,47 @@ def execute(options: Namespace) -> str:
     written = options.out / "measurements.csv"
     paths = [*([] if described else [options.out / f"{device}.yaml"]), written]
     check_writable(*paths)
-    with lock.writing(written):
+    with lock.hold_write_lock(written):
         rows = _filled(written, device, asked, machine.timer(cuda, options.warm), options)
         if not rows:
-            raise InputError.one("no kernel could be timed", "see the reasons above")
+            raise InputError("no kernel could be timed", "see the reasons above")
         _write(written, _with_dense(rows))
     if not described:
         dense = [kernel for kernel in kernels(cuda) if kernel.pattern == "dense"]
         text = machine.description(device, _read(written), dense, cuda)
-        replacing(paths[0], lambda path: path.write_text(text))
+        replace_file(paths[0], lambda path: path.write_text(text))
     load(written)
     return "\n".join(map(str, paths))
 
 
 def _checked(options: Namespace, cuda: bool) -> "list[_Asked]":
     """What is to be timed; raises InputError with every problem."""
-    problems, chosen, shapes = Collector(), list[Timed](), list[Shape]()
-    with problems.at():
+    problems, chosen, shapes = ProblemCollector(), list[Timed](), list[Shape]()
+    with problems.collect():
         chosen = _chosen(kernels(cuda), options.kernels)
     for text in options.shapes or (ON_GPU if cuda else SHAPES):
-        with problems.at():
+        with problems.collect():
             shapes.append(_shape(text))
     for density in options.densities:
         if not 0 < density < 1:
             problems.add(Problem(f"a density of {density:g} is out of range", "write a number above 0 and below 1"))
     if options.repeats < 1:
         problems.add(Problem(f"a median of {options.repeats} times says nothing", "give at least one repeat"))
-    problems.raise_all()
+    problems.raise_if_any()
     return _asked(chosen, shapes, options.densities)
 
 
 def _chosen(known: list[Timed], names: Iterable[str]) -> list[Timed]:
     if unknown := set(names) - {kernel.name for kernel in known}:
         name = sorted(unknown)[0]
-        raise InputError.one(f"no kernel '{name}' here", suggestion(name, {kernel.name for kernel in known}))
+        raise InputError(f"no kernel '{name}' here", did_you_mean(name, {kernel.name for kernel in known}))
     wanted = [kernel for kernel in known if not names or kernel.name in names or kernel.pattern == "dense"]
     return sorted(wanted, key=lambda kernel: kernel.pattern != "dense")
 
 
 def _shape(text: str) -> Shape:
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}x[1-9]\d{0,5}", text):
-        raise InputError.one(f"'{text}' is no shape of a product", "write m x k x n, as in '1024x1024x256'")
+        raise InputError(f"'{text}' is no shape of a product", "write m x k x n, as in '1024x1024x256'")
     m, k, n = map(int, text.split("x"))
     return m, k, n
 
@@ -202,14 +202,14 @@ def _shape_of(row: Row) -> tuple[str, ...]:
 def _read(path: Path) -> list[Row]:
     if not path.exists():
         return []
-    problems = Collector()
-    with problems.at(path):
+    problems = ProblemCollector()
+    with problems.collect(path):
         read_rows(path, Measurement, problems)
-    problems.raise_all()
+    problems.raise_if_any()
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     if not set(rows[0]) <= set(COLUMNS):
-        raise InputError.one(f"'{path}' is no table of 'dse measure'", "give another folder")
+        raise InputError(f"'{path}' is no table of 'dse measure'", "give another folder")
     return rows
 
 
@@ -220,4 +220,4 @@ def _write(path: Path, rows: list[Row]) -> None:
             writer.writeheader()
             writer.writerows(rows)
 
-    replacing(path, write)
+    replace_file(path, write)

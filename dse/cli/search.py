@@ -20,7 +20,7 @@ from dse.sweeping import store
 
 def execute(options: Namespace) -> str:
     """Search, write the folder (default: named as the specification), and describe the best design. Raises InputError, InfeasibleError."""
-    name, designs = catalog.find("sweeps", options.spec).stem, searching.load(options.spec)
+    name, designs = catalog.find_path("sweeps", options.spec).stem, searching.load(options.spec)
     folder = options.out or Path(designs.question.name)
     journal = folder / "study.journal"
     atomic_write.check_writable(*_files(folder), *([] if options.storage else [journal]))
@@ -31,7 +31,7 @@ def execute(options: Namespace) -> str:
         storage = _storage(journal, options.storage, known=True)
         outcome = searching.look(designs, name, storage, options.resume, True, progress=True)
         return f"joined: {outcome.evaluated} designs are judged"
-    with lock.writing(journal):
+    with lock.hold_write_lock(journal):
         return _searched(options, name, designs, folder, journal)
 
 
@@ -53,14 +53,14 @@ def _storage(journal: Path, url: str | None, known: bool) -> Any:
 
     if url is None:
         if known and not journal.exists():
-            raise InputError.one(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
+            raise InputError(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
         journal.parent.mkdir(parents=True, exist_ok=True)
         return JournalStorage(Journal(journal))
     try:
         return RDBStorage(url)
     except Exception as error:  # whatever the driver of a database raises
         reason = str(error).splitlines()[0]
-        raise InputError.one(
+        raise InputError(
             f"the storage '{url}' cannot be used ({reason})", "give the URL of a database that runs, as in postgresql+psycopg://..."
         ) from error
 
@@ -73,8 +73,8 @@ def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.Da
     from dse.plot import save, search
 
     store.write(front, folder / "front.nc")
-    atomic_write.replacing(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
-    atomic_write.replacing(folder / "best.csv", lambda path: best.to_csv(path, index=False))
+    atomic_write.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
+    atomic_write.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
     figure, table = search.figure(outcome, random, devices)
     save(figure, table, folder / "search")
     return _files(folder)

@@ -30,7 +30,7 @@ def execute(options: argparse.Namespace) -> str:
     """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
     all others are and the files are printed.
     """
-    plan = plans.resolve(*sweep.load(catalog.find("sweeps", options.spec)), progress=True)
+    plan = plans.resolve(*sweep.load(catalog.find_path("sweeps", options.spec)), progress=True)
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
     parted = in_parts(plan, written)
@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> str:
             print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
     atomic_write.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
     try:
-        with lock.writing(written, shared=options.shard is not None):
+        with lock.hold_write_lock(written, shared=options.shard is not None):
             dataset = _filled(plan, written, options) if parted else _whole(plan, written)
             figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.NotDrawnError as error:
@@ -81,7 +81,7 @@ def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[P
         return plot.save(pareto.figure(dataset, dataset), pareto.table(dataset), folder / f"{prefix}front")
     if isinstance(plan.spec.keep, Top):
         path = folder / f"{prefix}top.csv"
-        atomic_write.replacing(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
+        atomic_write.replace_file(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
         return [path]
     return plot.save_all(dataset, plan.spec.plots, folder, prefix)
 
@@ -102,13 +102,13 @@ def _filled(plan: Plan, path: Path, options: argparse.Namespace) -> xr.Dataset |
 def _shard(written: str) -> tuple[int, int]:
     number, _, of = written.partition("/")
     if not (number.isdecimal() and of.isdecimal()):
-        raise InputError.one(f"'{written}' is no shard", "write which of how many, as in '1/8'")
+        raise InputError(f"'{written}' is no shard", "write which of how many, as in '1/8'")
     return int(number), int(of)
 
 
 def _executor(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
     if options.dask is not None and options.workers:
-        raise InputError.one("the workers are Dask's, or processes of this machine", "leave out --workers or --dask")
+        raise InputError("the workers are Dask's, or processes of this machine", "leave out --workers or --dask")
     if options.workers:
         return processes(options.workers)
     return nullcontext() if options.dask is None else _cluster(options.dask)
@@ -120,13 +120,13 @@ def _cluster(address: str) -> Iterator[Executor]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise InputError.one("Dask is not installed", "install it: pip install 'sparse-dse[dask]'") from error
+        raise InputError("Dask is not installed", "install it: pip install 'sparse-dse[dask]'") from error
     try:
         client = Client(address)
     except OSError as error:
-        raise InputError.one(f"no Dask scheduler answers at '{address}'", "start one: dask scheduler") from error
+        raise InputError(f"no Dask scheduler answers at '{address}'", "start one: dask scheduler") from error
     except (ValueError, TypeError, AssertionError, ImportError) as error:
-        raise InputError.one(*_unusable(address, str(error))) from error
+        raise InputError(*_unusable(address, str(error))) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would log tracebacks of a lost scheduler
     with client:
         yield client.get_executor(pure=False)

@@ -17,7 +17,7 @@ def compact_growth(memory: int, steps: int, degree: int, seed: int = 0) -> Netwo
     live = list(range(memory - 2))
     if not (1 <= degree <= len(live) and steps >= 1):
         what = f"no growth with {memory} values, {steps} steps, {degree} sources"
-        raise InputError.one(what, "write a memory of at least 3, at least one step, and 1 to memory - 2 sources")
+        raise InputError(what, "write a memory of at least 3, at least one step, and 1 to memory - 2 sources")
     rng, inputs = random.Random(seed), len(live)
     used, source = np.zeros(inputs + steps, bool), np.empty((steps, degree), np.int64)
     for step in range(steps):

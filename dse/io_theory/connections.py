@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.strict_model import StrictModel
 from dse.base.yaml_document import read_text
 from dse.io_theory.network import Network, network
@@ -32,10 +32,10 @@ def read(path: Path) -> Network:
     _check_once(path, rows)
     number = {name: n for n, name in enumerate(dict.fromkeys(name for _, row in rows for name in (row.source, row.target)))}
     source, target = [number[row.source] for _, row in rows], [number[row.target] for _, row in rows]
-    problems = Collector()
-    with problems.at(path):
+    problems = ProblemCollector()
+    with problems.collect(path):
         return network(source, target, list(number), [row.weight for _, row in rows])
-    raise InputError(problems.problems)
+    raise InputError.from_problems(problems.problems)
 
 
 def _check_once(path: Path, rows: list[tuple[int, ConnectionRow]]) -> None:
@@ -47,7 +47,7 @@ def _check_once(path: Path, rows: list[tuple[int, ConnectionRow]]) -> None:
                 Problem(f"{row.source} -> {row.target} stands on line {first} already", "give each connection once", path, line)
             )
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)
 
 
 def read_order(path: Path, network: Network) -> Order:
@@ -65,11 +65,11 @@ def read_order(path: Path, network: Network) -> Order:
         u, v = min(missing)
         problems.append(Problem(f"{len(missing)} connections are missing, such as {u} -> {v}", "give all of them", path))
     if problems:
-        raise InputError(problems)
-    collected = Collector()
-    with collected.at(path):
+        raise InputError.from_problems(problems)
+    collected = ProblemCollector()
+    with collected.collect(path):
         return checked(network, np.array([known[row.source, row.target] for _, row in rows], np.int32))
-    raise InputError(collected.problems)
+    raise InputError.from_problems(collected.problems)
 
 
 def write_order(path: Path, network: Network, order: Order) -> None:

@@ -90,7 +90,7 @@ def _assign(source, target, into, out, output, records):
 def run(program: Program, x: Float[np.ndarray, "input sample"]) -> Float[np.ndarray, "output sample"]:
     """The outputs of samples in columns, inputs without use among them; raises InputError for another number of inputs."""
     if x.ndim != 2 or len(x) != program.given_inputs:
-        raise InputError.one(f"samples of shape {x.shape} for {program.given_inputs} inputs", "give an array [input, sample]")
+        raise InputError(f"samples of shape {x.shape} for {program.given_inputs} inputs", "give an array [input, sample]")
     found, start = np.empty((len(program.outputs), x.shape[1]), np.float32), 0
     while start < x.shape[1]:
         lanes = next(lanes for lanes in reversed(LANES) if lanes <= x.shape[1] - start)

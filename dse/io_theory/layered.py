@@ -44,7 +44,7 @@ def _check_chain(layers: Sequence[Any], names: Sequence[str]) -> None:
         if layers[n].shape[1] != layers[n - 1].shape[0]
     ]
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)
 
 
 def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Network:
@@ -53,9 +53,7 @@ def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Networ
     A neuron that would have no source gets one at random. Weights are normal, scaled so that values keep their size.
     """
     if len(sizes) < 2 or min(sizes) < 1 or not 0 < density <= 1:
-        raise InputError.one(
-            f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1"
-        )
+        raise InputError(f"no layers of {'x'.join(map(str, sizes))} at density {density:g}", "write two sizes or more, 0 < density <= 1")
     rng = np.random.default_rng(seed)
     return layered([_random_matrix(rng, m, k, density) for k, m in pairwise(sizes)])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.io_theory.layered import layered
 from dse.io_theory.network import Network
 from dse.networks.layers import LayerRow
@@ -34,30 +34,30 @@ def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: fl
     chosen = list(layers) if layers else [name for name in rows if name in state]
     _check_names(chosen, state, source.path)
     matrices, notes, before = [], [], None
-    problems = Collector()
+    problems = ProblemCollector()
     for name in chosen:
-        with problems.at(source.path, path=name):
+        with problems.collect(source.path, key=name):
             matrix, note = _channels(state[name], rows[name], before, tolerance, layout)
             before = matrix.shape[0]
             matrices.append(matrix)
             notes += [f"{name}: {note}"] if note else []
-    problems.raise_all()
+    problems.raise_if_any()
     return layered(matrices, names=chosen, notes=tuple(notes))
 
 
 def _only_state(source: Source) -> dict[str, Weights]:
     if len(source.states) != 1 or not source.states[0].weights:
         what = f"{len(source.states)} states of a network" if len(source.states) > 1 else "no masks, only sizes and counts"
-        raise InputError([Problem(what, "give the weights or masks of one state, such as its folder", source.path)])
+        raise InputError(what, "give the weights or masks of one state, such as its folder", source.path)
     return source.states[0].weights
 
 
 def _check_names(chosen: Sequence[str], known: dict[str, Weights], path: Path) -> None:
-    problems = [Problem(f"no weights of a layer '{name}'", suggestion(name, known), path) for name in chosen if name not in known]
+    problems = [Problem(f"no weights of a layer '{name}'", did_you_mean(name, known), path) for name in chosen if name not in known]
     if twice := sorted({name for name in chosen if chosen.count(name) > 1}):
         problems.append(Problem(f"layer '{twice[0]}' is named twice", "name each once", path))
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)
 
 
 def _channels(weights: Weights, row: LayerRow, before: int | None, tolerance: float, layout: str) -> tuple[Any, str]:
@@ -92,9 +92,7 @@ def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], to
         flat = slab.reshape(len(slab), -1)
         kept = nonzero(flat, tolerance, start)
         if (connections := connections + int(kept.sum())) > MOST_CONNECTIONS:
-            raise InputError.one(
-                f"more than {MOST_CONNECTIONS} connections", "give smaller or sparser layers: each connection is simulated"
-            )
+            raise InputError(f"more than {MOST_CONNECTIONS} connections", "give smaller or sparser layers: each connection is simulated")
         r, c = np.nonzero(kept)
         rows.append(r + start)
         columns.append(channel[c])

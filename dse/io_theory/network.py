@@ -121,7 +121,7 @@ def _check_once(source: np.ndarray, target: np.ndarray, names: Sequence[str]) ->
     pairs, times = np.unique(source * len(names) + target, return_counts=True)
     if len(twice := pairs[times > 1]):
         u, v = divmod(int(twice[0]), len(names))
-        raise InputError.one(f"the connection {names[u]} -> {names[v]} is given {times[times > 1][0]} times", "give each once")
+        raise InputError(f"the connection {names[u]} -> {names[v]} is given {times[times > 1][0]} times", "give each once")
 
 
 def _check_outputs(unreached: np.ndarray, names: Sequence[str]) -> None:
@@ -130,7 +130,7 @@ def _check_outputs(unreached: np.ndarray, names: Sequence[str]) -> None:
     if (more := int(unreached.sum()) - SHOWN) > 0:
         problems.append(Problem(f"nor {more} other outputs", fix))
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)
 
 
 def _topological(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -143,7 +143,7 @@ def _topological(source: np.ndarray, target: np.ndarray, names: Sequence[str]) -
     ready = [int(n) for n in np.flatnonzero(missing == 0)]
     for place in range(count):
         if not ready:
-            raise InputError.one(f"the network has a cycle: {' -> '.join(_cycle(graph, rank, names))}", "take one of its connections out")
+            raise InputError(f"the network has a cycle: {' -> '.join(_cycle(graph, rank, names))}", "take one of its connections out")
         neuron = heapq.heappop(ready)
         rank[neuron] = place
         after = graph.indices[graph.indptr[neuron] : graph.indptr[neuron + 1]]

@@ -44,7 +44,7 @@ def checked(network: Network, order: Order) -> Order:
         awaited = int(source[last_into[u]])
         name = network.names
         what = f"the order is not topological: {name[u]} -> {name[v]} comes before {name[awaited]} -> {name[u]}"
-        raise InputError.one(what, "put all connections into a neuron before those out of it")
+        raise InputError(what, "put all connections into a neuron before those out of it")
     return order
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.base import checksum
-from dse.base.atomic_write import replacing
+from dse.base.atomic_write import replace_file
 from dse.base.errors import InputError
 from dse.io_theory import bounds
 from dse.io_theory.anneal import BEST, CURRENT, MOVES, anneal
@@ -56,7 +56,7 @@ def reorder(
     """
     check_memory(memory)
     if moves < 0 or seed < 0:
-        raise InputError.one(f"{moves} moves with the seed {seed}", "write numbers from 0 on")
+        raise InputError(f"{moves} moves with the seed {seed}", "write numbers from 0 on")
     least = bounds.lower(network).total
     start, order = _start(network, memory)
     start_total = simulate(network, order, memory).total
@@ -115,7 +115,7 @@ def _anneal(network: Network, memory: int, moves: int, state: State, file: Path 
 
 
 def _save(file: Path, state: State) -> None:
-    replacing(file, lambda path: checksum.save_arrays(path, state._asdict(), file.name))
+    replace_file(file, lambda path: checksum.save_arrays(path, state._asdict(), file.name))
 
 
 def _saved(file: Path) -> State | None:

@@ -66,4 +66,4 @@ def simulate(network: Network, order: Order, memory: int, policy: Policy = "min"
 
 def check_memory(memory: int) -> None:
     if memory < LEAST:
-        raise InputError.one(f"a fast memory of {memory} values is too small", "give at least 3: a weight, its source and its target")
+        raise InputError(f"a fast memory of {memory} values is too small", "give at least 3: a weight, its source and its target")

@@ -10,21 +10,21 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.networks.layers import Layers
 
 PerLayer = Float[np.ndarray, "layer"]
 
 
-def cache(layers: Layers, batch: int, dtype: Dtype) -> float:
+def cache(layers: Layers, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the key-value cache [B]."""
-    return float(layers.cache_elements.sum()) * batch * dtype.bytes("activations")
+    return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
 
 
-def activations(layers: Layers, batch: int, dtype: Dtype) -> float:
+def activations(layers: Layers, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the largest working set [B]; what is in the key-value cache is not counted twice."""
     read, others = working_set(layers)
-    return float((dtype.bytes("activations") * read + dtype.bytes("outputs") * others).max(initial=0.0)) * batch
+    return float((dtype.bytes_per_element("activations") * read + dtype.bytes_per_element("outputs") * others).max(initial=0.0)) * batch
 
 
 @lru_cache(maxsize=64)

@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from dse.base import catalog
-from dse.base.dtype import Dtype
-from dse.base.errors import Collector, InputError
-from dse.base.strict_model import StrictModel, checked
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import InputError, ProblemCollector
+from dse.base.strict_model import StrictModel, validate_mapping
 from dse.model import compaction, fusion, roofline
 from dse.model.cost.preference import preference
 from dse.model.efficiency.constant import unstated
@@ -56,7 +56,7 @@ ATTRS = {
 
 class _Question(StrictModel):
     batch: Batch
-    dtype: Dtype
+    dtype: OperandDtypes
     options: ModelOptions
 
 
@@ -73,12 +73,12 @@ def evaluate(
     do, `latency_low` and `latency_high` have nine tenths of what they leave open between them, and `kernel` names them.
     """
     question = {"batch": batch, "dtype": dtype, "options": options}
-    given = {"accelerator": (_device, accelerator), "variant": (_state, variant), "": (partial(checked, _Question), question)}
-    problems, read = Collector(), list[Any]()
+    given = {"accelerator": (_device, accelerator), "variant": (_state, variant), "": (partial(validate_mapping, _Question), question)}
+    problems, read = ProblemCollector(), list[Any]()
     for path, (reader, value) in given.items():
-        with problems.at(path=path):
+        with problems.collect(key=path):
             read.append(reader(value))
-    problems.raise_all()
+    problems.raise_if_any()
     device, state, asked = read
     found = case(device, state, asked.batch, asked.dtype, asked.options, kernels_of(device, asked.options))
     return described(found, device, state, asked.dtype, asked.options, asked.batch)
@@ -86,23 +86,25 @@ def evaluate(
 
 def _device(given: Any) -> Accelerator:
     if isinstance(given, str | Path | Mapping):
-        return accelerators.load(catalog.accelerator(given))
+        return accelerators.load(catalog.resolve_accelerator(given))
     if not isinstance(given, Accelerator):
-        raise InputError.one(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
+        raise InputError(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
     return given
 
 
 def _state(given: Any) -> Variant:
     if isinstance(given, str | Path):
-        return tables.load(catalog.find("workloads", given)).dense
+        return tables.load(catalog.find_path("workloads", given)).dense
     if isinstance(given, Workload):
         return given.dense
     if not isinstance(given, Variant):
-        raise InputError.one(f"a {type(given).__name__} is no variant", "give one of a workload, as 'load_workload(...).variant(...)'")
+        raise InputError(f"a {type(given).__name__} is no variant", "give one of a workload, as 'load_workload(...).variant(...)'")
     return given
 
 
-def described(found: Case, accelerator: Accelerator, variant: Variant, dtype: Dtype, options: ModelOptions, batch: int) -> xr.Dataset:
+def described(
+    found: Case, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
+) -> xr.Dataset:
     """The same, of a case of `variant` that is made."""
     inverse, _ = inverse_rates(found.executions, accelerator, {})
     parts, time = times(found, inverse, options)

@@ -12,7 +12,7 @@ by their dotted paths, so that a sweep over any of them changes the rate and not
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.levels import levels
@@ -67,13 +67,13 @@ class Execution:
         return [self.unit, *([f"{self.unit}.decoder"] if decoders else []), self.memory, *self.inner]
 
 
-def executions(accelerator: Accelerator, dtype: Dtype, fidelity: Fidelity) -> list[Execution]:
+def executions(accelerator: Accelerator, dtype: OperandDtypes, fidelity: Fidelity) -> list[Execution]:
     """Every execution that can compute in `dtype`, dense ones first; raises InputError if there is none."""
     units = {name: unit for name, unit in accelerator.units.items() if dtype.compute in unit.peak}
     if not units:
         offered = sorted({name for unit in accelerator.units.values() for name in unit.peak})
         problem = f"'{accelerator.name}' has no unit that computes in '{dtype.compute}'"
-        raise InputError.one(problem, f"take one of {', '.join(offered)}, or give a unit a peak for it")
+        raise InputError(problem, f"take one of {', '.join(offered)}, or give a unit a peak for it")
     found = [
         _execution(accelerator, unit, name, run, dtype, fidelity)
         for unit, described in units.items()
@@ -89,7 +89,7 @@ def open_runs(unit: Unit, dtype: str) -> Mapping[str, Run]:
     return listed if has_dense else {"dense": PLAIN, **listed}
 
 
-def _execution(accelerator: Accelerator, unit: str, name: str, run: Run, dtype: Dtype, fidelity: Fidelity) -> Execution:
+def _execution(accelerator: Accelerator, unit: str, name: str, run: Run, dtype: OperandDtypes, fidelity: Fidelity) -> Execution:
     at = f"units.{unit}.runs.{name}"
     rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is PLAIN else efficiency_paths(at, fidelity)))
     capped = (*rate, f"{at}.gain") if run.gain is not None else None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.model import traffic, work
 from dse.model.capacity import Product, attainable, bound
 from dse.model.fusion import Fusion
@@ -41,7 +41,7 @@ class Reuse:
 
     @classmethod
     def of(
-        cls, layers: Layers, variant: Variant, pairs: Sequence[tuple[work.Stored, Execution]], dtype: Dtype, options: ModelOptions
+        cls, layers: Layers, variant: Variant, pairs: Sequence[tuple[work.Stored, Execution]], dtype: OperandDtypes, options: ModelOptions
     ) -> "Reuse":
         found = [_product(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
@@ -116,7 +116,9 @@ class Reuse:
         return number == 0, number == len(self.weighted) - 1
 
 
-def _product(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> Product:
+def _product(
+    layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+) -> Product:
     weights, inputs, outputs = traffic.parts(layers, variant, stored, execution, dtype, options)
     read = needed(layers, variant, execution, options)
     m, k, n = layers.m * traffic.written_share(layers, variant, execution), layers.k, layers.n

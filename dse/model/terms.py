@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.model import compaction, footprint, traffic, work
 from dse.model.levels import levels
 from dse.model.peak import Execution, executions
@@ -103,12 +103,12 @@ class Distinct:
     preference: Int[np.ndarray, "layer execution"] | None
 
 
-def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
+def case(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> Case:
     """Assemble the work of `variant`; raises InputError if the accelerator does not compute in `dtype`."""
     return with_capacity(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, options)
 
 
-def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtype: Dtype, options: ModelOptions) -> Case:
+def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> Case:
     """The work of `variant` where every byte crosses every memory once."""
     candidates = executions(accelerator, dtype, options.fidelity)
     described, variant = variant.layers, compaction.compacted(variant)
@@ -122,7 +122,7 @@ def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtyp
     done = np.stack([work.done_flops(layers, variant, s, e) for s, e in pairs], axis=1)
     sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * variant.layers.copies
-    others = dtype.bytes("weights") * variant.layers.other_parameters * variant.layers.count
+    others = dtype.bytes_per_element("weights") * variant.layers.other_parameters * variant.layers.count
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
     reuse = None
@@ -151,7 +151,9 @@ def with_capacity(found: Case, accelerator: Accelerator, options: ModelOptions) 
     return replace(found, least=replace(found, work=least))
 
 
-def _terms(layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> np.ndarray:
+def _terms(
+    layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+) -> np.ndarray:
     capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
     decoded = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0) if execution.decode_rate else np.zeros(len(layers))
     moved = traffic.compulsory(layers, variant, stored, execution, dtype, options)

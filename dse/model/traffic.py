@@ -8,7 +8,7 @@ output crosses the outermost memory once. An input is needed if some kept weight
 
 import numpy as np
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.model.inputs import needed
 from dse.model.peak import Execution
 from dse.model.work import PerLayer, Stored, held_activations
@@ -18,21 +18,23 @@ from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 
-def compulsory(layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, options: ModelOptions) -> PerLayer:
+def compulsory(
+    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+) -> PerLayer:
     """Bytes of one instance of each layer [B]: of the inputs, only what some kept weight needs."""
     weights, inputs, outputs = parts(layers, variant, stored, execution, dtype, options)
     return weights + needed(layers, variant, execution, options).least * inputs + outputs
 
 
 def parts(
-    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: Dtype, options: ModelOptions
+    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> tuple[PerLayer, PerLayer, PerLayer]:
     """Bytes of the weights, of all inputs, needed or not, and of the outputs [B].
 
     Every output is written, also the zeros of an empty row of A: whoever comes next reads them. Structured rows that are pruned write none.
     """
     inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
-    outputs = written_share(layers, variant, execution) * dtype.bytes("outputs") * layers.output_elements
+    outputs = written_share(layers, variant, execution) * dtype.bytes_per_element("outputs") * layers.output_elements
     return weight_bytes(layers, stored, dtype), inputs, outputs
 
 
@@ -42,9 +44,9 @@ def written_share(layers: Layers, variant: Variant, execution: Execution) -> Per
     return np.where(rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
 
 
-def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: Dtype, elements: PerLayer) -> PerLayer:
+def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
     """Bytes of the inputs [B], compressed where the run has a format for them: [n, inputs of a position], random zeros."""
-    run, plain = execution.how.activations, dtype.bytes("activations") * elements
+    run, plain = execution.how.activations, dtype.bytes_per_element("activations") * elements
     if run is None or run.format is None:
         return plain
     n = np.maximum(layers.n, 1.0)
@@ -52,14 +54,14 @@ def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: 
     for number, pattern in enumerate(run.patterns):
         k = np.maximum(np.round(elements / n), 1.0)
         cost = run.format.cost(pattern, np.ceil(n), k, pattern.stored(np.ceil(n), k, variant.activations))
-        packed = (dtype.bytes("activations") * cost.elements + cost.metadata / 8) * elements / (np.ceil(n) * k)
+        packed = (dtype.bytes_per_element("activations") * cost.elements + cost.metadata / 8) * elements / (np.ceil(n) * k)
         plain = np.where((which == number) & layers.has_weights & cost.fits, packed, plain)
     return plain
 
 
-def weight_bytes(layers: Layers, stored: Stored, dtype: Dtype) -> PerLayer:
+def weight_bytes(layers: Layers, stored: Stored, dtype: OperandDtypes) -> PerLayer:
     """Bytes of the weights and of what says where they stand [B]."""
-    sized = dtype.bytes("weights") * stored.elements + stored.metadata_bits / 8
+    sized = dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8
     return np.where(layers.has_weights, sized, 0.0)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 from dse.networks.graph import INPUT, SEPARATOR
 from dse.networks.layers import LayerRow, computed_row
 
@@ -25,7 +25,7 @@ Scale = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 def _few_blocks(depths: tuple[int, ...]) -> tuple[int, ...]:
     if sum(depths) > MOST_BLOCKS:
-        raise validation_error(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MOST_BLOCKS} together")
+        raise field_error(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MOST_BLOCKS} together")
     return depths
 
 
@@ -34,7 +34,7 @@ Depths = Annotated[tuple[Depth, ...], Field(min_length=1, max_length=100), After
 
 def check_heads(width: int, heads: int) -> None:
     if width % heads:
-        raise validation_error(f"{heads} heads do not divide a width of {width}", "write a number of heads that does")
+        raise field_error(f"{heads} heads do not divide a width of {width}", "write a number of heads that does")
 
 
 def check_stages(**sizes: tuple[int, ...]) -> None:
@@ -42,12 +42,12 @@ def check_stages(**sizes: tuple[int, ...]) -> None:
     (first, depths), *others = sizes.items()
     for name, values in others:
         if len(values) != len(depths):
-            raise validation_error(f"{len(depths)} {first} but {len(values)} {name}", "write one of each for every stage")
+            raise field_error(f"{len(depths)} {first} but {len(values)} {name}", "write one of each for every stage")
 
 
 def check_patches(image: int, patch: int) -> None:
     if patch > image:
-        raise validation_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
+        raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
 class Inputs(StrictModel):

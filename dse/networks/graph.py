@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 
 INPUT = "input"  # what the network itself is given
 SEPARATOR = ";"
@@ -61,7 +61,7 @@ def sources(text: str, known: dict[str, int]) -> tuple[int, ...]:
     names = names_in(text)
     for name in names:
         if name not in known and name != INPUT:
-            raise InputError.one(f"no layer above is named '{name}'", f"{suggestion(name, known)} ('{INPUT}': what the network is given)")
+            raise InputError(f"no layer above is named '{name}'", f"{did_you_mean(name, known)} ('{INPUT}': what the network is given)")
     return tuple(dict.fromkeys(known[name] for name in names if name in known))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from dse.base.errors import InputError
-from dse.base.strict_model import StrictModel, explained, validation_error
+from dse.base.strict_model import StrictModel, explain_validation_error, field_error
 from dse.networks.graph import Graph
 
 Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
@@ -59,19 +59,19 @@ class LayerRow(StrictModel):
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         if self.kind != "elementwise" and None in (self.m, self.k, self.n):
-            raise validation_error(f"a {self.kind} needs m, k and n", "fill the empty cells")
+            raise field_error(f"a {self.kind} needs m, k and n", "fill the empty cells")
         if self.m is not None and self.m % self.groups:
-            raise validation_error(f"{self.groups:g} groups do not divide m = {self.m:g}", "m counts the output channels of all groups")
+            raise field_error(f"{self.groups:g} groups do not divide m = {self.m:g}", "m counts the output channels of all groups")
         if self.kind == "elementwise" and (self.input_elements is None or self.output_elements is None):
-            raise validation_error("an elementwise layer moves elements", "fill input_elements and output_elements")
+            raise field_error("an elementwise layer moves elements", "fill input_elements and output_elements")
         if self.kind == "conv" and self.input_elements is None:
-            raise validation_error("a convolution reads its own input", "fill input_elements (C_in x H x W)")
+            raise field_error("a convolution reads its own input", "fill input_elements (C_in x H x W)")
         if self.per_channel and self.kind != "elementwise":
-            raise validation_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
+            raise field_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
         if self.adds is not None and self.reads is None:
-            raise validation_error("what is added is given, but not what is read", "fill reads")
+            raise field_error("what is added is given, but not what is read", "fill reads")
         if self.active > self.experts:
-            raise validation_error(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
+            raise field_error(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
 
 
@@ -80,9 +80,9 @@ def computed_row(**fields: Any) -> LayerRow:
     try:
         return LayerRow(**fields)
     except ValidationError as error:
-        places = [(".".join(map(str, loc)), what) for loc, what, _ in explained(LayerRow, error)]
+        places = [(".".join(map(str, loc)), what) for loc, what, _ in explain_validation_error(LayerRow, error)]
         listed = "; ".join(f"{place}: {what}" if place else what for place, what in places)
-        raise InputError.one(f"layer '{fields['name']}' has sizes that are not possible ({listed})", FIX_SIZES) from error
+        raise InputError(f"layer '{fields['name']}' has sizes that are not possible ({listed})", FIX_SIZES) from error
 
 
 FIX_SIZES = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.base.strict_model import validation_error
+from dse.base.strict_model import field_error
 from dse.networks.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
 from dse.networks.layers import LayerRow
 
@@ -36,7 +36,7 @@ class Llama(Architecture):
             check_heads(self.hidden_size, self.num_attention_heads)
         if self.num_attention_heads % self.key_heads:
             what = f"{self.num_attention_heads} heads can't share {self.key_heads} key heads evenly"
-            raise validation_error(what, "write a num_key_value_heads that divides num_attention_heads")
+            raise field_error(what, "write a num_key_value_heads that divides num_attention_heads")
         return self
 
     @property
@@ -98,7 +98,7 @@ class Mixtral(Llama):
     def _check_experts(self) -> Self:
         if self.num_experts_per_tok > self.num_local_experts:
             what = f"a token can't take {self.num_experts_per_tok} of {self.num_local_experts} experts"
-            raise validation_error(what, "write num_experts_per_tok <= num_local_experts")
+            raise field_error(what, "write num_experts_per_tok <= num_local_experts")
         return self
 
     def _feed_forward(self, found: Rows, name: str, positions: int) -> None:

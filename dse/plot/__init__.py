@@ -72,7 +72,7 @@ def _check_whole(dataset: xr.Dataset) -> None:
     missing = [name for name in ("accelerator", "batch", "dtype", "variant") if name not in dataset.coords]
     if "point" in dataset.dims or missing:
         what = f"has no '{missing[0]}'" if missing else "holds single points"
-        raise InputError.one(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
+        raise InputError(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
 
 
 def files(stem: Path) -> list[Path]:
@@ -83,6 +83,6 @@ def files(stem: Path) -> list[Path]:
 def save(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
     """Write STEM.png and STEM.csv; returns the paths."""
     png, csv = files(stem)
-    atomic_write.replacing(png, lambda path: figure.savefig(path, dpi=150, format="png"))
-    atomic_write.replacing(csv, lambda path: table.to_csv(path, index=False))
+    atomic_write.replace_file(png, lambda path: figure.savefig(path, dpi=150, format="png"))
+    atomic_write.replace_file(csv, lambda path: table.to_csv(path, index=False))
     return [png, csv]

@@ -23,12 +23,12 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     """A panel for each accelerator, a row for each network that has a pruned state. Raises InputError without an axis of capacities."""
     axes = [str(dim) for dim in dataset.dims if str(dim).endswith(".capacity") and dataset.sizes[dim] > 1]
     if len(axes) != 1 or "speedup" not in dataset:
-        raise InputError.one("the dataset has no speedup over one axis of capacities", "sweep one, as 'memory.l2.capacity: [1 MB, 40 MB]'")
+        raise InputError("the dataset has no speedup over one axis of capacities", "sweep one, as 'memory.l2.capacity: [1 MB, 40 MB]'")
     (axis,) = axes
     chosen, remark = style.one_design(dataset, axis)
     rows: Rows = _ranges(chosen, axis)
     if rows.empty:
-        raise InputError.one("no network of the dataset is pruned", "list a method or a pattern")
+        raise InputError("no network of the dataset is pruned", "list a method or a pattern")
     accelerators = list(rows.accelerator.unique())
     drawn, panels = style.panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1), sharey=True)
     norm = LogNorm(1, max(rows.factor.max(), 1.01))

@@ -36,7 +36,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     axes = efficiencies(dataset)
     if not axes or "speedup" not in dataset:
         fix = "sweep one under fidelity r3, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]'"
-        raise InputError.one("the dataset has no speedup over an efficiency", fix)
+        raise InputError("the dataset has no speedup over an efficiency", fix)
     chosen, remark = style.one_design(dataset, *axes)
     plan = provenance.plan_of(dataset)
     names = [f"{v.workload}, {state_name(v).removeprefix('hypothetical ')}" for v in plan.variants]

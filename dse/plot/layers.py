@@ -31,7 +31,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
     numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
     if len(numbers) > MOST_IN_LAYERS:
         what = f"{len(numbers)} network states are too many for one figure of layers"
-        raise InputError.one(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
+        raise InputError(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
     states = [plan.variants[number] for number in numbers]
     workloads, designs = list(dict.fromkeys(state.workload for state in states)), designs_of(dataset, plan)
     parts = [_gains(design, plan.variants[number], plan, batch, dtype).assign(variant=number) for design in designs for number in numbers]

@@ -15,7 +15,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.peak import executions
 from dse.model.work import gathered
@@ -47,7 +47,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
     states = [plan.dense[chosen.workload], chosen]
     if not chosen.layers.has_flops.any():
-        raise InputError.one(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
+        raise InputError(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
     designs = designs_of(dataset, plan)
     rows: Rows = pd.concat([_drawn(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
     columns, bounds = ["dense", state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
@@ -83,7 +83,7 @@ def choose(dataset: xr.Dataset, plan: Plan) -> int:
     return max(within, key=lambda number: plan.variants[number].sparsity, default=numbers[0])
 
 
-def _drawn(accelerator: Accelerator, state: Variant, batch: int, dtype: Dtype, plan: Plan) -> Rows:
+def _drawn(accelerator: Accelerator, state: Variant, batch: int, dtype: OperandDtypes, plan: Plan) -> Rows:
     rows = layers_of(accelerator, state, batch, dtype, plan)
     return rows.assign(
         intensity=rows.dense_flops / rows.bytes, performance=rows.dense_flops / rows.latency, share=rows.latency / rows.latency.sum()
@@ -94,7 +94,7 @@ def _bandwidth(accelerator: Accelerator) -> float:
     return float(accelerator.value(f"memory.{accelerator.outermost}.bandwidth"))
 
 
-def _roofs(accelerator: Accelerator, state: Variant, rows: Rows, dtype: Dtype, plan: Plan) -> list[Roof]:
+def _roofs(accelerator: Accelerator, state: Variant, rows: Rows, dtype: OperandDtypes, plan: Plan) -> list[Roof]:
     """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant takes.
 
     A run that gathers the columns of a V:N:M sees 4 of M, so its cap counts from these: the roof is M / 4 times as high.

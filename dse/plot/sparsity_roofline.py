@@ -25,7 +25,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     chosen, remark = style.one_design(dataset)
     rows: Rows = style.speedups(chosen).dropna(subset="accuracy")
     if rows.empty:
-        raise InputError.one("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
+        raise InputError("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
     scales = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
     points, relative = _comparable(rows, scales)

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.layer_results import evaluate
 from dse.plot import style
@@ -13,7 +13,7 @@ from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
 
-def dtype_of(dataset: xr.Dataset, plan: Plan) -> Dtype:
+def dtype_of(dataset: xr.Dataset, plan: Plan) -> OperandDtypes:
     label = str(np.atleast_1d(dataset.dtype.values)[0])
     return next(dtype for dtype in plan.spec.dtype if dtype.label == label)
 
@@ -24,7 +24,7 @@ def designs_of(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
     values = {}
     for axis in plan.axes:
         if axis.path not in chosen.coords:
-            raise InputError.one(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
+            raise InputError(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
         values[axis.path] = axis.raw[list(axis.values).index(chosen[axis.path].item())]
     return [accelerator.replace(values) for accelerator in plan.accelerators if accelerator.name in chosen.accelerator]
 
@@ -37,7 +37,7 @@ def state_name(variant: Variant) -> str:
     return f"{variant.method.replace('_', ' ')} {pattern}"
 
 
-def layers_of(accelerator: Accelerator, state: Variant, batch: int, dtype: Dtype, plan: Plan) -> Rows:
+def layers_of(accelerator: Accelerator, state: Variant, batch: int, dtype: OperandDtypes, plan: Plan) -> Rows:
     layers = evaluate(accelerator, state, batch, dtype.model_dump(), **plan.spec.model.model_dump())
     rows = layers.to_dataframe().reset_index()
     rows.insert(0, "accelerator", accelerator.name)

@@ -192,7 +192,7 @@ def _shown(coordinate: xr.DataArray) -> str:
 def speedups(dataset: xr.Dataset) -> pd.DataFrame:
     """One row for each accelerator, batch, dtype and variant: speedup and latencies, beside what the variant is."""
     if "speedup" not in dataset:
-        raise InputError.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
+        raise InputError("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
     wanted = [name for name in ("speedup", "speedup_low", "speedup_high", "latency", "dense_latency") if name in dataset]
     kept = dataset[wanted].drop_vars(["resource", "execution"], errors="ignore")
     return kept.to_dataframe().reset_index()

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import scipy.sparse
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.readers.source import SLAB_BYTES, Weights, check_sizes, rows_of, slabs_of
 
 T = TypeVar("T")
@@ -27,16 +27,16 @@ def weights(path: Path) -> dict[str, Weights]:
     if path.suffix.lower() == ".npy":
         array = _attempt(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if not isinstance(array, np.ndarray):
-            raise InputError([Problem("an archive, not one array", f"name it {path.stem}.npz", path)])
+            raise InputError("an archive, not one array", f"name it {path.stem}.npz", path)
         return {path.stem: Weights(array.shape, _dtype(array.dtype), lambda: slabs_of(array))}
     members = _members(path)
     if members.keys() >= SPARSE:
         return {path.stem: _sparse(path)}
-    problems, found = Collector(), {}
+    problems, found = ProblemCollector(), {}
     for name, member in members.items():
-        with problems.at(path, path=name):
+        with problems.collect(path, key=name):
             found[name] = Weights(member.shape, _dtype(member.dtype), member.slabs)
-    problems.raise_all()
+    problems.raise_if_any()
     return {path.stem: next(iter(found.values()))} if list(found) == ["arr_0"] else found
 
 
@@ -71,16 +71,16 @@ def _members(path: Path) -> dict[str, _Member]:
     """The arrays of an archive by name, none of them read; raises InputError."""
     with path.open("rb") as file:
         if file.read(6) == np.lib.format.MAGIC_PREFIX:
-            raise InputError([Problem("one array, not an archive of them", f"name it {path.stem}.npy", path)])
+            raise InputError("one array, not an archive of them", f"name it {path.stem}.npy", path)
     infos = _attempt(path, lambda: _contents(path))
-    problems, found = Collector(), {}
+    problems, found = ProblemCollector(), {}
     for info in infos:
         name = info.filename.removesuffix(".npy")
         if name in found:
-            problems.add(Problem("two arrays have this name", "save each array once", path, path=name))
-        with problems.at(path, path=name):
+            problems.add(Problem("two arrays have this name", "save each array once", path, key=name))
+        with problems.collect(path, key=name):
             found[name] = _attempt(path, lambda info=info: _member(path, info), name)
-    problems.raise_all()
+    problems.raise_if_any()
     return found
 
 
@@ -93,10 +93,10 @@ def _member(path: Path, info: zipfile.ZipInfo) -> _Member:
     with zipfile.ZipFile(path) as archive, archive.open(info) as file:
         shape, fortran_order, dtype = _header(file)
         if dtype.hasobject:
-            raise InputError([Problem("it holds pickled objects", SAVE, path, path=info.filename)])
+            raise InputError("it holds pickled objects", SAVE, path, key=info.filename)
         if min(shape, default=0) < 0 or info.file_size - file.tell() < prod(shape) * dtype.itemsize:
             what = f"the array is shorter than its shape {shape} says"
-            raise InputError([Problem(what, "save it again, or copy the whole file again", path, path=info.filename)])
+            raise InputError(what, "save it again, or copy the whole file again", path, key=info.filename)
         return _Member(path, info.filename, shape, fortran_order, dtype)
 
 
@@ -123,14 +123,14 @@ def _checked_sparse(path: Path) -> Weights:
         given: Any = scipy.sparse.load_npz(file)
     _dtype(given.dtype)
     if len(given.shape) != 2:
-        raise InputError([Problem(f"a sparse array of shape {given.shape} is not a matrix", "save a matrix", path)])
+        raise InputError(f"a sparse array of shape {given.shape} is not a matrix", "save a matrix", path)
     check_sizes(given.shape)
     if hasattr(given, "check_format"):
         given.check_format(full_check=True)
     matrix: Any = scipy.sparse.csr_array(given)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
-        raise InputError([Problem("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)])
+        raise InputError("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)
     return Weights(matrix.shape, str(matrix.dtype), lambda: rows_of(matrix))
 
 
@@ -142,11 +142,11 @@ def _attempt(path: Path, step: Callable[[], T], name: str = "") -> T:
         raise
     except Exception as error:  # a damaged header ends in whatever the parser that meets it raises
         reason = "it holds pickled objects" if re.search("pickle|object", str(error), re.I) else "truncated, corrupt, or not a NumPy file"
-        raise InputError([Problem(reason, SAVE, path, path=name)]) from error
+        raise InputError(reason, SAVE, path, key=name) from error
 
 
 def _dtype(dtype: np.dtype) -> str:
     """The name of a number type; raises InputError for one that weights cannot have."""
     if dtype.kind not in "biuf":
-        raise InputError.one(f"an array of {dtype} is no weights", "save numbers or booleans")
+        raise InputError(f"an array of {dtype} is no weights", "save numbers or booleans")
     return str(dtype)

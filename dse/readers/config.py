@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from dse.base.errors import InputError, Problem, suggestion
+from dse.base.errors import InputError, Problem, did_you_mean
 from dse.base.regular_file import check_regular
-from dse.base.strict_model import checked, explained
+from dse.base.strict_model import explain_validation_error, validate_mapping
 from dse.networks.architecture import Architecture, Inputs
 from dse.networks.registry import FAMILIES
 from dse.readers.source import Source, State, understood
@@ -20,13 +20,15 @@ def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
     kinds = {name: family for family in FAMILIES for name in get_args(family.model_fields["model_type"].annotation)}
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in kinds:
-        raise InputError([Problem(f"model_type '{kind}' is not known", suggestion(kind, kinds), path)])
+        raise InputError(f"model_type '{kind}' is not known", did_you_mean(kind, kinds), path)
     family = kinds[kind]
     sizes = {key: value for key, value in _derived(config).items() if key in family.model_fields and value is not None}
     try:
         return family.model_validate(sizes), tuple(sorted(config.keys() - sizes.keys()))
     except ValidationError as error:
-        raise InputError(Problem(what, fix, path, path=".".join(map(str, loc))) for loc, what, fix in explained(family, error)) from error
+        raise InputError.from_problems(
+            Problem(what, fix, path, key=".".join(map(str, loc))) for loc, what, fix in explain_validation_error(family, error)
+        ) from error
 
 
 # What the formulas take for granted, where configurations may say otherwise.
@@ -48,7 +50,7 @@ def _otherwise(path: Path) -> list[str]:
 def source(path: Path, inputs: dict[str, Any]) -> Source:
     """The layers of a configuration, run on `inputs`; raises InputError."""
     found, ignored = network(path)
-    asked: Inputs = checked(type(found).inputs, inputs, ("inputs",))
+    asked: Inputs = validate_mapping(type(found).inputs, inputs, ("inputs",))
     rows = tuple(found.rows(asked))
     usual = {key: value for key, value in found.model_dump(exclude=found.model_fields_set).items() if value is not None}
     notes = [f"assumed, since {path.name} does not say: " + ", ".join(f"{key} {value}" for key, value in usual.items())] if usual else []
@@ -62,9 +64,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise InputError([Problem(f"not JSON: {error}", "give a config.json", path, getattr(error, "lineno", None))]) from error
+        raise InputError(f"not JSON: {error}", "give a config.json", path, getattr(error, "lineno", None)) from error
     if not isinstance(config, dict):
-        raise InputError([Problem("not a configuration", "give a config.json with a model_type in it", path)])
+        raise InputError("not a configuration", "give a config.json with a model_type in it", path)
     return config
 
 

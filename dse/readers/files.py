@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.regular_file import check_regular
 from dse.networks.layers import LayerRow
 from dse.readers import arrays, safetensors_file, smtx, tensors
@@ -34,11 +34,11 @@ def source(path: Path) -> Source:
     folders: dict[Path, list[Path]] = {}
     for file in within(path):
         folders.setdefault(file.parent, []).append(file)
-    problems, parts = Collector(), {}
+    problems, parts = ProblemCollector(), {}
     for folder, files in folders.items():
-        with problems.at(folder):
+        with problems.collect(folder):
             parts[folder] = tensors.source(folder, "folder of weights", gathered(files))
-    problems.raise_all()
+    problems.raise_if_any()
     states = tuple(_state(folder, part, len(parts)) for folder, part in parts.items())
     most = max(parts.values(), key=lambda part: len(part.layers))
     layers = _common(path, parts, most)
@@ -47,11 +47,11 @@ def source(path: Path) -> Source:
 
 def gathered(files: list[Path]) -> Tensors:
     """The tensors of several files, such as shards; raises InputError with every broken file, and where a name comes twice."""
-    problems, shared = Collector(), ()
+    problems, shared = ProblemCollector(), ()
     found: dict[str, Weights] = {}
     where: dict[str, Path] = {}
     for file in files:
-        with problems.at(file):
+        with problems.collect(file):
             check_regular(file)
             part = READERS[file.suffix.lower()](file)
             for name in part.weights.keys() & found.keys():
@@ -60,7 +60,7 @@ def gathered(files: list[Path]) -> Tensors:
             where |= dict.fromkeys(part.weights, file)
             found.update(part.weights)
             shared += part.shared
-    problems.raise_all()
+    problems.raise_if_any()
     return Tensors(found, shared)
 
 
@@ -70,13 +70,13 @@ def indexed(index: Path) -> Tensors:
     try:
         named = {str(name): index.parent / Path(shard).name for name, shard in json.loads(index.read_bytes())["weight_map"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError([Problem("not an index of shards", "give the .index.json that came with them", index)]) from error
+        raise InputError("not an index of shards", "give the .index.json that came with them", index) from error
     shards = sorted(set(named.values()))
     if unknown := [shard for shard in shards if shard.suffix.lower() not in READERS]:
-        raise InputError([Problem(f"'{unknown[0].name}' is no shard", "give the .index.json that came with them", index)])
+        raise InputError(f"'{unknown[0].name}' is no shard", "give the .index.json that came with them", index)
     found = gathered(shards)
     if missing := sorted(named.keys() - found.weights.keys()):
-        raise InputError([Problem(f"no shard has '{missing[0]}'", "give the shards that came with the index", index)])
+        raise InputError(f"no shard has '{missing[0]}'", "give the shards that came with the index", index)
     return found
 
 
@@ -88,19 +88,19 @@ def _state(folder: Path, part: Source, states: int) -> State:
     except ValueError:
         return State(weights, method=folder.name if states > 1 else None)
     if not 0 <= sparsity <= 1:
-        raise InputError([Problem(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)])
+        raise InputError(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)
     return State(weights, method=folder.resolve().parent.name, sparsity=sparsity)
 
 
 def _common(path: Path, parts: Mapping[Path, Source], most: Source) -> tuple[LayerRow, ...]:
     """The layers of all states, which must be of one network, in the order of the state that has most."""
     found: dict[str, tuple[LayerRow, Path]] = {}
-    problems = Collector()
+    problems = ProblemCollector()
     for folder, part in parts.items():
         for row in part.layers:
             known, where = found.setdefault(row.name, (row, folder))
             if (known.m, known.k) != (row.m, row.k):
                 what = f"layer '{row.name}' is {row.m:g} x {row.k:g}, but {known.m:g} x {known.k:g} in {where.relative_to(path)}"
                 problems.add(Problem(what, "trace one network at a time", folder))
-    problems.raise_all()
+    problems.raise_if_any()
     return tuple(found[name][0] for name in dict.fromkeys([*(row.name for row in most.layers), *found]))

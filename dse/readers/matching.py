@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Operator, Source, Weights, slabs_of
 from dse.readers.tensors import ONCE
@@ -16,16 +16,16 @@ def on_network(known: Source, traced: Source) -> Source:
     """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises InputError."""
     states, left = [], set()
     stored_as = known.network.stored_as if known.network else "[m, k]"
-    problems = Collector()
+    problems = ProblemCollector()
     for state in traced.states:
-        with problems.at(traced.path):
+        with problems.collect(traced.path):
             weights, alone = matched(known.layers, state.weights, stored_as)
             states.append(replace(state, weights=weights))
             left |= set(alone)
-    problems.raise_all()
+    problems.raise_if_any()
     if not any(state.weights for state in states):
         fix = f"give the network that they belong to; its layers are called '{known.layers[0].name}' and so on"
-        raise InputError([Problem("no tensor has the name of a layer", fix, traced.path)])
+        raise InputError("no tensor has the name of a layer", fix, traced.path)
     sizes = {name: weights.shape for state in traced.states for name, weights in state.weights.items()}
     lost = [Operator("tensor", name, "skipped", prod(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
     notes = tuple(note for note in traced.notes if note != ONCE)
@@ -42,13 +42,13 @@ def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as:
     by_name = {row.name: row for row in rows if row.kind in WITH_WEIGHTS}
     owners = {name: _owner(name, by_name) for name in weights}
     stored_as = _orientation(by_name, weights, owners) or stored_as
-    found, problems = {}, Collector()
+    found, problems = {}, ProblemCollector()
     for row in by_name.values():
         mine = [weights[name] for name, owner in owners.items() if owner == row.name]
-        with problems.at(path=row.name):
+        with problems.collect(key=row.name):
             if mine:
                 found[row.name] = _fitted(row, mine, stored_as)
-    problems.raise_all()
+    problems.raise_if_any()
     for name in by_name:  # "fc#2" uses the weights of "fc" once more
         if name.partition("#")[0] in found:
             found.setdefault(name, found[name.partition("#")[0]])
@@ -84,13 +84,13 @@ def _fitted(row: LayerRow, parts: list[Weights], stored_as: str) -> Weights:
     """The weights of one row, the experts of a mixture one below the other."""
     m, k = int(row.m or 0), int(row.k or 0)
     if len(parts) not in (1, row.experts):
-        raise InputError.one(f"{len(parts)} tensors for a layer of {row.experts:g}", "give one of each")
+        raise InputError(f"{len(parts)} tensors for a layer of {row.experts:g}", "give one of each")
     turned = []
     for part in parts:
         shape = (part.shape[0], prod(part.shape[1:]))
         flipped = shape == (k, m) and len(part.shape) == 2 and (m != k or stored_as == "[k, m]")
         if shape != (m, k) and not flipped:
-            raise InputError([Problem(f"{shape[0]} x {shape[1]} weights for a layer of {m} x {k}", "give the network that they belong to")])
+            raise InputError(f"{shape[0]} x {shape[1]} weights for a layer of {m} x {k}", "give the network that they belong to")
         turned.append(_transposed(part) if flipped else part)
     return turned[0] if len(turned) == 1 else _stacked(turned)
 

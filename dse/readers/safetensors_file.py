@@ -14,7 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 from dse.readers.source import SLAB_BYTES, Weights
 
 DTYPES = {
@@ -58,7 +58,7 @@ def _weights(path: Path, name: str, entry: dict, start: int) -> Weights:
 
 
 def _unknown(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:
-    raise InputError([Problem(f"{dtype} can't be read", f"convert it to one of {', '.join(DTYPES)}", path, path=name)])
+    raise InputError(f"{dtype} can't be read", f"convert it to one of {', '.join(DTYPES)}", path, key=name)
 
 
 def _header(path: Path) -> tuple[dict, int]:
@@ -66,7 +66,7 @@ def _header(path: Path) -> tuple[dict, int]:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
-        raise InputError.one("reading safetensors needs the package 'safetensors'", "pip install 'sparse-dse[safetensors]'") from error
+        raise InputError("reading safetensors needs the package 'safetensors'", "pip install 'sparse-dse[safetensors]'") from error
     try:
         with safe_open(path, framework="np"):
             pass
@@ -74,7 +74,7 @@ def _header(path: Path) -> tuple[dict, int]:
             length = int.from_bytes(file.read(8), "little")
             return json.loads(file.read(length)), 8 + length
     except (SafetensorError, OSError, ValueError) as error:
-        raise InputError([Problem(_reason(path, error), "give the whole file, as safetensors wrote it", path)]) from error
+        raise InputError(_reason(path, error), "give the whole file, as safetensors wrote it", path) from error
 
 
 def _reason(path: Path, error: Exception) -> str:

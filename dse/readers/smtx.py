@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.yaml_document import read_text
 from dse.readers.source import Weights, check_sizes, rows_of
 
@@ -23,19 +23,19 @@ def weights(path: Path) -> Weights:
 def _header(path: Path) -> tuple[int, int]:
     lines = read_text(path).splitlines()
     if len(lines) > 3 and any(line.strip() for line in lines[3:]):
-        raise InputError([Problem("more than the 3 lines of a mask", "give sizes, row offsets and columns alone", path, 4)])
+        raise InputError("more than the 3 lines of a mask", "give sizes, row offsets and columns alone", path, 4)
     if len(lines) < 3:
         raise InputError(
-            [Problem(f"{len(lines)} lines, where a mask has 3", "give the whole file: sizes, row offsets, columns", path, len(lines) or 1)]
+            f"{len(lines)} lines, where a mask has 3", "give the whole file: sizes, row offsets, columns", path, len(lines) or 1
         )
     sizes = _numbers(path, 1, lines[0].replace(",", " "))
     if len(sizes) != 3 or min(sizes[:2]) < 1 or sizes[2] < 0:
-        raise InputError([Problem("not the sizes of a matrix", "write 'rows, columns, nonzeros'", path, 1)])
-    problems = Collector()
-    with problems.at(path, 1):
+        raise InputError("not the sizes of a matrix", "write 'rows, columns, nonzeros'", path, 1)
+    problems = ProblemCollector()
+    with problems.collect(path, 1):
         check_sizes(shape := (int(sizes[0]), int(sizes[1])))
         return shape
-    raise InputError(problems.problems)
+    raise InputError.from_problems(problems.problems)
 
 
 def _matrix(path: Path) -> Any:
@@ -46,7 +46,7 @@ def _matrix(path: Path) -> Any:
     matrix = csr_array((np.ones(len(indices), np.int8), indices, offsets), shape=(rows, columns))
     matrix.sum_duplicates()
     if matrix.nnz < nnz:
-        raise InputError([Problem(f"{nnz - matrix.nnz} columns stand twice in their row", "write each nonzero once", path, 3)])
+        raise InputError(f"{nnz - matrix.nnz} columns stand twice in their row", "write each nonzero once", path, 3)
     return matrix
 
 
@@ -54,7 +54,7 @@ def _numbers(path: Path, line: int, text: str) -> np.ndarray:
     try:
         return np.array(text.split(), dtype=np.int64)
     except (ValueError, OverflowError) as error:
-        raise InputError([Problem("not whole numbers", "write numbers separated by spaces", path, line)]) from error
+        raise InputError("not whole numbers", "write numbers separated by spaces", path, line) from error
 
 
 def _check(path: Path, rows: int, columns: int, nnz: int, offsets: np.ndarray, indices: np.ndarray) -> None:
@@ -70,4 +70,4 @@ def _check(path: Path, rows: int, columns: int, nnz: int, offsets: np.ndarray, i
         what = f"column {indices[position]} (nonzero {position}) is out of range"
         problems.append(Problem(what, f"write columns from 0 to {columns - 1}", path, 3))
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)

@@ -25,14 +25,14 @@ def check_sizes(shape: tuple[int, ...]) -> None:
     rows, columns = shape[0], prod(shape[1:])
     if max(rows, columns) > MOST_ROWS or rows * columns > MOST_ELEMENTS:
         what = f"{rows} x {columns} weights are more than any layer has"
-        raise InputError.one(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
+        raise InputError(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
 
 
 def check_computed(elements: int, stored: int) -> None:
     """Raise InputError for a weight that a file makes of far fewer numbers than it then has: it is computed in memory."""
     if elements > max(MOST_REPEATED * stored, MOST_GENERATED):
         what = f"{elements} weights are made of {stored} numbers in the file"
-        raise InputError.one(what, "export the network with its weights as they are used (constants folded)")
+        raise InputError(what, "export the network with its weights as they are used (constants folded)")
 
 
 MOST_REPEATED = 16  # times that each number of a file may be repeated in a computed weight

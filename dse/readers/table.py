@@ -6,8 +6,8 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from dse.base.errors import InputError, Problem
-from dse.base.strict_model import StrictModel, validation_error
-from dse.base.yaml_document import read
+from dse.base.strict_model import StrictModel, field_error
+from dse.base.yaml_document import load_document
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, understood
 from dse.workload.rows import read_rows
@@ -20,11 +20,11 @@ class TableRow(LayerRow):
     @model_validator(mode="after")
     def _check_nonzeros(self) -> Self:
         if self.nnz is not None and self.density is not None:
-            raise validation_error("both nnz and density are given", "give one of them")
+            raise field_error("both nnz and density are given", "give one of them")
         if self.kind not in WITH_WEIGHTS and (self.nnz is not None or self.density is not None):
-            raise validation_error(f"a {self.kind} has no weights", "leave nnz and density out")
+            raise field_error(f"a {self.kind} has no weights", "leave nnz and density out")
         if self.nnz is not None and self.nnz > self.size:
-            raise validation_error(f"{self.nnz:g} nonzeros in {self.size:g} weights", "write at most m x k")
+            raise field_error(f"{self.nnz:g} nonzeros in {self.size:g} weights", "write at most m x k")
         return self
 
     @property
@@ -47,10 +47,12 @@ class LayerTable(StrictModel):
 
 def source(path: Path) -> Source:
     """The layers of a table, in its order; raises InputError."""
-    rows = [row for _, row in read_rows(path, TableRow)] if path.suffix.lower() == ".csv" else read(path).validate(LayerTable).layers
+    rows = (
+        [row for _, row in read_rows(path, TableRow)] if path.suffix.lower() == ".csv" else load_document(path).validate(LayerTable).layers
+    )
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])
+        raise InputError.from_problems([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])
     known = {row.name: row.nonzeros for row in rows if row.nonzeros is not None}
     layers = tuple(row.layer() for row in rows)
     return Source(path, "layer table", layers, (State({}, known),), understood(layers))

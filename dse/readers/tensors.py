@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 from dse.networks.layers import LayerRow, computed_row
 from dse.readers.operators import layer_name
 from dse.readers.source import Operator, Source, State, Tensors, Weights
@@ -43,7 +43,7 @@ def source(path: Path, kind: str, given: Tensors) -> Source:
         weights[row.name] = tensor
         operators.append(Operator("tensor", row.name, "layer", prod(tensor.shape)))
     if not rows:
-        raise InputError([Problem("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)])
+        raise InputError("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)
     shared = tuple(names for group in given.shared if len(names := tuple(n for n in map(layer_name, group) if n in weights)) > 1)
     states, parameters = (State(weights),), _parameters(tensors, given.shared)
     return Source(path, kind, tuple(rows), states, tuple(operators), shared, (ONCE,), parameters=parameters)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.base.units import Quantity, counted
-from dse.base.yaml_document import read
+from dse.base.units import Quantity, format_count
+from dse.base.yaml_document import load_document
 from dse.schema import accelerator, sweep
 from dse.workload import schema, tables
 
@@ -28,7 +28,7 @@ def render(what: str | None, name: str | None, as_json: bool) -> str:
     """The tables asked for; raises InputError."""
     if what == "variants":
         if name is None:
-            raise InputError.one("variants of which workload?", "write 'dse list variants NAME'")
+            raise InputError("variants of which workload?", "write 'dse list variants NAME'")
         found = {f"variants of {name}": variants(name)}
     else:
         found = {key: make() for key, make in _TABLES.items() if what in (None, key)}
@@ -48,7 +48,7 @@ def _plain(quantity: Quantity) -> dict[str, Any]:
 
 
 def accelerators() -> Rows:
-    return [_accelerator(accelerator.load(catalog.find("accel_models", name))) for name in catalog.names("accel_models")]
+    return [_accelerator(accelerator.load(catalog.find_path("accel_models", name))) for name in catalog.list_names("accel_models")]
 
 
 def _accelerator(found: accelerator.Accelerator) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _shown(cell: Any) -> str:
 
 
 def workloads() -> Rows:
-    found = [tables.load(catalog.find("workloads", name)) for name in catalog.names("workloads")]
+    found = [tables.load(catalog.find_path("workloads", name)) for name in catalog.list_names("workloads")]
     return [
         {
             "name": w.name,
@@ -117,7 +117,7 @@ def variants(reference: str) -> Rows:
             "kind": v.accuracy_kind,
             "accuracy source": v.accuracy_source,
         }
-        for v in tables.load(catalog.find("workloads", reference)).variants
+        for v in tables.load(catalog.find_path("workloads", reference)).variants
     ]
 
 
@@ -125,7 +125,7 @@ def iso(reference: str, drop: float, relative: bool, as_json: bool) -> str:
     """How sparse each method and pattern of a workload may be at a tolerated loss, as a table; raises InputError."""
     from dse.workload import accuracy
 
-    found = [_iso(curve, drop, relative) for curve in accuracy.accuracy_curves(tables.load(catalog.find("workloads", reference)))]
+    found = [_iso(curve, drop, relative) for curve in accuracy.accuracy_curves(tables.load(catalog.find_path("workloads", reference)))]
     found.sort(key=lambda row: (row["metric"], -(row["sparsity"] or 0)))
     return _json(found) if as_json else _table(found)
 
@@ -163,7 +163,7 @@ class Count(float):
     """A large number, shown with four digits and a prefix."""
 
     def __str__(self) -> str:
-        return counted(self)
+        return format_count(self)
 
 
 def _known(value: float) -> float | None:
@@ -171,7 +171,7 @@ def _known(value: float) -> float | None:
 
 
 def sweeps() -> Rows:
-    found = [sweep.load(catalog.find("sweeps", name))[0] for name in catalog.names("sweeps")]
+    found = [sweep.load(catalog.find_path("sweeps", name))[0] for name in catalog.list_names("sweeps")]
     return [{"name": s.name, "description": " ".join(s.description.split())} for s in found]
 
 
@@ -191,7 +191,7 @@ def check(path: Path) -> str:
     """What kind of description `path` holds and what it is called; raises InputError with all its problems."""
     if path.is_dir() or path.name == "workload.yaml":
         return f"workload '{tables.load(path).name}'"
-    document = read(path)
+    document = load_document(path)
     models = {"accelerator": accelerator.Accelerator, "sweep": sweep.SweepSpec, "workload": schema.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":

@@ -21,13 +21,13 @@ def report(text: str, density: float | None, size: str, value: float, as_json: b
     """What there is to say of a pattern; raises InputError."""
     pattern, shape = parse(text), _shape(size)
     if isinstance(pattern, BlockFamily | VNMFamily):
-        raise InputError.one(f"'{pattern}' is a family", "name one of its members")
+        raise InputError(f"'{pattern}' is a family", "name one of its members")
     if pattern.density is None and density is None:
-        raise InputError.one(f"'{pattern}' may keep any fraction", "say which, as in '--density 0.1'")
+        raise InputError(f"'{pattern}' may keep any fraction", "say which, as in '--density 0.1'")
     if density is not None and not 0 < density <= 1:
-        raise InputError.one(f"a density of {density:g} is out of range", "write a number above 0 and at most 1")
+        raise InputError(f"a density of {density:g} is out of range", "write a number above 0 and at most 1")
     if not 0 < value <= 1024:
-        raise InputError.one(f"weights of {value:g} bit are out of range", "write a number above 0 and at most 1024")
+        raise InputError(f"weights of {value:g} bit are out of range", "write a number above 0 and at most 1024")
     check_size(pattern, *shape)
     kept = float(pattern.density if pattern.density is not None else density or 0.0)
     found = {
@@ -41,7 +41,7 @@ def report(text: str, density: float | None, size: str, value: float, as_json: b
 
 def _shape(text: str) -> tuple[int, int]:
     if not re.fullmatch(r"[1-9]\d{0,8}x[1-9]\d{0,8}", text):
-        raise InputError.one(f"'{text}' is no shape of a matrix", "write rows x columns, as in '4096x11008'")
+        raise InputError(f"'{text}' is no shape of a matrix", "write rows x columns, as in '4096x11008'")
     rows, columns = map(int, text.split("x"))
     return rows, columns
 
@@ -71,8 +71,8 @@ def written(form: Any) -> str:
 def devices(pattern: Pattern) -> list[dict[str, Any]]:
     """The runs of shipped devices that take a mask of the pattern, as what they store it and the most that they gain; alike ones as one."""
     found: dict[Any, list[str]] = {}
-    for name in catalog.names("accel_models"):
-        device = accelerator.load(catalog.find("accel_models", name))
+    for name in catalog.list_names("accel_models"):
+        device = accelerator.load(catalog.find_path("accel_models", name))
         for key in _runs(device, pattern):
             found.setdefault(key, []).append(name)
     return [{"run": run, "as": member, "gain": gain, "devices": names} for (run, member, gain), names in found.items()]

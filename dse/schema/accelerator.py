@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from dse.base import dtype
-from dse.base.errors import InputError, suggestion
-from dse.base.strict_model import Loc, StrictModel, validation_error, validation_errors
-from dse.base.units import Area, Bandwidth, Capacity, Count, Efficiency, Gain, Kind, Length, Power, Quantity, Rate, Time
-from dse.base.yaml_document import Document, read
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
+from dse.base.errors import InputError, did_you_mean
+from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
+from dse.base.units import Area, Bandwidth, Capacity, Count, Efficiency, Gain, Length, Power, Quantity, Rate, SourceKind, Time
+from dse.base.yaml_document import YamlDocument, load_document
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import Named, WrittenPattern
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
@@ -26,7 +26,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 
 def _tile(value: Any) -> Any:
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", str(value)):
-        raise validation_error(f"'{value}' is no tile", "write rows x columns, as in '16x16'")
+        raise field_error(f"'{value}' is no tile", "write rows x columns, as in '16x16'")
     return value
 
 
@@ -50,9 +50,9 @@ class Activations(StrictModel):
     def _check(self) -> Self:
         for pattern in self.patterns:
             if pattern != UNSTRUCTURED and not isinstance(pattern, NM):
-                raise validation_error(f"activations can't be '{pattern}'", "write 'unstructured' or N:M")
+                raise field_error(f"activations can't be '{pattern}'", "write 'unstructured' or N:M")
             if self.format is not None and not self.format.accepts(pattern):
-                raise validation_error(f"format '{self.format.kind}' cannot store pattern '{pattern}'", "write '{kind: bitmask}'")
+                raise field_error(f"format '{self.format.kind}' cannot store pattern '{pattern}'", "write '{kind: bitmask}'")
         return self
 
 
@@ -70,18 +70,18 @@ class Run(StrictModel):
     activations: Activations | None = Field(default=None, description="default: their zeros are multiplied like any number")
     decode: Bandwidth | None = Field(default=None, description="metadata that its decoder reads; default: as fast as it comes")
     source: str | None = None
-    kind: Kind = "datasheet"
+    kind: SourceKind = "datasheet"
     unverified: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.format.accepts(self.pattern):
-            raise validation_error(
+            raise field_error(
                 f"format '{self.format.kind}' cannot store pattern '{self.pattern}'",
                 f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.carries})",
             )
         if self.pattern == DENSE and not self.enabled:
-            raise validation_error("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
+            raise field_error("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
         return self
 
 
@@ -98,23 +98,23 @@ class Unit(StrictModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        errors: list[tuple[Loc, PydanticCustomError]] = [
-            (("peak", name), validation_error(f"unknown dtype '{name}'", suggestion(name, dtype.BITS)))
+        errors: list[tuple[KeyPath, PydanticCustomError]] = [
+            (("peak", name), field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT)))
             for name in self.peak
-            if dtype.storage(name) not in dtype.BITS
+            if storage_dtype(name) not in BITS_PER_ELEMENT
         ]
         for run_name, run in self.runs.items():
             if run_name == "dense" and run.pattern != DENSE:
-                error = validation_error(f"a run named 'dense' runs the pattern dense, not '{run.pattern}'", "give it another name")
+                error = field_error(f"a run named 'dense' runs the pattern dense, not '{run.pattern}'", "give it another name")
                 errors.append((("runs", run_name), error))
             for index, name in enumerate(run.dtypes or ()):
                 if name not in self.peak:
-                    error = validation_error(
-                        f"the unit has no peak for '{name}'", f"add one, or write another dtype; {suggestion(name, self.peak)}"
+                    error = field_error(
+                        f"the unit has no peak for '{name}'", f"add one, or write another dtype; {did_you_mean(name, self.peak)}"
                     )
                     errors.append((("runs", run_name, "dtypes", index), error))
         if errors:
-            raise validation_errors("Unit", errors)
+            raise nested_field_errors("Unit", errors)
         return self
 
 
@@ -149,20 +149,20 @@ class Accelerator(StrictModel):
     )
     overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))
     cost: Cost = Field(default_factory=lambda: Cost.model_validate({}))
-    _document: Document | None = PrivateAttr(None)
+    _document: YamlDocument | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
-        errors: list[tuple[Loc, PydanticCustomError]] = []
+        errors: list[tuple[KeyPath, PydanticCustomError]] = []
         if self.memory[self.outermost].bandwidth is None:
             what = f"the outermost memory level '{self.outermost}' has no bandwidth"
-            errors.append((("memory", self.outermost), validation_error(what, f"add 'bandwidth: {Bandwidth.example}'")))
+            errors.append((("memory", self.outermost), field_error(what, f"add 'bandwidth: {Bandwidth.example}'")))
         for name in sorted(self.memory.keys() & self.units.keys()):
             errors.append(
-                (("memory", name), validation_error(f"a unit is named '{name}' too", "rename one: results are labelled by these names"))
+                (("memory", name), field_error(f"a unit is named '{name}' too", "rename one: results are labelled by these names"))
             )
         if errors:
-            raise validation_errors("Accelerator", errors)
+            raise nested_field_errors("Accelerator", errors)
         return self
 
     @property
@@ -170,7 +170,7 @@ class Accelerator(StrictModel):
         return next(iter(self.memory))
 
     @property
-    def document(self) -> Document:
+    def document(self) -> YamlDocument:
         assert self._document is not None, "made by load(), not by hand"
         return self._document
 
@@ -185,7 +185,7 @@ class Accelerator(StrictModel):
         for part in path.split("."):
             inside = _inside(found)
             if part not in inside:
-                raise InputError.one(f"'{self.name}' has no '{path}'", suggestion(path, self.paths()))
+                raise InputError(f"'{self.name}' has no '{path}'", did_you_mean(path, self.paths()))
             found = inside[part]
         return found
 
@@ -209,7 +209,7 @@ class Accelerator(StrictModel):
         data: Any = self.document.data
         for path, value in values.items():
             if path not in self.paths():
-                raise InputError.one(f"'{self.name}' has no '{path}'", suggestion(path, self.paths()))
+                raise InputError(f"'{self.name}' has no '{path}'", did_you_mean(path, self.paths()))
             around, _, key = path.rpartition(".")
             if around.endswith(".format") and key != "kind":  # the file may have left the format to its default
                 data = _put(data, f"{around}.kind".split("."), self.value(f"{around}.kind"))
@@ -242,7 +242,7 @@ def _put(data: Any, path: list[str], value: Any) -> dict[str, Any]:
 
 def load(path: Any) -> Accelerator:
     """Read one description, a file or a mapping; raises InputError with every problem it has."""
-    document = read(path)
+    document = load_document(path)
     accelerator = document.validate(Accelerator)
     accelerator._document = document
     return accelerator

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 
 Fidelity = Literal["sol", "r3", "capacity", "calibrated"]
 BY_CAPACITY = ("capacity", "calibrated")  # bytes follow from what is on chip
@@ -37,11 +37,9 @@ class ModelOptions(StrictModel):
     @model_validator(mode="after")
     def _check_fusion(self) -> "ModelOptions":
         if self.efficiencies is not None and self.fidelity != "calibrated":
-            raise validation_error(
+            raise field_error(
                 f"fidelity '{self.fidelity}' takes no measured kernels", "write 'fidelity: calibrated', or leave 'efficiencies' out"
             )
         if self.fusion != "none" and self.fidelity not in BY_CAPACITY:
-            raise validation_error(
-                f"fusion needs on-chip capacity, which fidelity '{self.fidelity}' leaves out", "write 'fidelity: capacity'"
-            )
+            raise field_error(f"fusion needs on-chip capacity, which fidelity '{self.fidelity}' leaves out", "write 'fidelity: capacity'")
         return self

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 
 
 class Objectives(StrictModel):
@@ -19,7 +19,7 @@ class Objectives(StrictModel):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         if len(self.signs) < len(self.maximize) + len(self.minimize):
-            raise validation_error("an objective is given twice", "name each once")
+            raise field_error("an objective is given twice", "name each once")
         return self
 
 
@@ -35,7 +35,7 @@ class Front(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.front.signs:
-            raise validation_error("the front has no objective", "write '{front: {minimize: [latency, area]}}'")
+            raise field_error("the front has no objective", "write '{front: {minimize: [latency, area]}}'")
         return self
 
 
@@ -47,7 +47,7 @@ class Top(Objectives):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(self.signs) != 1:
-            raise validation_error("the best in what?", "write one objective, as in '{top: 100, minimize: [latency]}'")
+            raise field_error("the best in what?", "write one objective, as in '{top: 100, minimize: [latency]}'")
         return self
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 from dse.base import expression
 from dse.base.errors import InputError
 from dse.base.expression import Expression
-from dse.base.strict_model import StrictModel, validation_error, validation_errors
+from dse.base.strict_model import StrictModel, field_error, nested_field_errors
 from dse.base.units import Area, Power, Quantity, Time
 
 # What a design is scored by. Over several networks each is their weighted geometric mean, or that of the network that gains least.
@@ -32,9 +32,9 @@ def _expression(value: Any) -> Expression:
     if isinstance(value, Expression):
         return value
     try:
-        return expression.parse(str(value), RESULTS)
+        return expression.parse_expression(str(value), RESULTS)
     except InputError as error:
-        raise validation_error(error.problems[0].what, error.problems[0].fix) from error
+        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 Objective = Annotated[
@@ -79,14 +79,14 @@ def _constraint(value: Any) -> Limit | Drop:
         return value
     parts = [part.strip() for part in _RELATION.split(str(value), maxsplit=1)]
     if len(parts) != 3 or not all(parts):
-        raise validation_error(f"'{value}' is no constraint", "write a result, <= or >= and a bound, as in 'area <= 826 mm^2'")
+        raise field_error(f"'{value}' is no constraint", "write a result, <= or >= and a bound, as in 'area <= 826 mm^2'")
     name, relation, bound = parts
     if name == "accuracy_drop":
         return _drop(str(value), relation, bound)
     found = _expression(name)
     number = _bound(found, bound)
     if number == 0:
-        raise validation_error(f"'{value}' has the bound 0", "write another bound: by how much a design breaks it is told in its terms")
+        raise field_error(f"'{value}' has the bound 0", "write another bound: by how much a design breaks it is told in its terms")
     return Limit(str(value).strip(), found, 1.0 if relation == "<=" else -1.0, number)
 
 
@@ -97,9 +97,7 @@ def _drop(text: str, relation: str, bound: str) -> Drop:
     except ValueError:
         drop = -1.0
     if relation != "<=" or not 0 <= drop < 1e6:
-        raise validation_error(
-            f"'{text}' is no tolerance", "write 'accuracy_drop <= 1.0', in points of the metric, or 'accuracy_drop <= 1 %'"
-        )
+        raise field_error(f"'{text}' is no tolerance", "write 'accuracy_drop <= 1.0', in points of the metric, or 'accuracy_drop <= 1 %'")
     return Drop(text.strip(), drop, relative)
 
 
@@ -112,8 +110,8 @@ def _bound(found: Expression, bound: str) -> float:
             raise ValueError(bound)
         return number
     except ValueError as error:
-        fix = kind.advice() if kind else "write a number, in SI units"
-        raise validation_error(f"'{bound}' is no bound of '{found}'", fix) from error
+        fix = kind.suggested_fix() if kind else "write a number, in SI units"
+        raise field_error(f"'{bound}' is no bound of '{found}'", fix) from error
 
 
 Constraint = Annotated[
@@ -154,20 +152,20 @@ class Search(StrictModel):
     def _check(self) -> Self:
         texts = [str(found) for found in (*self.maximize, *self.minimize)]
         if len(set(texts)) < len(texts):
-            raise validation_error("an objective is given twice", "name each once")
+            raise field_error("an objective is given twice", "name each once")
         if sum(isinstance(found, Drop) for found in self.constraints) > 1:
-            raise validation_error("two tolerances of accuracy are given", "keep one 'accuracy_drop <= ...'")
+            raise field_error("two tolerances of accuracy are given", "keep one 'accuracy_drop <= ...'")
         if self.over_workloads == "worst" and self.weights:
             what = "weights count in a geometric mean, and 'over_workloads: worst' takes the network that gains least"
-            raise validation_errors(
-                "Search", [(("weights",), validation_error(what, "remove 'weights', or write 'over_workloads: geometric_mean'"))]
+            raise nested_field_errors(
+                "Search", [(("weights",), field_error(what, "remove 'weights', or write 'over_workloads: geometric_mean'"))]
             )
         return self
 
     @property
     def objectives(self) -> list[tuple[Expression, float]]:
         """Each with the sign that makes it something to minimise."""
-        default = (expression.parse("performance", RESULTS),) if not (self.maximize or self.minimize) else ()
+        default = (expression.parse_expression("performance", RESULTS),) if not (self.maximize or self.minimize) else ()
         return [*((found, -1.0) for found in (*default, *self.maximize)), *((found, 1.0) for found in self.minimize)]
 
     @property

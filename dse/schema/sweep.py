@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
-from dse.base.dtype import Dtype
-from dse.base.strict_model import StrictModel, validation_error
-from dse.base.yaml_document import Document, read
+from dse.base.dtype import OperandDtypes
+from dse.base.strict_model import StrictModel, field_error
+from dse.base.yaml_document import YamlDocument, load_document
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.reduction import Keep, objectives
 from dse.schema.search import Search
@@ -28,7 +28,7 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
     """Results are labelled by what is listed, so nothing may be listed twice."""
     for position, value in enumerate(values):
         if value in values[:position]:
-            raise validation_error(f"'{value}' is listed twice", "list it once")
+            raise field_error(f"'{value}' is listed twice", "list it once")
     return values
 
 
@@ -64,19 +64,17 @@ class Patterns(StrictModel):
     @classmethod
     def _check_densities(cls, value: Any) -> Any:
         if value not in ("own", "from_method") and not (isinstance(value, list) and value):
-            raise validation_error(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
+            raise field_error(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
         for density in value if isinstance(value, list) else ():
             if isinstance(density, bool) or not isinstance(density, int | float) or not 0 < density <= 1:
-                raise validation_error(f"density {density} is not above 0 and at most 1", "write the share kept, as in '[0.5, 0.25]'")
+                raise field_error(f"density {density} is not above 0 and at most 1", "write the share kept, as in '[0.5, 0.25]'")
         return tuple(value) if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _check_patterns(self) -> Self:
         for pattern in self.list:
             if self.densities == "own" and pattern.density is None:
-                raise validation_error(
-                    f"'{pattern}' has no density of its own", "write 'densities: from_method' or a list, as in '[0.5, 0.25]'"
-                )
+                raise field_error(f"'{pattern}' has no density of its own", "write 'densities: from_method' or a list, as in '[0.5, 0.25]'")
         return self
 
 
@@ -114,7 +112,7 @@ class Selection(StrictModel):
     @classmethod
     def _accept_all(cls, value: Any) -> Any:
         if isinstance(value, str) and value != "all":
-            raise validation_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
+            raise field_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
         return value
 
     @field_validator("patterns", mode="before", json_schema_input_type=Patterns | list[Patterns])
@@ -178,7 +176,7 @@ class SweepSpec(StrictModel):
     accelerators: Annotated[tuple[str, ...], Distinct] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
     workloads: dict[str, Selection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
     batch: Annotated[tuple[Batch, ...], Distinct] = Field((1,), min_length=1, examples=["[1, 32]"])
-    dtype: Annotated[tuple[Dtype, ...], Distinct] = Field(min_length=1, examples=["fp16"])
+    dtype: Annotated[tuple[OperandDtypes, ...], Distinct] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
     patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
@@ -208,7 +206,7 @@ class SweepSpec(StrictModel):
     def _accept_one_batch(cls, value: Any) -> Any:
         return value if isinstance(value, list) else [value]
 
-    @field_validator("dtype", mode="before", json_schema_input_type=Dtype | list[Dtype])
+    @field_validator("dtype", mode="before", json_schema_input_type=OperandDtypes | list[OperandDtypes])
     @classmethod
     def _accept_one_dtype(cls, value: Any) -> Any:
         return value if isinstance(value, list) else [value]
@@ -218,7 +216,7 @@ class SweepSpec(StrictModel):
     def _check_axes(cls, value: Any, info: ValidationInfo) -> Any:
         for path, axis in value.items() if isinstance(value, dict) else ():
             if not isinstance(axis, list | dict) or not axis:
-                raise validation_error(
+                raise field_error(
                     f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}"
                 )
         names = named_in(info.context)  # which the accelerators do not know
@@ -230,7 +228,7 @@ class SweepSpec(StrictModel):
         )
 
 
-def load(given: Path | Mapping[str, Any]) -> tuple[SweepSpec, Document]:
+def load(given: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocument]:
     """Read one sweep specification, a file or a mapping; raises InputError with every problem it has."""
-    document = read(given)
+    document = load_document(given)
     return document.validate(SweepSpec), document

@@ -131,7 +131,7 @@ class Designs:
     def _keys(self, combined: dict[str, Any], each: dict[str, Any], number: int) -> tuple[np.ndarray, np.ndarray]:
         search = self.question.search
         with np.errstate(all="ignore"):
-            values = [_finite(sign * found.value(combined) * np.ones(number)) for found, sign in search.objectives]
+            values = [_finite(sign * found.evaluate(combined) * np.ones(number)) for found, sign in search.objectives]
             broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.limits]
         return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
 

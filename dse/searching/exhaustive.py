@@ -14,9 +14,9 @@ def run(outcome: Outcome, bar: Any) -> None:
     space = outcome.designs.space
     if space.size is None:
         path = space.dimensions[space.continuous[0]].path
-        raise InputError.one(f"'{path}' is continuous, so its designs can't be exhausted", "give it 'steps', or take another sampler")
+        raise InputError(f"'{path}' is continuous, so its designs can't be exhausted", "give it 'steps', or take another sampler")
     if space.size > MOST:
-        raise InputError.one(f"{space.size:.3g} designs are too many to exhaust", f"stay below {MOST:g}, or take another sampler")
+        raise InputError(f"{space.size:.3g} designs are too many to exhaust", f"stay below {MOST:g}, or take another sampler")
     bar.reset(total=space.size)
     for start in range(0, space.size, CHUNK):
         points = space.grid(start, min(start + CHUNK, space.size))

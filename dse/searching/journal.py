@@ -13,7 +13,7 @@ from typing import Any
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
 from dse.base import checksum
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 
 KEY = b',"crc32c":"'
 TAIL = len('01234567"}\n')
@@ -54,7 +54,7 @@ def _line(log: dict[str, Any], start: int) -> bytes:
 
 
 def _checksum(text: bytes, start: int) -> bytes:
-    return checksum.of_bytes(b"%d %s" % (start, text)).encode()
+    return checksum.from_bytes(b"%d %s" % (start, text)).encode()
 
 
 def _check(path: Path) -> None:
@@ -69,5 +69,5 @@ def _check(path: Path) -> None:
         text, key, found = line[: -TAIL - len(KEY)], line[-TAIL - len(KEY) : -TAIL], line[-TAIL:]
         if key != KEY or found != _checksum(text, start) + b'"}\n':
             fix = f"remove it and all lines after it ('head -n {number - 1}') to go on with --resume, or search in another place"
-            raise InputError([Problem("is damaged (its checksum is missing or does not match)", fix, path, number)])
+            raise InputError("is damaged (its checksum is missing or does not match)", fix, path, number)
         start += len(line)

@@ -188,5 +188,5 @@ def derivatives(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
         combined, each = results(logarithms, choice)
         return jnp.stack([jnp.asarray(designs.networks.excess(limit, combined, each, jnp), float) for limit in search.limits])
 
-    goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.value(results(logarithms, choice)[0], jnp))
+    goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
     return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))

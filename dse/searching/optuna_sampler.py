@@ -114,13 +114,13 @@ def open_study(name: str, question: Question, storage: Any, resume: bool, join: 
     try:
         study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume or join)  # type: ignore[arg-type]
         if study.user_attrs.get("origin", question.origin) != question.origin:
-            raise InputError.one("the specification or the accelerator changed since the search began", "start it anew, in another place")
+            raise InputError("the specification or the accelerator changed since the search began", "start it anew, in another place")
         study.set_user_attr("origin", question.origin)
         if join:
             study.set_user_attr(SHARED, True)
         return study
     except optuna.exceptions.DuplicatedStudyError as error:
-        raise InputError.one(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
+        raise InputError(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
 
 
 def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:

@@ -63,10 +63,10 @@ class OverNetworks:
     def excess(self, limit: Any, combined: Mapping[str, Any], each: Mapping[str, Any], arrays: Any = np) -> Any:
         """By how much of its bound a constraint is broken (at most 0 where it holds). Of the worst network, it must hold for each."""
         if not self.worst:
-            return limit.excess(limit.expression.value(combined, arrays))
+            return limit.excess(limit.expression.evaluate(combined, arrays))
         number = len(each["latency"])
         alone = [{**combined, **{name: values[n] for name, values in each.items()}} for n in range(number)]
-        return arrays.stack([limit.excess(limit.expression.value(one, arrays)) + 0 * one["latency"] for one in alone]).max(axis=0)
+        return arrays.stack([limit.excess(limit.expression.evaluate(one, arrays)) + 0 * one["latency"] for one in alone]).max(axis=0)
 
 
 def at_variants(values: Any, choice: Any, arrays: Any = np) -> Any:

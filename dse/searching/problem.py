@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from dse.base import catalog
-from dse.base.dtype import Dtype
-from dse.base.errors import Collector, suggestion
-from dse.base.yaml_document import Document
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import ProblemCollector, did_you_mean
+from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import FittedKernel
 from dse.model.efficiency.kernel_selection import choose, kernels_of
 from dse.model.peak import executions
@@ -39,7 +39,7 @@ class Question:
 
     networks: Mapping[str, tuple[Workload, Selection]]
     batch: int
-    dtype: Dtype
+    dtype: OperandDtypes
     options: ModelOptions
     search: Search
     drop: Drop
@@ -60,26 +60,26 @@ class Question:
         return [*self.unused, *(text for name, network in self.networks.items() for text in left_out(name, *network))]
 
 
-def load(reference: catalog.Given) -> tuple[Space, Question]:
+def load(reference: catalog.Reference) -> tuple[Space, Question]:
     """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises InputError with every problem."""
-    written, document = specs.load(catalog.specification(reference))
-    problems = Collector()
+    written, document = specs.load(catalog.resolve_specification(reference))
+    problems = ProblemCollector()
     _check(written, document, problems)
-    problems.raise_all()
-    with problems.at(*document.place(("accelerators", 0))):
-        base = accelerators.load(catalog.find("accel_models", written.accelerators[0], document.path.parent))
+    problems.raise_if_any()
+    with problems.collect(*document.locate(("accelerators", 0))):
+        base = accelerators.load(catalog.find_path("accel_models", written.accelerators[0], document.path.parent))
     networks = _networks(written, document, problems)
     if not problems.problems:
         _check_weights(written, networks, document, problems)
-    problems.raise_all()
+    problems.raise_if_any()
     found = space.load(written, document, base)
     assert written.search is not None
-    with problems.at(*document.place(("accelerators", 0))):
+    with problems.collect(*document.locate(("accelerators", 0))):
         executions(base, written.dtype[0], written.model.fidelity)
-    problems.raise_all()
-    with problems.at(*document.place(("model", "fidelity"))):
+    problems.raise_if_any()
+    with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _kernels(written, document, base)
-    problems.raise_all()
+    problems.raise_if_any()
     asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
     parts = (RULES, asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels))
     return found, Question(
@@ -88,33 +88,33 @@ def load(reference: catalog.Given) -> tuple[Space, Question]:
     )  # fmt: skip
 
 
-def _check(written: SweepSpec, document: Document, problems: Collector) -> None:
+def _check(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> None:
     if written.search is None:
-        problems.add(document.problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
+        problems.add(document.make_problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
         return
     for key, count in (("accelerators", len(written.accelerators)), ("batch", len(written.batch)), ("dtype", len(written.dtype))):
         if count > 1:
-            problems.add(document.problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
+            problems.add(document.make_problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
     if not written.axes:
         problems.add(
-            document.problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
+            document.make_problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
         )
     if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
         what = "energy follows a process that is given, not one that varies"
-        problems.add(document.problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
+        problems.add(document.make_problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
     for reference, selection in written.workloads.items():
         if selection.patterns:
             what = "patterns that no network was pruned to have no accuracy, and a search holds to one"
             fix = "remove 'patterns', or add variants with accuracies to the workload"
-            problems.add(document.problem(("workloads", reference, "patterns"), what, fix))
+            problems.add(document.make_problem(("workloads", reference, "patterns"), what, fix))
 
 
-def _check_weights(written: SweepSpec, networks: Mapping[str, Any], document: Document, problems: Collector) -> None:
+def _check_weights(written: SweepSpec, networks: Mapping[str, Any], document: YamlDocument, problems: ProblemCollector) -> None:
     assert written.search is not None
     for name in written.search.weights:
         if name not in (*written.workloads, *networks):
-            fix = suggestion(name, {*written.workloads, *networks})
-            problems.add(document.problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
+            fix = did_you_mean(name, {*written.workloads, *networks})
+            problems.add(document.make_problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
 
 
 def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, Selection]]) -> dict[str, float]:
@@ -125,13 +125,13 @@ def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, Selectio
     return {name: weights.get(name, weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
 
 
-def _unused(written: SweepSpec, document: Document) -> tuple[str, ...]:
+def _unused(written: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
     """Keys of the specification that say nothing to a search, as warnings."""
     given = [key for key in ("keep", "plots", "store") if key in written.model_fields_set]
-    return tuple(str(document.problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
+    return tuple(str(document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
 
 
-def _kernels(written: SweepSpec, document: Document, base: Accelerator) -> tuple[FittedKernel, ...]:
+def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> tuple[FittedKernel, ...]:
     """Those that stand for the executions of the accelerator; raises InputError where there are none for one."""
     kernels, dtype = kernels_of(base, written.model, document.path.parent), written.dtype[0]
     for execution in executions(base, dtype, written.model.fidelity) if kernels else ():
@@ -139,19 +139,19 @@ def _kernels(written: SweepSpec, document: Document, base: Accelerator) -> tuple
     return kernels
 
 
-def _networks(written: SweepSpec, document: Document, problems: Collector) -> dict[str, tuple[Workload, Selection]]:
+def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> dict[str, tuple[Workload, Selection]]:
     """Each network by its name in results: once for every combination of its inputs."""
     found: dict[str, tuple[Workload, Selection]] = {}
     for reference, selection in written.workloads.items():
         at = ("workloads", reference)
-        with problems.at(*document.place(at)):
-            folder = catalog.find("workloads", reference, document.path.parent)
+        with problems.collect(*document.locate(at)):
+            folder = catalog.find_path("workloads", reference, document.path.parent)
             for inputs in selection.combinations():
                 workload = tables.load(folder, inputs)
                 name = workload.name if inputs else reference
                 if name in found:
                     problems.add(
-                        document.problem(at, f"another network is named '{name}' too", "rename one: results are labelled by names")
+                        document.make_problem(at, f"another network is named '{name}' too", "rename one: results are labelled by names")
                     )
                 if (share := selection.activation_density) is not None:
                     workload = workload.with_activation_density(share)

@@ -165,8 +165,8 @@ def volumes(*outcomes: Outcome) -> list[np.ndarray]:
 def devices(designs: Designs) -> pd.DataFrame:
     """Shipped devices that exist and compute in the search's precision, judged as designs are: name and results."""
     found, asked = [], designs.question
-    for name in catalog.names("accel_models"):
-        device = accelerator.load(catalog.find("accel_models", name))
+    for name in catalog.list_names("accel_models"):
+        device = accelerator.load(catalog.find_path("accel_models", name))
         with suppress(InputError):  # another precision, or no process to say what it costs
             if not device.hypothetical:
                 kernels = asked.kernels if asked.options.efficiencies else kernels_of(device, asked.options)

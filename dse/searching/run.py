@@ -15,7 +15,7 @@ from dse.searching.evaluator import Designs
 from dse.sweeping.run import ModelWarning
 
 
-def search(spec: catalog.Given, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
+def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
     """Run the search of a specification, by name, by path or as a mapping that says what such a file would.
 
     Returns the front of the feasible designs, the best one marked.
@@ -28,11 +28,11 @@ def search(spec: catalog.Given, *, storage: Any = None, resume: bool = False, jo
     return described(outcome, report.chance(outcome, outcome.evaluated))
 
 
-def _study_name(spec: catalog.Given) -> str:
-    return str(spec["name"]) if isinstance(spec, Mapping) else catalog.find("sweeps", spec).stem
+def _study_name(spec: catalog.Reference) -> str:
+    return str(spec["name"]) if isinstance(spec, Mapping) else catalog.find_path("sweeps", spec).stem
 
 
-def load(reference: catalog.Given) -> Designs:
+def load(reference: catalog.Reference) -> Designs:
     """The designs that a specification speaks of, ready to be judged; raises InputError with every problem."""
     return Designs(*problem.load(reference))
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse.base.errors import Collector, InputError, suggestion
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
-from dse.base.yaml_document import Document
+from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import LAUNCH, drivers
 from dse.model.levels import capacities
 from dse.schema.accelerator import Accelerator
@@ -160,18 +160,18 @@ def _random(dimension: Dimension, number: int, draw: np.random.Generator) -> np.
     return np.exp(draw.uniform(np.log(low), np.log(high), number)) if dimension.log else draw.uniform(low, high, number)
 
 
-def load(spec: SweepSpec, document: Document, accelerator: Accelerator) -> Space:
+def load(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> Space:
     """The space that the axes of a specification span; raises InputError with every problem."""
-    problems, found = Collector(), dict[str, Dimension]()
+    problems, found = ProblemCollector(), dict[str, Dimension]()
     for path, written in spec.axes.items():
-        with problems.at(*document.place(("axes", path))):
+        with problems.collect(*document.locate(("axes", path))):
             found[path] = _dimension(path, written, accelerator, spec)
-    problems.raise_all()
+    problems.raise_if_any()
     for number, (path, written) in enumerate(spec.axes.items()):
-        with problems.at(*document.place(("axes", path))):
+        with problems.collect(*document.locate(("axes", path))):
             before = list(found.values())[:number]
             found[path] = _conditional(found[path], getattr(written, "when", {}), before, accelerator)
-    problems.raise_all()
+    problems.raise_if_any()
     _check_combinations(list(found.values()), document)
     return Space(accelerator, tuple(found.values()))
 
@@ -187,10 +187,10 @@ def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpe
     if not continuous:
         return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
     if axis.role == "structure":
-        raise InputError.one(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
+        raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
     low, high = axis.values
     if low >= high:
-        raise InputError.one(f"'{path}' goes from more to less", "write the smaller end first")
+        raise InputError(f"'{path}' goes from more to less", "write the smaller end first")
     return Dimension(axis, True, log, accelerator.value(path), len(axis))
 
 
@@ -220,7 +220,7 @@ def _conditional(dimension: Dimension, when: Mapping[str, Any], before: Sequence
     described = _described(accelerator, dimension.axis)
     if described is None:
         what = f"'{accelerator.name}' gives no '{dimension.path}' for the designs in which its condition does not hold"
-        raise InputError.one(what, "add it to the accelerator, or leave 'when' out")
+        raise InputError(what, "add it to the accelerator, or leave 'when' out")
     if dimension.continuous or dimension.usual is not None:
         return replace(dimension, when=conditions)
     known = dimension.axis
@@ -230,19 +230,19 @@ def _conditional(dimension: Dimension, when: Mapping[str, Any], before: Sequence
 
 def _check_tabulated(axis: Axis, what: str) -> None:
     if len(axis) > MOST_CAPACITIES:
-        raise InputError.one(f"{what} are tabulated for each of '{axis.path}'", f"write at most {MOST_CAPACITIES} steps, or none")
+        raise InputError(f"{what} are tabulated for each of '{axis.path}'", f"write at most {MOST_CAPACITIES} steps, or none")
     if axis.path.endswith(COUNTS) and (axis.values % 1).any():
         what = f"'{axis.path}' takes {axis.values[axis.values % 1 > 0][0]:.6g}, which is no count"
-        raise InputError.one(what, "list whole numbers, or leave 'steps' out")
+        raise InputError(what, "list whole numbers, or leave 'steps' out")
 
 
-def _check_combinations(dimensions: Sequence[Dimension], document: Document) -> None:
+def _check_combinations(dimensions: Sequence[Dimension], document: YamlDocument) -> None:
     """What slows units is tabulated for all combinations of it."""
     grids = {d.path: d.grid for d in dimensions if d.grid is not None and d.path.startswith("units.")}
     if (number := math.prod(map(len, grids.values()))) > MOST_CAPACITIES:
         what = f"kernels are tabulated for each of {number} combinations of {', '.join(grids)}"
         fix = f"write lists or fewer steps: at most {MOST_CAPACITIES} combinations"
-        raise InputError([document.problem(("axes", path), what, fix) for path in list(grids)[:1]])
+        raise InputError.from_problems([document.make_problem(("axes", path), what, fix) for path in list(grids)[:1]])
 
 
 def _conditions(path: str, when: Mapping[str, Any], before: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
@@ -250,10 +250,10 @@ def _conditions(path: str, when: Mapping[str, Any], before: Sequence[Dimension])
     names, conditions = [dimension.path for dimension in before], []
     for other, value in when.items():
         if other not in names:
-            raise InputError.one(f"'{path}' depends on '{other}', which is no axis before it", suggestion(other, names))
+            raise InputError(f"'{path}' depends on '{other}', which is no axis before it", did_you_mean(other, names))
         dimension = before[names.index(other)]
         labels = [str(label) for label in dimension.axis.values]
         if dimension.continuous or str(value) not in labels:
-            raise InputError.one(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
+            raise InputError(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
         conditions.append((names.index(other), labels.index(str(value))))
     return tuple(conditions)

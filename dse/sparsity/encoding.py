@@ -78,17 +78,15 @@ def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
 def _layout(pattern: Pattern, form: Format) -> Layout:
     layout = form.layout(pattern)
     if layout is None or isinstance(pattern, BlockFamily | VNMFamily):
-        raise InputError.one(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
+        raise InputError(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
     if any(rank.kind == "combinatorial" for rank in layout.ranks):
-        raise InputError.one(
-            f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest"
-        )
+        raise InputError(f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest")
     return layout
 
 
 def _stored(mask: Mask, pattern: Pattern, layout: Layout) -> Mask:
     if not legal(mask, pattern):
-        raise InputError.one(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
+        raise InputError(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
     return tree.stored(tree.grown(mask, pattern), pattern, layout)
 
 
@@ -144,7 +142,7 @@ def _places(kept: np.ndarray, width: int, rank: Rank) -> np.ndarray:
 
 def _bits(numbers: np.ndarray, width: int) -> Bits:
     if len(numbers) and int(numbers.max()) >= 2**width:
-        raise InputError.one(f"{int(numbers.max())} does not fit {width} bits", "take a wider index or pointer")
+        raise InputError(f"{int(numbers.max())} does not fit {width} bits", "take a wider index or pointer")
     return (numbers[:, None].astype(np.int64) >> np.arange(width) & 1).astype(bool).ravel()
 
 
@@ -196,7 +194,7 @@ def _taken(rank: Rank, bits: Bits, kept: np.ndarray, size: int) -> tuple[Fibres,
 def _choice_bits(size: int, kept: int) -> int:
     choices = comb(size, kept)
     if choices >= 2**62:
-        raise InputError.one(f"{kept} of {size} places can be chosen in more than 2^62 ways", "take 'nm_index' or 'bitmask'")
+        raise InputError(f"{kept} of {size} places can be chosen in more than 2^62 ways", "take 'nm_index' or 'bitmask'")
     return ceil(log2(choices))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dse.base.errors import InputError
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Width
 from dse.sparsity.grammar import named
 from dse.sparsity.kinds import UNSTRUCTURED, Dense, VNMFamily
@@ -207,13 +207,9 @@ class Levels(_Format):
     def _check(self) -> Self:
         for rank in self.levels:
             if rank.width and rank.kind not in ("index", "delta"):
-                raise validation_error(
-                    f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'"
-                )
+                raise field_error(f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'")
             if rank.kind == "delta" and (rank.align or not rank.width):
-                raise validation_error(
-                    "a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'"
-                )
+                raise field_error("a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'")
         return self
 
     def layout(self, pattern: Pattern) -> Layout | None:
@@ -255,7 +251,7 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     """
     pattern = named(pattern)
     if pattern.density is None and density is None:
-        raise InputError.one(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
+        raise InputError(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
     stored = pattern.stored(float(m), float(k), density if pattern.density is None else pattern.density)
     best: _Format = DenseFormat()
     fewest = value * m * k

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import validation_error
+from dse.base.strict_model import field_error
 from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily, canonical
 from dse.sparsity.pattern import Pattern
 
@@ -50,13 +50,13 @@ def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
 def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
     if len(text) > MOST_CHARACTERS:
-        raise InputError.one(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
+        raise InputError(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
     found, start = [], 0
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
     if (levels := sum(map(_levels, found))) > MOST_LEVELS:
-        raise InputError.one(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
+        raise InputError(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
     pattern = found.pop()
     while found:
         pattern = _nested(found.pop(), pattern)
@@ -82,7 +82,7 @@ def _level(text: str, part: str, start: int) -> Pattern:
         reached = max(reached, length)
     place = start + len(part) - len(part.lstrip()) + reached
     where = f" (see character {place + 1}, '{text[place]}')" if place < len(text) else " (it ends too early)"
-    raise InputError.one(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
+    raise InputError(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
 
 
 def _grouped(piece: str) -> str:
@@ -106,20 +106,20 @@ def _matched(pieces: list[str], text: str) -> int:
 def _nm(n: int, m: int, v: int = 1) -> Pattern:
     text = f"{n}:{m}" if v == 1 else f"{n}:{m}x{v}"
     if n > m:
-        raise InputError.one(f"'{text}' keeps {n} of {m}, which is impossible", f"write N:M with N <= M, as in '{m}:{n}'")
+        raise InputError(f"'{text}' keeps {n} of {m}, which is impossible", f"write N:M with N <= M, as in '{m}:{n}'")
     if n == 0:
-        raise InputError.one(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
+        raise InputError(f"'{text}' keeps nothing", "write N:M with N >= 1, as in '2:4'")
     if v == 0:
-        raise InputError.one(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
+        raise InputError(f"'{text}' is shared by no row", "write at least 1 row, as in '2:4x32'")
     return NM(n, m, v)
 
 
 def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
     if v == 0 or n == 0:
-        raise InputError.one(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
+        raise InputError(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
     if n > CHOSEN or m < CHOSEN:
         what = f"'{v}:{n}:{m}' keeps {n} of {CHOSEN} columns chosen from {m}, which is impossible"
-        raise InputError.one(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
+        raise InputError(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
     return v, n, m
 
 
@@ -129,7 +129,7 @@ def _vnm(v: int, n: int, m: int) -> Pattern:
 
 def _block(rows: int, columns: int) -> Block:
     if rows == 0 or columns == 0:
-        raise InputError.one(f"a block of {rows}x{columns} is empty", "write at least 1 row and 1 column, as in 'block:16x16'")
+        raise InputError(f"a block of {rows}x{columns} is empty", "write at least 1 row and 1 column, as in 'block:16x16'")
     return Block(rows, columns)
 
 
@@ -145,16 +145,16 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
         or not isinstance(outer, Block | NM)
         or (isinstance(outer, NM) and outer.v > 1)
     ):
-        raise InputError.one(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
+        raise InputError(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
     if inner.density is None and (isinstance(outer, Block) or outer.n == outer.m):
         what = "both levels keep" if isinstance(outer, Block) else f"'{outer}' keeps every tile, and each"
-        raise InputError.one(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
+        raise InputError(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
     if isinstance(outer, Block) and (outer.rows % inner.tile[0] or outer.columns % inner.tile[1]):
         rows, columns = inner.tile
-        raise InputError.one(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
+        raise InputError(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
     nested = Hierarchy(outer, inner)
     if nested.tile[1] > WIDEST:
-        raise InputError.one(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
+        raise InputError(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
     return nested
 
 
@@ -162,16 +162,16 @@ def validate(value: Any, info: ValidationInfo) -> Pattern:
     if isinstance(value, Pattern):
         return canonical(value)
     if not isinstance(value, str):
-        raise validation_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
+        raise field_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
         return parse(value, named_in(info.context))
     except InputError as error:
-        raise validation_error(error.problems[0].what, error.problems[0].fix) from error
+        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 def _unlike_forms(name: str) -> str:
     if any(name == form[0] for form, _ in _forms()):
-        raise validation_error(f"'{name}' is a pattern already", "give yours another name")
+        raise field_error(f"'{name}' is a pattern already", "give yours another name")
     return name
 
 

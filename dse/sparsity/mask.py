@@ -25,7 +25,7 @@ def check_size(pattern: Pattern, m: int, k: int) -> None:
     """Edges are padded to whole tiles, but a matrix that holds no whole block is a mistake: raises InputError."""
     rows, columns = pattern.tile
     if pattern.any_tile and (rows > m or columns > k):
-        raise InputError.one(f"a block of '{pattern}', {rows}x{columns}, is larger than the {m}x{k} matrix", "take a smaller one")
+        raise InputError(f"a block of '{pattern}', {rows}x{columns}, is larger than the {m}x{k} matrix", "take a smaller one")
 
 
 def _whole(mask: np.ndarray, rows: int, columns: int) -> np.ndarray:

@@ -92,13 +92,13 @@ def nearest(mask: Mask, pattern: Pattern | str) -> Mask:
 
 def _checked(pattern: Pattern, sparsity: float | None) -> float | None:
     if isinstance(pattern, BlockFamily | VNMFamily):
-        raise InputError.one(f"'{pattern}' is a family", "name one of its members")
+        raise InputError(f"'{pattern}' is a family", "name one of its members")
     if pattern.density is None and sparsity is None:
-        raise InputError.one(f"'{pattern}' may keep any fraction", "say which sparsity, from 0 to 1")
+        raise InputError(f"'{pattern}' may keep any fraction", "say which sparsity, from 0 to 1")
     if pattern.density is not None and sparsity is not None and abs(1 - sparsity - pattern.density) > 1e-9:
-        raise InputError.one(f"'{pattern}' is {1 - pattern.density:g} sparse, not {sparsity:g}", "leave the sparsity out")
+        raise InputError(f"'{pattern}' is {1 - pattern.density:g} sparse, not {sparsity:g}", "leave the sparsity out")
     if sparsity is not None and not 0 <= sparsity <= 1:
-        raise InputError.one(f"a sparsity of {sparsity:g} is out of range", "write a number from 0 to 1")
+        raise InputError(f"a sparsity of {sparsity:g} is out of range", "write a number from 0 to 1")
     return sparsity
 
 

@@ -87,7 +87,7 @@ def nonzero(slab: np.ndarray, tolerance: float, first: int = 0) -> np.ndarray:
     if slab.dtype == bool:
         return slab
     if slab.dtype.kind == "c":
-        raise InputError.one("the weights are complex numbers", "give real ones")
+        raise InputError("the weights are complex numbers", "give real ones")
     if slab.dtype.kind not in "iu":
         slab = slab.astype(np.float32, copy=False) if slab.dtype.itemsize <= 4 else slab  # bf16 and fp8 have no fast sums
         _check_finite(slab, first)
@@ -100,7 +100,7 @@ def _check_finite(slab: np.ndarray, first: int) -> None:
             return
     row, column = map(int, np.argwhere(~np.isfinite(slab))[0])
     what = f"the weight in row {first + row}, column {column} is {slab[row, column]}"
-    raise InputError.one(what, "give finite weights: whether such a one is zero can't be said")
+    raise InputError(what, "give finite weights: whether such a one is zero can't be said")
 
 
 def _along_rows(mask: np.ndarray, widths: set[int]) -> dict[int, np.ndarray]:

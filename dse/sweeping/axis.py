@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import Listed, Range
 from dse.sparsity import grammar
@@ -72,18 +72,18 @@ def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequ
     """
     written = written.values if isinstance(written, Listed) else written
     if isinstance(written, Range) and written.steps is None:
-        raise InputError.one(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
+        raise InputError(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
     for accelerator in accelerators:
         if path not in accelerator.paths():
-            raise InputError.one(f"'{accelerator.name}' has no '{path}'", suggestion(path, accelerator.paths()))
+            raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
     role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
     if role == "structure" and not path.endswith((".index", ".pointer")):
         return _labelled(path, written)
     ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
     if role == "structure" and isinstance(written, Range) and (written.steps or 0) > 1000:
-        raise InputError.one(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
+        raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
     if None in ends:
-        raise InputError.one(f"'{path}' takes a value that is empty", "write a number with its unit each time")
+        raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
     unit, numbers = type(found[0]).unit, np.array([value.value for value in found])
     if isinstance(written, Range):
@@ -96,11 +96,11 @@ def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequ
 def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
     if isinstance(written, Range):
-        raise InputError.one(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
+        raise InputError(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
     if any(isinstance(raw, dict) or raw is None for raw in written):
-        raise InputError.one(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
+        raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
     if path.endswith(".enabled") and not all(isinstance(raw, bool) for raw in written):
-        raise InputError.one(f"'{path}' is a switch", "write true and false")
+        raise InputError(f"'{path}' is a switch", "write true and false")
     labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
     _check_different(path, labels)
     return Axis(path, tuple(written), np.array(labels), "", "structure")
@@ -118,7 +118,7 @@ def _check_different(path: str, values: Sequence[Any]) -> None:
 
 
 def _taken_twice(path: str) -> InputError:
-    return InputError.one(f"'{path}' takes a value twice", "give different values")
+    return InputError(f"'{path}' takes a value twice", "give different values")
 
 
 def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
@@ -126,7 +126,7 @@ def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
     try:
         return accelerator.replace({path: raw}).at(path)
     except InputError as error:
-        raise InputError(replace(problem, file=None, line=None, path="") for problem in error.problems) from error
+        raise InputError.from_problems(replace(problem, file=None, line=None, key="") for problem in error.problems) from error
 
 
 def _spaced(written: Range, start: float, stop: float) -> np.ndarray:

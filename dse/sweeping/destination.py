@@ -6,7 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from dse.base import atomic_write, lock
-from dse.base.catalog import Given
+from dse.base.catalog import Reference
 from dse.base.errors import InputError
 from dse.sweeping import plan as plans
 from dse.sweeping import run as sweeps
@@ -17,7 +17,7 @@ from dse.sweeping.plan import Plan
 
 
 def sweep(
-    spec: Given,
+    spec: Reference,
     out: str | Path | None = None,
     *,
     executor: Executor | None = None,
@@ -42,14 +42,14 @@ def sweep(
     """
     plan = plans.load(spec)
     if out is not None and in_parts(plan, out):
-        with lock.writing(Path(out), shared=shard is not None):
+        with lock.hold_write_lock(Path(out), shared=shard is not None):
             return fill(plan, Path(out), executor=executor, resume=resume, shard=shard).dataset()
     check_whole(plan, executor is not None or resume or shard is not None)
     plans.check_memory(plan)
     if out is None:
         return sweeps.run(plan)
     atomic_write.check_writable(Path(out))
-    with lock.writing(Path(out)):
+    with lock.hold_write_lock(Path(out)):
         dataset = sweeps.run(plan)
         store.write(dataset, Path(out))
     return dataset
@@ -63,8 +63,6 @@ def check_whole(plan: Plan, parted: bool) -> None:
     """Refuse what is asked of a sweep in parts where it is none."""
     if parted and plan.spec.keep == "all":
         fix = "give a store to write to, as in 'results.zarr', or keep a part, as in 'keep: summary'"
-        raise InputError.one("only a Zarr store and what is kept of a sweep are written piece by piece, by many or resumed", fix)
+        raise InputError("only a Zarr store and what is kept of a sweep are written piece by piece, by many or resumed", fix)
     if parted:
-        raise InputError.one(
-            "what is kept of a sweep is only resumed or shared by many in a file", "give one to write to, as in 'results.nc'"
-        )
+        raise InputError("what is kept of a sweep is only resumed or shared by many in a file", "give one to write to, as in 'results.nc'")

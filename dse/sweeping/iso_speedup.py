@@ -38,7 +38,7 @@ def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False) 
     Raises InputError.
     """
     if "speedup" not in dataset:
-        raise InputError.one("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
+        raise InputError("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
     check_tolerance(drop)
     within = accuracy_drop(dataset, relative).values <= drop + EXACT
     workloads = dict.fromkeys(dataset.workload.values)

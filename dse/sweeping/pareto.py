@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dse.base.errors import Collector, InputError, suggestion
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.sweeping import store
 from dse.sweeping.iso_speedup import accuracy_drop
 from dse.sweeping.pareto_front import hypervolume, knee, nondominated, significant_bits
@@ -130,7 +130,7 @@ def directions(front: xr.Dataset) -> dict[str, str]:
 def check_known(points: int, names: Iterable[str]) -> None:
     """Raises InputError where no point has a value in every objective."""
     if not points:
-        raise InputError.one(f"no point has a value in every one of {', '.join(names)}", "choose other objectives")
+        raise InputError(f"no point has a value in every one of {', '.join(names)}", "choose other objectives")
 
 
 def ordered(front: np.ndarray, sign: float, ties: bool) -> np.ndarray:
@@ -168,19 +168,19 @@ def signs_of(
     dataset: xr.Dataset, maximize: Sequence[str], minimize: Sequence[str], reference: Mapping[str, float], pool: bool = True
 ) -> dict[str, float]:
     """-1 for what is maximised, 1 for what is minimised; raises InputError with every mistake in the objectives."""
-    names, problems = [*maximize, *minimize], Collector()
+    names, problems = [*maximize, *minimize], ProblemCollector()
     if not names:
-        raise InputError.one("there is nothing to maximize or minimize", "name a variable or a coordinate, as in '--maximize speedup'")
+        raise InputError("there is nothing to maximize or minimize", "name a variable or a coordinate, as in '--maximize speedup'")
     for position, name in enumerate(names):
-        with problems.at():
+        with problems.collect():
             _check(dataset, name)
             if name in names[:position]:
-                raise InputError.one(f"'{name}' is an objective twice", "name it once")
+                raise InputError(f"'{name}' is an objective twice", "name it once")
     for name in reference:
-        with problems.at():
+        with problems.collect():
             if name not in names:
-                raise InputError.one(f"the reference '{name}' is no objective", suggestion(name, names))
-    problems.raise_all()
+                raise InputError(f"the reference '{name}' is no objective", did_you_mean(name, names))
+    problems.raise_if_any()
     signs = dict.fromkeys(maximize, -1.0) | dict.fromkeys(minimize, 1.0)
     _check_accuracies(dataset, signs, pool)
     return signs
@@ -190,11 +190,11 @@ def _check(dataset: xr.Dataset, name: str) -> None:
     known = {str(key) for key, found in dataset.variables.items() if found.dtype.kind in "ifb"}
     known |= {DROP} if {"accuracy", "dense_accuracy"} <= known and "metrics" in dataset.attrs else set()
     if name in dataset.variables and name not in known:
-        raise InputError.one(f"'{name}' is no number", suggestion("", known))
+        raise InputError(f"'{name}' is no number", did_you_mean("", known))
     if name not in known:
-        raise InputError.one(f"the dataset has no '{name}'", suggestion(name, known))
+        raise InputError(f"the dataset has no '{name}'", did_you_mean(name, known))
     if extra := EXTRA_DIMS.get(name):
-        raise InputError.one(f"'{name}' has a value for each {extra[0]}", f"select one {extra[0]} and give it a name of its own")
+        raise InputError(f"'{name}' has a value for each {extra[0]}", f"select one {extra[0]} and give it a name of its own")
 
 
 def _check_accuracies(dataset: xr.Dataset, signs: dict[str, float], pool: bool) -> None:
@@ -211,13 +211,13 @@ def _check_scale(dataset: xr.Dataset, signs: dict[str, float], known: list[tuple
     scales, dense = sorted({row[:2] for row in known}), sorted({f"{row[3]:g}" for row in known})
     if len(scales) > 1:
         listed = "; ".join(f"{workload}, {metric}" for workload, metric in scales)
-        raise InputError.one(
+        raise InputError(
             f"accuracies of different networks or metrics cannot be compared ({listed})", "select one, as in '--at metric=...'"
         )
     if len(dense) > 1 and "accuracy" in signs:
         what = f"the accuracies start from different dense networks ({', '.join(dense)})"
-        raise InputError.one(what, f"minimize '{DROP}' instead, the loss against each")
+        raise InputError(what, f"minimize '{DROP}' instead, the loss against each")
     for workload, metric in scales:
         better = json.loads(dataset.attrs["metrics"])[workload][metric]["direction"]
         if signs.get("accuracy", wanted := -1.0 if better == "higher" else 1.0) != wanted:
-            raise InputError.one(f"{metric} is better {better}", f"{'maximize' if better == 'higher' else 'minimize'} 'accuracy'")
+            raise InputError(f"{metric} is better {better}", f"{'maximize' if better == 'higher' else 'minimize'} 'accuracy'")

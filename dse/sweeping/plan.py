@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from dse.base import catalog
-from dse.base.available_memory import available
-from dse.base.dtype import Dtype
-from dse.base.errors import Collector, InputError, Problem, suggestion
-from dse.base.progress import reported
-from dse.base.yaml_document import Document
+from dse.base.available_memory import available_bytes
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.progress import progress_bar
+from dse.base.yaml_document import YamlDocument
 from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.efficiency.fitted import LAUNCH, drivers
@@ -39,7 +39,7 @@ from dse.workload import Variant, Workload, tables
 @dataclass(frozen=True)
 class Plan:
     spec: SweepSpec
-    document: Document
+    document: YamlDocument
     accelerators: tuple[Accelerator, ...]
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
@@ -121,42 +121,42 @@ class Plan:
         """A design with each capacity that the latency depends on, and its place in the results."""
         return [(place, design.replace(values) if values else design) for place, values in axes_.combinations(self.axes, "capacity")]
 
-    def settings(self) -> Iterator[tuple[dict[str, int], int, Dtype]]:
+    def settings(self) -> Iterator[tuple[dict[str, int], int, OperandDtypes]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
             yield {"batch": b, "dtype": d}, batch, dtype
 
 
-def load(reference: catalog.Given) -> Plan:
+def load(reference: catalog.Reference) -> Plan:
     """Read a sweep, by name, path or as a mapping, and all it names; raises InputError with every problem found."""
-    return resolve(*specs.load(catalog.specification(reference)))
+    return resolve(*specs.load(catalog.resolve_specification(reference)))
 
 
-def resolve(spec: SweepSpec, document: Document, progress: bool = False) -> Plan:
+def resolve(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> Plan:
     """Everything that a specification names, read and checked against each other; raises InputError."""
-    spec, problems = spec.stored(), Collector()
+    spec, problems = spec.stored(), ProblemCollector()
     accelerators = _load_all(spec, document, problems)
     workloads = _load_workloads(spec, document, problems, progress)
-    problems.raise_all()
+    problems.raise_if_any()
     _check_names(document, accelerators, workloads, problems)
     variants: list[Variant] = []
-    with reported("choosing network states", len(workloads), progress) as advance:
+    with progress_bar("choosing network states", len(workloads), progress) as advance:
         for key, workload in workloads:
             variants += select(workload, spec.workloads[key], document, ("workloads", key), problems)
             advance()
     for index, dtype in enumerate(spec.dtype):
         for accelerator in accelerators:
-            with problems.at(*document.place(("dtype", index))):
+            with problems.collect(*document.locate(("dtype", index))):
                 executions(accelerator, dtype, spec.model.fidelity)
     kernels = _kernels(spec, document, accelerators, problems)
     axes = _axes(spec, document, accelerators, problems)
     _check_cost(spec, document, accelerators, axes, problems)
     _check_plots(spec, document, variants, axes, problems)
     _check_keep(spec, document, problems)
-    problems.raise_all()
+    problems.raise_if_any()
     networks = tuple(workload for _, workload in workloads)
     plan = Plan(spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
     _check_designs(plan, problems)
-    problems.raise_all()
+    problems.raise_if_any()
     return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
 
 
@@ -166,45 +166,45 @@ MOST_STRUCTURES = 1000
 
 def check_memory(plan: Plan) -> None:
     """Raises InputError where the results are too large to be kept in memory."""
-    most = min(MOST_BYTES, available())
+    most = min(MOST_BYTES, available_bytes())
     if plan.spec.keep == "all" and plan.result_bytes > most:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
         fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {most / 1e9:.3g} GB"
-        raise InputError([plan.document.problem(("axes",), what, fix)])
+        raise InputError.from_problems([plan.document.make_problem(("axes",), what, fix)])
 
 
-def _check_designs(plan: Plan, problems: Collector) -> None:
+def _check_designs(plan: Plan, problems: ProblemCollector) -> None:
     """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
     structures = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
     if structures > MOST_STRUCTURES:
         what = f"{structures} combinations of patterns, formats, dtypes, switches and capacities, which are taken one by one, are too many"
-        problems.add(plan.document.problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
+        problems.add(plan.document.make_problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
         return
     try:
         list(plan.designs())
     except InputError as error:
         for problem in error.problems:
-            axis = next((axis.path for axis in plan.axes if problem.path.startswith(axis.path)), None)
-            place = plan.document.place(("axes", axis) if axis else ("axes",))
-            problems.add(Problem(f"{problem.path}: {problem.what}" if not axis else problem.what, problem.fix, *place))
+            axis = next((axis.path for axis in plan.axes if problem.key.startswith(axis.path)), None)
+            place = plan.document.locate(("axes", axis) if axis else ("axes",))
+            problems.add(Problem(f"{problem.key}: {problem.message}" if not axis else problem.message, problem.fix, *place))
 
 
-def _load_all(spec: SweepSpec, document: Document, problems: Collector) -> list[Accelerator]:
+def _load_all(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> list[Accelerator]:
     found: list[Accelerator] = []
     for index, reference in enumerate(spec.accelerators):
-        with problems.at(*document.place(("accelerators", index))):
-            found.append(accelerators_.load(catalog.find("accel_models", reference, document.path.parent)))
+        with problems.collect(*document.locate(("accelerators", index))):
+            found.append(accelerators_.load(catalog.find_path("accel_models", reference, document.path.parent)))
     return found
 
 
-def _load_workloads(spec: SweepSpec, document: Document, problems: Collector, progress: bool) -> list[tuple[str, Workload]]:
+def _load_workloads(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector, progress: bool) -> list[tuple[str, Workload]]:
     """Each network of the specification, by the key that names it: once for every combination of its inputs."""
     found: list[tuple[str, Workload]] = []
     inputs = {reference: selection.combinations() for reference, selection in spec.workloads.items()}
-    with reported("reading networks", sum(map(len, inputs.values())), progress) as advance:
+    with progress_bar("reading networks", sum(map(len, inputs.values())), progress) as advance:
         for reference, selection in spec.workloads.items():
-            with problems.at(*document.place(("workloads", reference))):
-                folder = catalog.find("workloads", reference, document.path.parent)
+            with problems.collect(*document.locate(("workloads", reference))):
+                folder = catalog.find_path("workloads", reference, document.path.parent)
                 for given in inputs[reference]:
                     workload, share = tables.load(folder, given), selection.activation_density
                     found.append((reference, workload if share is None else workload.with_activation_density(share)))
@@ -212,32 +212,36 @@ def _load_workloads(spec: SweepSpec, document: Document, problems: Collector, pr
     return found
 
 
-def _kernels(spec: SweepSpec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[tuple[FittedKernel, ...]]:
+def _kernels(
+    spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerator], problems: ProblemCollector
+) -> list[tuple[FittedKernel, ...]]:
     """By accelerator; most fidelities ask for none."""
     found = []
     for accelerator in accelerators:
-        with problems.at(*document.place(("model", "efficiencies"))):
+        with problems.collect(*document.locate(("model", "efficiencies"))):
             found.append(kernels_of(accelerator, spec.model, document.path.parent))
     return found
 
 
-def _check_names(document: Document, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: Collector) -> None:
+def _check_names(
+    document: YamlDocument, accelerators: list[Accelerator], workloads: list[tuple[str, Workload]], problems: ProblemCollector
+) -> None:
     """Results are labelled by name, so names must differ."""
     for key, names in (("accelerators", [a.name for a in accelerators]), ("workloads", [w.name for _, w in workloads])):
         for name in sorted(name for name, count in Counter(names).items() if count > 1):
-            problems.add(document.problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
+            problems.add(document.make_problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 
 MOST_IN_LAYERS = 16  # variants, each a column of the figure `layers`
 
 
-def _check_plots(spec: SweepSpec, document: Document, variants: list[Variant], axes: list[Axis], problems: Collector) -> None:
+def _check_plots(spec: SweepSpec, document: YamlDocument, variants: list[Variant], axes: list[Axis], problems: ProblemCollector) -> None:
     """Figures are asked for before hours of work, so what they need is checked before it."""
     for index, plot in enumerate(spec.plots):
         for what, fix in _missing(plot, variants, axes):
-            problems.add(document.problem(("plots", index), what, fix))
+            problems.add(document.make_problem(("plots", index), what, fix))
         if plot not in ("roofline", "layers") and "speedup" not in spec.store.variables:
-            problems.add(document.problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
+            problems.add(document.make_problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
 
 
 def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[tuple[str, str]]:
@@ -259,7 +263,7 @@ def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[t
         yield "no efficiency is swept", fix
 
 
-def _check_keep(spec: SweepSpec, document: Document, problems: Collector) -> None:
+def _check_keep(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> None:
     """What is kept is chosen by stored results, axes or what is known of a variant; figures are of all results."""
     known = [
         *(name for name in spec.store.variables if name in RESULTS),
@@ -271,27 +275,29 @@ def _check_keep(spec: SweepSpec, document: Document, problems: Collector) -> Non
     ]
     chosen = set(objectives(spec.keep))
     for name in sorted(chosen - set(known)):
-        fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else suggestion(name, [*known, *RESULTS])
-        problems.add(document.problem(("keep",), f"there is no '{name}' to choose by", fix))
+        fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else did_you_mean(name, [*known, *RESULTS])
+        problems.add(document.make_problem(("keep",), f"there is no '{name}' to choose by", fix))
     if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power"}:
         fix = "write another objective, as 'latency'" if isinstance(spec.keep, Top) else "add 'latency'"
-        problems.add(document.problem(("keep",), "nothing of this is about the network", fix))
+        problems.add(document.make_problem(("keep",), "nothing of this is about the network", fix))
     if spec.keep != "all" and spec.plots:
-        problems.add(document.problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
+        problems.add(document.make_problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
 
 
-def _check_cost(spec: SweepSpec, document: Document, accelerators: list[Accelerator], axes: list[Axis], problems: Collector) -> None:
+def _check_cost(
+    spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerator], axes: list[Axis], problems: ProblemCollector
+) -> None:
     given = {axis.path: axis.values for axis in axes}
     for index, accelerator in enumerate(accelerators if spec.store.cost else ()):
-        with problems.at(*document.place(("accelerators", index))):
+        with problems.collect(*document.locate(("accelerators", index))):
             for design in (Design(accelerator), Design(accelerator, given)):
                 scaling.check(design)
 
 
-def _axes(spec: SweepSpec, document: Document, accelerators: list[Accelerator], problems: Collector) -> list[Axis]:
+def _axes(spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerator], problems: ProblemCollector) -> list[Axis]:
     found: list[Axis] = []
     for path, written in spec.axes.items():
-        with problems.at(*document.place(("axes", path))):
+        with problems.collect(*document.locate(("axes", path))):
             parsed = axes_.parse(path, written, accelerators)
             counts = any(path in _in_turn(accelerator, spec) for accelerator in accelerators)
             found.append(replace(parsed, role="capacity") if counts else parsed)
@@ -320,6 +326,8 @@ def idle_axes(plan: Plan) -> list[Problem]:
     counted |= {axis.path for axis in plan.axes if plan.spec.store.cost and DRIVER.fullmatch(axis.path)}
     idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
     return [
-        plan.document.problem(("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out")
+        plan.document.make_problem(
+            ("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out"
+        )
         for path in idle
     ]

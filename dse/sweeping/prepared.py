@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from dse.base.available_memory import available
+from dse.base.available_memory import available_bytes
 from dse.base.errors import InputError
-from dse.base.progress import reported
+from dse.base.progress import progress_bar
 from dse.model.efficiency.fitted import kernels_used
 from dse.model.terms import Case
 from dse.sweeping.chunk import Piece, cut
@@ -45,7 +45,7 @@ class Prepared:
     def of(cls, plan: Plan, progress: bool = False) -> "Prepared":
         """Raises InputError where the jobs would take more memory than there is."""
         jobs, total = list[Job](), job_count(plan)
-        with reported("preparing", total, progress) as advance:
+        with progress_bar("preparing", total, progress) as advance:
             for job in jobs_of(plan):
                 if not jobs:
                     _check_memory(plan, job, total)
@@ -88,13 +88,13 @@ class Prepared:
 def _check_memory(plan: Plan, job: Job, total: int) -> None:
     """Raises InputError where jobs as large as this one would take more memory than there is."""
     size = total * (JOB_BYTES + JOB_ARRAYS * sum(case.work.nbytes for case in job.cases))
-    if size > available():
+    if size > available_bytes():
         counts = {name: plan.dims[name] for name in ("accelerator", "batch", "dtype", "variant")}
         counts |= {axis.path: len(axis) for axis in plan.axes if axis.taken_in_turn}
         largest = max(counts, key=lambda name: counts[name])
         what = f"{total} combinations of network states and what changes their work would take about {size / 1e9:.3g} GB to prepare"
-        fix = f"there are {available() / 1e9:.3g} GB: write fewer of the {counts[largest]} values of '{largest}', or several sweeps"
-        raise InputError([plan.document.problem(("axes", largest) if "." in largest else (), what, fix)])
+        fix = f"there are {available_bytes() / 1e9:.3g} GB: write fewer of the {counts[largest]} values of '{largest}', or several sweeps"
+        raise InputError.from_problems([plan.document.make_problem(("axes", largest) if "." in largest else (), what, fix)])
 
 
 def _kernels(jobs: list[Job]) -> Kernels:

@@ -14,7 +14,7 @@ import jax
 import xarray as xr
 
 from dse.base.errors import InputError
-from dse.base.yaml_document import Document, parse
+from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import DRIVER
 from dse.model.levels import levels
 from dse.model.peak import executions
@@ -81,23 +81,23 @@ def check_same(dataset: xr.Dataset, plan: Plan) -> None:
     """Raises InputError unless going on with `dataset` gives what evaluating `plan` does."""
     elsewhere = "give another place, or remove it"
     if dataset.attrs.get("spec_sha256") != plan.document.sha256:
-        raise InputError.one("the dataset was made from another specification", elsewhere)
+        raise InputError("the dataset was made from another specification", elsewhere)
     _check_descriptions(dataset, plan, elsewhere)
     before, now = json.loads(dataset.attrs["versions"]), versions()
     if changed := [f"{name} {before.get(name)} (now {now[name]})" for name in DECISIVE if before.get(name) != now[name]]:
-        raise InputError.one(f"the dataset was begun with {', '.join(changed)}", f"install what it was begun with, or {elsewhere}")
+        raise InputError(f"the dataset was begun with {', '.join(changed)}", f"install what it was begun with, or {elsewhere}")
 
 
 def _check_descriptions(dataset: xr.Dataset, plan: Plan, fix: str) -> None:
     before, now = json.loads(dataset.attrs["description_sha256"]), hashes(plan)
     if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
-        raise InputError.one(f"changed since the dataset was made: {', '.join(changed)}", fix)
+        raise InputError(f"changed since the dataset was made: {', '.join(changed)}", fix)
 
 
-def _document(dataset: xr.Dataset) -> Document:
+def _document(dataset: xr.Dataset) -> YamlDocument:
     if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
-        raise InputError.one("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
-    return parse(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
+        raise InputError("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
+    return parse_document(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
 
 
 def hashes(plan: Plan) -> dict[str, str]:

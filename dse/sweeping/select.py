@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 
 
 def at(dataset: xr.Dataset, chosen: Mapping[str, str]) -> xr.Dataset:
@@ -13,7 +13,7 @@ def at(dataset: xr.Dataset, chosen: Mapping[str, str]) -> xr.Dataset:
     for name, text in chosen.items():
         known = [str(key) for key, coord in dataset.coords.items() if coord.ndim == 1]
         if name not in known:
-            raise InputError.one(f"the dataset has no coordinate '{name}'", suggestion(name, known))
+            raise InputError(f"the dataset has no coordinate '{name}'", did_you_mean(name, known))
         dataset = dataset.isel({dataset[name].dims[0]: _matches(dataset[name], text)})
     return dataset
 
@@ -27,7 +27,7 @@ def _matches(coordinate: xr.DataArray, text: str) -> np.ndarray:
         matches = np.zeros(len(values), bool)
     if not matches.any():
         labels = {f"{value:g}" if numeric else str(value) for value in values}
-        raise InputError.one(f"no '{coordinate.name}' is '{text}'", suggestion(text, labels))
+        raise InputError(f"no '{coordinate.name}' is '{text}'", did_you_mean(text, labels))
     return matches
 
 
@@ -35,7 +35,7 @@ def pairs(written: Sequence[str]) -> dict[str, str]:
     """NAME=VALUE each; raises InputError."""
     for text in written:
         if not all(text.partition("=")):
-            raise InputError.one(f"'{text}' is no NAME=VALUE", "write it as in 'batch=32'")
+            raise InputError(f"'{text}' is no NAME=VALUE", "write it as in 'batch=32'")
     return {name: value for name, _, value in (text.partition("=") for text in written)}
 
 
@@ -44,4 +44,4 @@ def numbers(chosen: Mapping[str, str]) -> dict[str, float]:
     try:
         return {name: float(text) for name, text in chosen.items()}
     except ValueError as error:
-        raise InputError.one(str(error), "write a number, in the unit of the dataset") from error
+        raise InputError(str(error), "write a number, in the unit of the dataset") from error

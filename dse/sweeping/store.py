@@ -9,8 +9,8 @@ from pathlib import Path
 import xarray as xr
 
 from dse.base import checksum
-from dse.base.atomic_write import replacing
-from dse.base.errors import InputError, Problem, UnfinishedError
+from dse.base.atomic_write import replace_file
+from dse.base.errors import InputError, UnfinishedError
 from dse.sweeping import zarr_store
 from dse.sweeping.results import with_speedup
 
@@ -20,15 +20,15 @@ IN_MEMORY = 2**30  # bytes of a dataset that is made a file in memory first: HDF
 def write(dataset: xr.Dataset, path: Path) -> None:
     """Write netCDF, whole or not at all; raises UnfinishedError if it can't be written."""
     try:
-        replacing(path, partial(_save, dataset))
+        replace_file(path, partial(_save, dataset))
     except (OSError, RuntimeError) as error:  # HDF5 raises either
-        raise UnfinishedError.unwritten(path, error, "run it again") from error
+        raise UnfinishedError.cannot_write(path, error, "run it again") from error
 
 
 def _save(dataset: xr.Dataset, path: Path) -> None:
     if dataset.nbytes > IN_MEMORY:
         dataset.to_netcdf(path, engine="h5netcdf")
-        checksum.append(path)
+        checksum.append_trailer(path)
         return
     dask = sys.modules.get("dask")
     with (
@@ -37,7 +37,7 @@ def _save(dataset: xr.Dataset, path: Path) -> None:
         content = dataset.to_netcdf(engine="h5netcdf")
     with path.open("wb") as file:
         file.write(content)
-        file.write(checksum.ending(checksum.of_bytes(content)))
+        file.write(checksum.format_trailer(checksum.from_bytes(content)))
 
 
 def read(path: str | Path) -> xr.Dataset:
@@ -56,14 +56,14 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
     try:
         intact = checksum.is_intact(path)
         if intact is False:
-            raise InputError([Problem("is damaged (its checksum does not match)", AGAIN, path)])
+            raise InputError("is damaged (its checksum does not match)", AGAIN, path)
         found = xr.load_dataset(path, engine="h5netcdf")
     except FileNotFoundError as error:
-        raise InputError.one(f"'{path}' does not exist", "give a dataset that 'dse sweep' wrote") from error
+        raise InputError(f"'{path}' does not exist", "give a dataset that 'dse sweep' wrote") from error
     except InputError:
         raise
     except UNREADABLE as error:
-        raise InputError.one(
+        raise InputError(
             f"'{path}' is not a dataset, or is damaged", "give a netCDF file or a Zarr store that 'dse sweep' wrote"
         ) from error
     if intact is None:

@@ -4,37 +4,41 @@ from typing import Any
 
 import numpy as np
 
-from dse.base.errors import Collector, InputError, suggestion
-from dse.base.yaml_document import Document
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.yaml_document import YamlDocument
 from dse.schema.sweep import Patterns, Selection
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant, Workload
 
 
-def select(workload: Workload, selection: Selection, document: Document, at: tuple[Any, ...], problems: Collector) -> list[Variant]:
+def select(
+    workload: Workload, selection: Selection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+) -> list[Variant]:
     """The measured variants chosen, then the hypothetical ones made from `patterns`."""
     measured: list[Variant] = []
     methods = _methods(workload, selection, document, (*at, "methods"), problems)
-    with problems.at(*document.place((*at, "sparsities"))):
+    with problems.collect(*document.locate((*at, "sparsities"))):
         measured = [variant for method in methods for variant in workload.select(method)]
         if selection.sparsities is not None:
             measured = _with_sparsities(workload, methods, selection.sparsities)
     made: list[Variant] = []
     for index, patterns in enumerate(selection.patterns):
-        with problems.at(*document.place((*at, "patterns", index))):
+        with problems.collect(*document.locate((*at, "patterns", index))):
             made += hypothetical(workload, patterns, measured)
     if selection.methods == "all" and not workload.variants and not selection.patterns:
         return [workload.dense]  # nobody's pruning ships with it: what is left is the network itself
     return measured + made
 
 
-def _methods(workload: Workload, selection: Selection, document: Document, at: tuple[Any, ...], problems: Collector) -> list[str]:
+def _methods(
+    workload: Workload, selection: Selection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+) -> list[str]:
     if selection.methods == "all":
         return workload.methods
     for index, method in enumerate(selection.methods):
         if method not in (*workload.methods, "dense"):
-            fix = suggestion(method, [*workload.methods, "dense"])
-            problems.add(document.problem((*at, index), f"'{workload.name}' has no method '{method}'", fix))
+            fix = did_you_mean(method, [*workload.methods, "dense"])
+            problems.add(document.make_problem((*at, index), f"'{workload.name}' has no method '{method}'", fix))
     return [method for method in selection.methods if method in (*workload.methods, "dense")]
 
 
@@ -46,7 +50,7 @@ def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[f
         if not having:
             known = sorted({variant.nominal_sparsity for method in methods for variant in workload.select(method)})
             what = f"no chosen method of '{workload.name}' has sparsity {sparsity:g}"
-            raise InputError.one(what, f"write one of {', '.join(f'{value:g}' for value in known)}")
+            raise InputError(what, f"write one of {', '.join(f'{value:g}' for value in known)}")
         found |= {id(variant): variant for variant in having}
     return [variant for variant in workload.variants if id(variant) in found]
 
@@ -67,7 +71,7 @@ def _densities(workload: Workload, patterns: Patterns, pattern: Pattern, measure
     elif measured:
         sources = [(source.density, source.nominal_sparsity, f"{source.method} {source.nominal_sparsity:g}") for source in measured]
     else:
-        raise InputError.one("there is no method to take densities from", "list one under 'methods'")
+        raise InputError("there is no method to take densities from", "list one under 'methods'")
     for density, _, origin in sources:
         _check_fixed(workload, pattern, density, origin)
     return [workload.from_densities(pattern, density, nominal, origin) for density, nominal, origin in sources]
@@ -78,7 +82,7 @@ def _check_room(workload: Workload, pattern: Pattern) -> None:
     if pattern.any_tile and not np.any(layers.prunable & (layers.m >= rows) & (layers.k >= columns)):
         largest = int(np.argmax(layers.weights * layers.prunable))
         what = f"a block of '{pattern}', {rows}x{columns}, is larger than every layer of '{workload.name}'"
-        raise InputError.one(what, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")
+        raise InputError(what, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")
 
 
 def _check_fixed(workload: Workload, pattern: Pattern, density: np.ndarray, origin: str) -> None:
@@ -86,4 +90,4 @@ def _check_fixed(workload: Workload, pattern: Pattern, density: np.ndarray, orig
     prunable = workload.layers.prunable
     if pattern.density is not None and not np.allclose(density[prunable], workload.own_density(pattern)[prunable], rtol=0, atol=1e-9):
         what = f"'{pattern}' has density {pattern.density:g}, but '{origin}' has others"
-        raise InputError.one(what, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")
+        raise InputError(what, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")

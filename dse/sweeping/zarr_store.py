@@ -38,7 +38,7 @@ def create(path: Path, labels: xr.Dataset, sample: xr.Dataset, chunks: Mapping[s
     It appears whole; False if there is something at `path` already, as when another process was faster.
     """
     try:
-        with atomic_write.beside(path) as fresh:
+        with atomic_write.temporary_path(path) as fresh:
             labels.to_zarr(fresh, mode="w-", zarr_format=3, consolidated=False)
             _create_arrays(zarr.open_group(fresh, mode="r+"), labels, sample, chunks, most)
             (fresh / DONE).mkdir()
@@ -47,7 +47,7 @@ def create(path: Path, labels: xr.Dataset, sample: xr.Dataset, chunks: Mapping[s
     except OSError as error:
         if path.exists():
             return False
-        raise UnfinishedError.unwritten(path, error) from error
+        raise UnfinishedError.cannot_write(path, error) from error
     return True
 
 
@@ -72,9 +72,9 @@ def _create_arrays(group: zarr.Group, labels: xr.Dataset, sample: xr.Dataset, ch
 def write_manifest(path: Path) -> None:
     """Note the checksum of every file that is there before the first piece."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
-    checksums = {str(file.relative_to(path)): checksum.of_file(file) for file in files}
+    checksums = {str(file.relative_to(path)): checksum.from_file(file) for file in files}
     (path / MANIFEST).write_text(json.dumps(checksums, indent=0))
-    checksum.append(path / MANIFEST, MANIFEST)
+    checksum.append_trailer(path / MANIFEST, MANIFEST)
 
 
 def _codec(width: int) -> BloscCodec:
@@ -120,7 +120,7 @@ def write(path: Path, piece: Piece, results: xr.Dataset) -> None:
             chunks[chunk] = _tail(path / chunk)
         _note(path, piece.number, chunks)
     except OSError as error:
-        raise UnfinishedError.unwritten(path, error) from error
+        raise UnfinishedError.cannot_write(path, error) from error
 
 
 def _tail(chunk: Path) -> str:
@@ -180,18 +180,18 @@ def check_layout(path: Path) -> None:
     manifest = path / MANIFEST
     if not manifest.exists():
         what = "is missing: the store is damaged, or was written by an older version without checksums"
-        raise InputError([Problem(what, AGAIN, manifest)])
-    checksums = json.loads(checksum.content(manifest, AGAIN, MANIFEST))
+        raise InputError(what, AGAIN, manifest)
+    checksums = json.loads(checksum.read_verified(manifest, AGAIN, MANIFEST))
     damages = ((path / name, _file_damage(path / name, expected)) for name, expected in checksums.items())
     problems = [Problem(reason, AGAIN, file) for file, reason in damages if reason]
     if problems:
-        raise InputError(problems)
+        raise InputError.from_problems(problems)
 
 
 def _file_damage(file: Path, expected: str, tail: int = 0) -> str:
     """What is wrong with a file, of which all but the last `tail` bytes should have a checksum, which those bytes repeat; else nothing."""
     try:
-        intact = checksum.of_file(file, file.stat().st_size - tail) == expected and (not tail or _tail(file) == expected)
+        intact = checksum.from_file(file, file.stat().st_size - tail) == expected and (not tail or _tail(file) == expected)
     except FileNotFoundError:
         return "is missing"
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -210,13 +210,13 @@ def opened(path: Path) -> xr.Dataset:
 def whole(path: Path) -> xr.Dataset:
     """The same; raises InputError if it is not complete, or damaged."""
     if not is_store(path):
-        raise InputError.one(f"'{path}' is not a dataset", "give one that 'dse sweep' wrote")
+        raise InputError(f"'{path}' is not a dataset", "give one that 'dse sweep' wrote")
     found, written = opened(path), done(path)
     if left := int((~written).sum()):
-        raise InputError.one(f"'{path}' is not complete, {left} pieces are left", "go on with it: 'dse sweep SPEC -o STORE --resume'")
+        raise InputError(f"'{path}' is not complete, {left} pieces are left", "go on with it: 'dse sweep SPEC -o STORE --resume'")
     problems = [problem for number in range(len(written)) for problem in _damage(path, number)]
     if problems:
-        raise InputError(shortened(problems, path))
+        raise InputError.from_problems(shortened(problems, path))
     return found
 
 
@@ -231,5 +231,5 @@ def read(path: Path) -> xr.Dataset:
     found = whole(path)
     if found.nbytes > MOST_BYTES:
         what = f"'{path}' takes {found.nbytes / 1e9:.3g} GB, and is read into memory"
-        raise InputError.one(what, f"take a part of it with xarray.open_zarr, of at most {MOST_BYTES / 1e9:g} GB")
+        raise InputError(what, f"take a part of it with xarray.open_zarr, of at most {MOST_BYTES / 1e9:g} GB")
     return found.load()

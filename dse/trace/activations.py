@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 
-from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerRow
 from dse.readers import files
 from dse.readers.source import Weights
@@ -18,24 +18,24 @@ from dse.sparsity.statistics import nonzero
 def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
     """Share of nonzero elements of each recorded input, by layer; raises InputError."""
     known = {row.name for row in rows}
-    problems, found = Collector(), {}
+    problems, found = ProblemCollector(), {}
     for name, recorded in _read(path).items():
-        with problems.at(path, path=name):
+        with problems.collect(path, key=name):
             if name not in known:
-                raise InputError.one(f"no layer is called '{name}'", suggestion(name, known))
+                raise InputError(f"no layer is called '{name}'", did_you_mean(name, known))
             found[name] = _density(recorded, tolerance)
-    problems.raise_all()
+    problems.raise_if_any()
     return found
 
 
 def _read(path: Path) -> Mapping[str, Weights]:
     if not path.is_file() or path.suffix.lower() not in files.READERS:
-        raise InputError([Problem("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)])
+        raise InputError("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)
     return files.READERS[path.suffix.lower()](path).weights
 
 
 def _density(recorded: Weights, tolerance: float) -> float:
     if not (recorded.shape and (size := prod(recorded.shape))):
-        raise InputError.one("the array is empty", "record at least one sample")
+        raise InputError("the array is empty", "record at least one sample")
     kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
     return kept / size

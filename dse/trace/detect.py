@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, ProblemCollector
 from dse.base.regular_file import check_regular
 from dse.networks.layers import WITH_WEIGHTS, Layers, computed_row
 from dse.readers import config, files, matching, table, tensors
@@ -25,41 +25,41 @@ class Hints:
 
 def read(path: Path, hints: Hints) -> Source:
     """The network at `path`, by the ending of its name or the contents of a folder; raises InputError."""
-    problems = Collector()
-    with problems.at(path):
+    problems = ProblemCollector()
+    with problems.collect(path):
         try:
             return _complete(_named(_checked(_read(path, hints))))
         except OSError as error:
             reason = (error.strerror or "cannot be read").lower()
-            raise InputError([Problem(reason, "give a path that can be read", Path(error.filename or path))]) from error
-    raise InputError(problems.problems)
+            raise InputError(reason, "give a path that can be read", Path(error.filename or path)) from error
+    raise InputError.from_problems(problems.problems)
 
 
 def _read(path: Path, hints: Hints) -> Source:
     if not path.exists():
-        raise InputError([Problem("no such file or folder", "give the path of a network", path)])
+        raise InputError("no such file or folder", "give the path of a network", path)
     if path.is_dir():
         return _folder(path, hints)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
-        raise InputError([Problem(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {known}", path)])
+        raise InputError(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {known}", path)
     check_regular(path)
     if path.stat().st_size == 0:
-        raise InputError([Problem("the file is empty", "give the whole file", path)])
+        raise InputError("the file is empty", "give the whole file", path)
     return reader(path, hints)
 
 
 def _folder(path: Path, hints: Hints) -> Source:
     if (path / "workload.yaml").exists():
-        raise InputError([Problem("this is a workload already", "sweep it as it is, or give a network to trace", path)])
+        raise InputError("this is a workload already", "sweep it is, or give a network to trace", path)
     if (path / "config.json").exists():
         return _published(path, hints)
     if indices := sorted(path.glob("*.index.json")):
         return _shards(indices[0])
     if files.within(path):
         return files.source(path)
-    raise InputError([Problem("nothing in this folder can be read", "give one with masks, weights or a config.json", path)])
+    raise InputError("nothing in this folder can be read", "give one with masks, weights or a config.json", path)
 
 
 def _published(path: Path, hints: Hints) -> Source:
@@ -91,27 +91,27 @@ READERS: dict[str, Callable[[Path, Hints], Source]] = {
 
 def _checked(source: Source) -> Source:
     """A network whose layers with weights are none larger than what can be counted; raises InputError with every other one."""
-    problems = Collector()
+    problems = ProblemCollector()
     for state in source.states:
         for name, weights in state.weights.items():
-            with problems.at(source.path, path=name):
+            with problems.collect(source.path, key=name):
                 check_sizes(weights.shape)
-    problems.raise_all()
+    problems.raise_if_any()
     return source
 
 
 def _named(source: Source) -> Source:
     """Layers under names that a table can hold and that differ."""
-    used, rows, names, problems = Counter[str](), [], {}, Collector()
+    used, rows, names, problems = Counter[str](), [], {}, ProblemCollector()
     for row in source.layers:
         clean = _clean(row.name)
         used[clean] += 1
         named = {"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}
-        with problems.at(source.path):
+        with problems.collect(source.path):
             rows.append(computed_row(**{**dict(row), **named}))
         if row.name not in names or row.kind in WITH_WEIGHTS:  # a product of activations may be called like a layer
             names[row.name] = named["name"]
-    problems.raise_all()
+    problems.raise_if_any()
     states = tuple(
         replace(s, weights={names[n]: w for n, w in s.weights.items()}, nonzeros={names[n]: z for n, z in s.nonzeros.items()})
         for s in source.states
@@ -130,7 +130,7 @@ def _complete(source: Source) -> Source:
     """Weights that several layers use are one layer's own; parameters that belong to no layer stand in a row that moves nothing."""
     if not any(row.kind in WITH_WEIGHTS for row in source.layers):
         fix = "see that it is the network, and not a part of it"
-        raise InputError([Problem("nothing in it became a layer with weights", fix, source.path)])
+        raise InputError("nothing in it became a layer with weights", fix, source.path)
     borrowed = {name for group in source.shared for name in group[1:]}
     rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
     rest = (source.parameters or 0) - Layers.of(list(rows)).parameters

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from dse.base.units import counted
+from dse.base.units import format_count
 from dse.networks.layers import WITH_WEIGHTS, Layers
 from dse.readers.source import Operator, Source
 from dse.readers.tensors import ONCE
@@ -95,7 +95,7 @@ def render(told: dict[str, Any]) -> str:
     """The report as text."""
     lines = [
         ("source", f"{told['source']} ({told['format']})"),
-        ("layers", f"{told['layers']}; {counted(told['macs'])}MAC a sample; {counted(told['parameters'])} parameters"),
+        ("layers", f"{told['layers']}; {format_count(told['macs'])}MAC a sample; {format_count(told['parameters'])} parameters"),
         *((name, _listed(told["became"][key])) for name, key in (("understood", "layer"), ("fused", "fused"), ("skipped", "skipped"))),
         ("coverage", f"{told['coverage']:.2%} of the {told['coverage_of']}"),
         *(("skipped", f"{o['kind']} {o['name']}: {o['reason']}") for o in told["skipped"][:MOST]),

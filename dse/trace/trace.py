@@ -7,7 +7,7 @@ from math import inf, prod
 import numpy as np
 from tqdm import tqdm
 
-from dse.base.errors import Collector, InputError
+from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source, State, Weights
 from dse.sparsity import statistics
@@ -54,13 +54,13 @@ class Traced:
 
 def trace(source: Source, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
     """Statistics of every state of a network; raises InputError with every broken tensor."""
-    problems, found = Collector(), []
+    problems, found = ProblemCollector(), []
     steps = sum(len(state.weights) for state in source.states)
     with tqdm(total=steps, desc="counting", unit="layer", disable=None if progress and steps > 1 else True) as bar:
         for state in source.states:
-            with problems.at(source.path):
+            with problems.collect(source.path):
                 found.append(_state(source, state, counting, method, sparsity, bar))
-    problems.raise_all()
+    problems.raise_if_any()
     _check_different(source, found)
     return found
 
@@ -81,13 +81,13 @@ def _state(source: Source, state: State, counting: Counting, method: str | None,
 
 
 def _count(source: Source, state: State, counting: Counting, bar: tqdm | None) -> dict[str, Statistics]:
-    problems, found = Collector(), {}
+    problems, found = ProblemCollector(), {}
     for name, weights in state.weights.items():
-        with problems.at(source.path, path=name):
+        with problems.collect(source.path, key=name):
             found[name] = statistics.count(_flat(weights, counting.layout), prod(weights.shape[1:]), counting.sizes, counting.tolerance)
         if bar is not None:
             bar.update()
-    problems.raise_all()
+    problems.raise_if_any()
     return found
 
 
@@ -133,4 +133,4 @@ def _check_different(source: Source, states: list[Traced]) -> None:
     keys = [(state.method, str(state.pattern), state.nominal) for state in states]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         listed = "; ".join(f"{method} {pattern} {nominal:g}" for method, pattern, nominal in twice)
-        raise InputError.one(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")
+        raise InputError(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.source import Source
 from dse.trace.trace import Traced
@@ -40,9 +40,9 @@ def check(out: Path, source: Path) -> None:
     place = Path(os.path.abspath(out))
     try:
         if reason := _refused(place, source):
-            raise InputError([Problem(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)])
+            raise InputError(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)
     except OSError as error:
-        raise InputError([Problem((error.strerror or "cannot be used").lower(), "give a folder that can be written", out)]) from error
+        raise InputError((error.strerror or "cannot be used").lower(), "give a folder that can be written", out) from error
 
 
 def _refused(place: Path, source: Path) -> str:
@@ -85,7 +85,7 @@ def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, 
                 os.replace(place, Path(beside) / "before")
             os.replace(fresh, place)
     except OSError as error:
-        raise InputError([Problem(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out)]) from error
+        raise InputError(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out) from error
 
 
 def _check_read(fresh: Path, out: Path) -> None:
@@ -94,7 +94,9 @@ def _check_read(fresh: Path, out: Path) -> None:
         tables.load(fresh)
     except InputError as error:
         places = [problem.file and out / problem.file.relative_to(fresh) for problem in error.problems]
-        raise InputError(replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)) from error
+        raise InputError.from_problems(
+            replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)
+        ) from error
 
 
 def _fill(

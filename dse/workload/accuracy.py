@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 from dse.sparsity.grammar import parse
 from dse.workload import Variant, Workload
 from dse.workload.schema import Metric
@@ -28,7 +28,7 @@ def loss(accuracy: Any, dense: Any, direction: str) -> Any:
 
 def check_tolerance(drop: float) -> None:
     if not drop >= 0:
-        raise InputError.one(f"a drop of {drop:g} cannot be tolerated", "write a number from 0 up")
+        raise InputError(f"a drop of {drop:g} cannot be tolerated", "write a number from 0 up")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Curve:
             return
         listed = ", ".join(f"{point:.6g}" for point in self.sparsities)
         fix = f"ask from {low:.6g} to {high:.6g}" if self.continuous else f"ask for {listed}: nothing lies between points of an N:M"
-        raise InputError.one(f"{self} was not measured at sparsity {sparsity[outside][0]:.6g}", fix)
+        raise InputError(f"{self} was not measured at sparsity {sparsity[outside][0]:.6g}", fix)
 
     def variant(self, sparsity: float) -> Variant:
         """The network state at a sparsity (as realised): a point, or a mixture of the two beside it, layer by layer.
@@ -122,7 +122,7 @@ class Curve:
         check_tolerance(drop)
         dense = self.pruned.dense_accuracy
         if np.isnan(dense):
-            raise InputError.one(f"the dense network of {self} is not known", "add its 'dense_value' to accuracy.csv")
+            raise InputError(f"the dense network of {self} is not known", "add its 'dense_value' to accuracy.csv")
         return drop * abs(dense) / 100 if relative else drop
 
     def _crossing(self, low: float, high: float, allowed: float) -> float:
@@ -166,13 +166,13 @@ def accuracy_curves(workload: Workload, method: str | None = None, pattern: str 
     """The accuracy curves of a workload, of one of its methods, of one pattern; raises InputError where there is none."""
     measured = [v for v in workload.variants if np.isfinite(v.accuracy)]
     if not measured:
-        raise InputError.one(f"no variant of '{workload.name}' has an accuracy", "add some to its accuracy.csv, or take another workload")
+        raise InputError(f"no variant of '{workload.name}' has an accuracy", "add some to its accuracy.csv, or take another workload")
     wanted = None if pattern is None else parse(pattern)
     chosen = [v for v in measured if method in (None, v.method) and wanted in (None, v.pattern)]
     if not chosen:
         asked = " ".join(str(part) for part in (method, wanted) if part is not None)
         known = {" ".join([v.method] * (method is not None) + [str(v.pattern)] * (wanted is not None)) for v in measured}
-        raise InputError.one(f"'{workload.name}' has no accuracies of '{asked}'", suggestion(asked, known))
+        raise InputError(f"'{workload.name}' has no accuracies of '{asked}'", did_you_mean(asked, known))
     grouped: dict[Any, list[Variant]] = {}
     for v in chosen:
         grouped.setdefault((v.method, v.pattern, v.metric, v.combined_with, repr(v.dense_accuracy)), []).append(v)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base.strict_model import StrictModel, field_error
 from dse.networks.registry import Network
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import BlockFamily, VNMFamily
@@ -56,7 +56,7 @@ class Description(StrictModel):
 def _no_family(pattern: Pattern) -> Pattern:
     if isinstance(pattern, BlockFamily | VNMFamily):
         member = pattern.base if isinstance(pattern, BlockFamily) else f"{pattern.v}:{pattern.n}:8"
-        raise validation_error(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
+        raise field_error(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
     return pattern
 
 
@@ -66,7 +66,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 def _free(method: str) -> str:
     if method in ("dense", "hypothetical"):
-        raise validation_error(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
+        raise field_error(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
     return method
 
 

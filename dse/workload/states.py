@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dse.base.errors import Collector, InputError, Problem, suggestion
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.networks.layers import Layers
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
@@ -24,15 +24,15 @@ def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy
     for entry in traced:
         row = entry[2]
         grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(entry)
-    problems = Collector()
+    problems = ProblemCollector()
     known = _known_accuracies(accuracies, grouped.keys(), workload.description, problems)
     counted = _counted(workload.layers, stored, grouped, problems)
     found: list[Variant] = []
     for state, entries in grouped.items():
-        with problems.at():
+        with problems.collect():
             found.append(_traced(workload, state, entries, counted.get(state, {})))
     found += [_uniform(workload, state) for state, row in known.items() if row.densities == "uniform"]
-    problems.raise_all()
+    problems.raise_if_any()
     joined = (_with_accuracy(variant, known.get(state_of(variant)), workload.description) for variant in found)
     return tuple(replace(variant, run_on=workload.run_on) for variant in joined)
 
@@ -42,7 +42,7 @@ def state_of(variant: Variant) -> State:
 
 
 def _known_accuracies(
-    accuracies: list[Accuracy], traced: Collection[State], description: Description, problems: Collector
+    accuracies: list[Accuracy], traced: Collection[State], description: Description, problems: ProblemCollector
 ) -> dict[State, AccuracyRow]:
     """Accuracies by the state they belong to; a row that belongs to none would vanish from every result, so it is a mistake."""
     known: dict[State, AccuracyRow] = {}
@@ -51,7 +51,7 @@ def _known_accuracies(
         if state in known:
             problems.add(Problem("this accuracy is given twice", "keep one row", file, line))
         elif row.densities != "uniform" and state not in traced:
-            fix = f"{suggestion(_spoken(state), map(_spoken, traced))} (or densities 'uniform', if only a total is known)"
+            fix = f"{did_you_mean(_spoken(state), map(_spoken, traced))} (or densities 'uniform', if only a total is known)"
             problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
         elif row.densities == "uniform" and state in traced:
             problems.add(Problem(f"'{_spoken(state)}' is traced, so its densities are known", "write densities 'traced'", file, line))
@@ -59,7 +59,7 @@ def _known_accuracies(
             what = f"{row.pattern} is {1 - row.pattern.density:g} sparse, not {row.sparsity:g}"
             problems.add(Problem(what, "write the sparsity of the pattern", file, line, "sparsity"))
         elif row.metric not in (None, *description.metrics):
-            fix = f"{suggestion(row.metric, description.metrics)} (workload.yaml: metric, other_metrics)"
+            fix = f"{did_you_mean(row.metric, description.metrics)} (workload.yaml: metric, other_metrics)"
             problems.add(Problem(f"unknown metric '{row.metric}'", fix, file, line, "metric"))
         else:
             known[state] = row
@@ -67,7 +67,7 @@ def _known_accuracies(
 
 
 def _counted(
-    layers: Layers, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: Collector
+    layers: Layers, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: ProblemCollector
 ) -> dict[State, dict[Pattern, np.ndarray]]:
     """Elements that patterns store of each traced state [layer], NaN where a pattern can't hold the mask."""
     index = {name: position for position, name in enumerate(layers.name)}
@@ -128,20 +128,20 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
     """
     index = {name: position for position, name in enumerate(layers.name)}
     density, activations = np.ones(len(layers)), layers.activation_density.copy()
-    sizes, problems, seen = layers.weights * layers.experts, Collector(), set()
+    sizes, problems, seen = layers.weights * layers.experts, ProblemCollector(), set()
     for file, line, row in entries:
-        with problems.at(file, line, "layer"):
+        with problems.collect(file, line, "layer"):
             if row.layer not in index:
-                raise InputError.one(f"unknown layer '{row.layer}'", suggestion(row.layer, index))
+                raise InputError(f"unknown layer '{row.layer}'", did_you_mean(row.layer, index))
             if row.layer in seen:
-                raise InputError.one(f"layer '{row.layer}' is given twice in one variant", "keep one row")
+                raise InputError(f"layer '{row.layer}' is given twice in one variant", "keep one row")
             seen.add(row.layer)
             if row.activation_density is not None:
                 activations[index[row.layer]] = row.activation_density
-        with problems.at(file, line, "nnz"):
+        with problems.collect(file, line, "nnz"):
             if row.layer in index:
                 density[index[row.layer]] = _density(layers, index[row.layer], row, sizes[index[row.layer]], told)
-    problems.raise_all()
+    problems.raise_if_any()
     return density, activations
 
 
@@ -153,28 +153,28 @@ def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
 
 def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
     """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises InputError."""
-    index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), Collector()
+    index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), ProblemCollector()
     for file, line, row in entries:
         if row.columns_touched is None:
             continue
         layer, problem = index[row.layer], f"{row.columns_touched:g} columns with nonzeros"
-        with problems.at(file, line, "columns_touched"):
+        with problems.collect(file, line, "columns_touched"):
             if row.columns_touched > layers.k[layer]:
-                raise InputError.one(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
+                raise InputError(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
             if row.columns_touched * layers.m[layer] * layers.experts[layer] < row.nnz:
-                raise InputError.one(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
+                raise InputError(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
         share[layer] = row.columns_touched / layers.k[layer]
-    problems.raise_all()
+    problems.raise_if_any()
     return share
 
 
 def _density(layers: Layers, layer: int, row: VariantRow, size: float, told: bool) -> float:
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
-        raise InputError.one(what, "write at most m x k nonzeros")
+        raise InputError(what, "write at most m x k nonzeros")
     if told and row.nnz < size and not layers.prunable[layer]:
-        raise InputError.one(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
+        raise InputError(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
     most = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
     if most < row.nnz < size:
-        raise InputError.one(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
+        raise InputError(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
     return float(row.nnz / size) if size else 1.0

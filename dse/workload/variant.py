@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.base.errors import InputError, suggestion
+from dse.base.errors import InputError, did_you_mean
 from dse.networks.layers import Layers
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
@@ -118,7 +118,7 @@ class Workload:
         found = self.select(method, sparsity, pattern)
         if len(found) > 1:
             listed = "; ".join(map(str, found))
-            raise InputError.one(f"{len(found)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
+            raise InputError(f"{len(found)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
         return found[0]
 
     def select(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
@@ -126,11 +126,11 @@ class Workload:
         if method == "dense":
             return [self.dense]
         if method not in self.methods:
-            raise InputError.one(f"'{self.name}' has no method '{method}'", suggestion(method, self.methods))
+            raise InputError(f"'{self.name}' has no method '{method}'", did_you_mean(method, self.methods))
         found = self.matching(method, sparsity, pattern)
         if not found:
             listed = "; ".join(str(variant) for variant in self.variants if variant.method == method)
-            raise InputError.one(f"no variant of '{self.name}' matches", f"take one of: {listed}")
+            raise InputError(f"no variant of '{self.name}' matches", f"take one of: {listed}")
         return found
 
     def matching(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dse
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.calibrate import measured_set, predict, uncertainty
 from dse.calibrate.measured_launches import asked, launches
@@ -211,7 +211,7 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
     resnet = dse.load_workload("resnet50")
 
     def drawn(state):
-        case = fitted.case(chip, state, 1, Dtype.model_validate("fp16"), CALIBRATED, KERNELS)
+        case = fitted.case(chip, state, 1, OperandDtypes.model_validate("fp16"), CALIBRATED, KERNELS)
         sums = []
         for draw in case.draws:
             rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in case.executions])
@@ -355,7 +355,7 @@ def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
 )
 def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread):
     pattern, density, name = asked
-    state, width = variant([gemm(2048, 2048, 2048)], pattern, density), Dtype.model_validate(name)
+    state, width = variant([gemm(2048, 2048, 2048)], pattern, density), OperandDtypes.model_validate(name)
     found = fitted.case(device, state, 1, width, CALIBRATED, KERNELS)
     (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
         :1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dse.base.dtype import BITS, Dtype
+from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes
 from dse.base.errors import InputError
 from dse.calibrate import fidelities, measured_set
 from dse.calibrate.measured_launches import launches
@@ -73,17 +73,17 @@ def test_one_precision_written_in_two_ways_is_one_kernel(tmp_path):
     assert kernel.dtype == "int8 outputs=int32"
 
 
-@pytest.mark.parametrize("name", [*BITS, "fp16_acc16"])
+@pytest.mark.parametrize("name", [*BITS_PER_ELEMENT, "fp16_acc16"])
 def test_a_single_name_is_its_own_text(name):
-    dtype = Dtype.model_validate(name)
+    dtype = OperandDtypes.model_validate(name)
     assert (dtype.text, dtype.label) == (name, name)
 
 
 @pytest.mark.parametrize("outputs", ["int32", "int8"])
 @pytest.mark.parametrize("weights", ["int4", "int8"])
 def test_the_text_of_a_dtype_reads_back(weights, outputs):
-    dtype = Dtype(weights=weights, activations="fp16", outputs=outputs, compute="fp16_acc16")
-    assert Dtype.model_validate(dtype.text) == dtype
+    dtype = OperandDtypes(weights=weights, activations="fp16", outputs=outputs, compute="fp16_acc16")
+    assert OperandDtypes.model_validate(dtype.text) == dtype
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_wrong_dense_dtype_is_refused_with_its_column(tmp_path):
 
 
 def test_bytes_that_no_cache_holds_are_those_of_each_operand():
-    dtype = Dtype.model_validate("int8 outputs=int32 weights=int4")
+    dtype = OperandDtypes.model_validate("int8 outputs=int32 weights=int4")
     assert from_outside(10, 20, 30, 0.5, dtype, held=100) == 0.5 * 100 + 300 + 4 * 300 - 100
 
 
@@ -125,7 +125,7 @@ def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
     shipped = kernel_file.load(SHIPPED).kernels[0]
     here = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
     assert here.bits == 8
-    (execution,) = executions(device, Dtype.model_validate("int8"), "capacity")
+    (execution,) = executions(device, OperandDtypes.model_validate("int8"), "capacity")
     chosen = choose(execution, parse("dense"), device, "int8", [here])
     assert chosen.kind == "measured"
 

@@ -81,7 +81,7 @@ def test_those_of_kernels_that_do_not_ship(device):
     assert shares(SILICON / f"{device}_2to4.csv", kernels, ["fp16", "bf16"]) == stated(device, *DENSE_AND_24)
 
 
-@pytest.mark.parametrize("name", catalog.names("accel_models"))
+@pytest.mark.parametrize("name", catalog.list_names("accel_models"))
 def test_a_device_with_measured_dense_kernels_leaves_no_sparse_run_at_its_peak(name):
     """An efficiency of 1 beside a measured one would make an idealised run win over a measured one."""
     device = dse.load_accelerator(name)

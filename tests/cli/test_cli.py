@@ -57,9 +57,11 @@ def test_checking_whatever_ships_imports_nothing_that_evaluates(tmp_path):
     """A specification is checked by what reads it: that takes half a second, what evaluates and draws up to three more."""
     calibrated = [tmp_path / name for name in ("cache_aware.yaml", "next_tensor_core.yaml")]
     for path in calibrated:
-        text = catalog.find("sweeps", path.stem).read_text()
+        text = catalog.find_path("sweeps", path.stem).read_text()
         path.write_text(re.sub("fidelity: (sol|capacity)", "fidelity: calibrated", text))
-    files = [*map(str, calibrated)] + [str(catalog.find(shelf, name)) for shelf in get_args(catalog.Shelf) for name in catalog.names(shelf)]
+    files = [*map(str, calibrated)] + [
+        str(catalog.find_path(shelf, name)) for shelf in get_args(catalog.CatalogFolder) for name in catalog.list_names(shelf)
+    ]
     script = f"import sys, dse.cli\nprint(dse.cli.main(['check', *{files!r}]))\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     *told, code, modules = done.stdout.splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import dse
-from dse.base.catalog import root
+from dse.base.catalog import data_root
 from tests.conftest import described
 from tests.fuzz import mutate
 from tests.fuzz.outcome import call, run_command
@@ -122,4 +122,4 @@ def _small_search(random: Random, folder: Path) -> str:
 
 @cache
 def _shipped(pattern: str) -> list[Path]:
-    return sorted(root().glob(pattern))
+    return sorted(data_root().glob(pattern))

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 
 from dse.base import expression
-from dse.base.yaml_document import parse
+from dse.base.yaml_document import parse_document
 from dse.schema.search import RESULTS, Search
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
@@ -45,7 +45,7 @@ def case(random: Random, folder: Path) -> str:
     if random.random() < 0.15:
         text = odd.damaged(random, text)
     (folder / "expression").write_text(text, encoding="utf-8", errors="surrogatepass")
-    outcome = call(expression.parse, text, RESULTS)
+    outcome = call(expression.parse_expression, text, RESULTS)
     if outcome == "accepted":
         _evaluate(text, random)
     return f"{outcome}, search {_search(random, text, folder)}"
@@ -81,13 +81,13 @@ def _nested(random: Random) -> str:
 
 def _evaluate(text: str, random: Random) -> None:
     """Of arrays and of single numbers, ordinary and not: a real number or NaN for each, without a warning."""
-    parsed = expression.parse(text, RESULTS)
+    parsed = expression.parse_expression(text, RESULTS)
     columns = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0], [np.inf, np.nan, 1e308], [1e-300, 1e300, -0.0]])
     results = {name: columns[random.randrange(4)] for name in RESULTS}
-    value = np.asarray(parsed.value(results))
+    value = np.asarray(parsed.evaluate(results))
     assert value.dtype.kind == "f", value.dtype
     assert value.shape in ((), (3,))
-    single = np.asarray(parsed.value({name: float(values[0]) for name, values in results.items()}))
+    single = np.asarray(parsed.evaluate({name: float(values[0]) for name, values in results.items()}))
     assert single.dtype.kind == "f", single.dtype
     assert single.shape == ()
 
@@ -101,7 +101,7 @@ def _search(random: Random, text: str, folder: Path) -> str:
     path = folder / "spec.yaml"
 
     def check() -> None:
-        document = parse(path, f'{key}: ["{_quoted(written)}"]\n')
+        document = parse_document(path, f'{key}: ["{_quoted(written)}"]\n')
         for limit in document.validate(Search).limits:
             assert np.isfinite(limit.bound)
             assert limit.bound != 0

@@ -46,9 +46,9 @@ _PREFIXES = ("", "", "", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "m", "
 def case(random: Random, folder: Path) -> str:
     kind = random.choice(_KINDS)
     text = _text(random) if random.random() < 0.6 else odd.damaged(random, random.choice([kind.example, "3 GB", "2 kW", "1e-3 TB/s"]))
-    outcome = call(units.parse, text, kind)
+    outcome = call(units.parse_quantity, text, kind)
     if outcome == "accepted":
-        value = units.parse(text, kind)
+        value = units.parse_quantity(text, kind)
         assert 0 < value < math.inf
     value = random.choice([text, _plain(random), {"value": text}, {"value": _plain(random), "kind": odd.text(random)}])
     try:

@@ -20,7 +20,7 @@ import pytest
 import xarray as xr
 
 import dse
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.model.cost import energy as energies
 from dse.model.cost import power
 from dse.model.cost.design import Design
@@ -180,7 +180,7 @@ def _variants(workload: Any, found: xr.Dataset) -> list[Variant]:
 
 def _network_by_loops(design: Accelerator, described: Accelerator, variant: Variant, batch: int, options: ModelOptions) -> dict[str, Any]:
     """Latency [s], energy [J], and time by resource and by execution of one network on one design."""
-    dtype = Dtype.model_validate("fp16")
+    dtype = OperandDtypes.model_validate("fp16")
     made = assemble(design, variant, batch, dtype, options, kernels_of(described, options), described)
     inverse, _ = inverse_rates(made.executions, design, {})
     cost = Design(design, base=described)

@@ -116,7 +116,7 @@ def test_a_process_that_is_missing_or_unknown_is_told():
 
 
 def test_a_published_device_has_its_published_figures_and_its_variations_the_models_difference():
-    for name in catalog.names("accel_models"):
+    for name in catalog.list_names("accel_models"):
         accelerator = dse.load_accelerator(name)
         for key, function in (("area", area.area), ("power", power.power)):
             if (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dse.base.yaml_document import parse as parse_document
+from dse.base.yaml_document import parse_document
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerRow, Layers
 from dse.schema.accelerator import Accelerator, Run
@@ -202,7 +202,7 @@ def test_density_1_is_dense(chip, rows):
 
 @given(st.sampled_from(["csr", "bsr", "bitmask", "combinatorial"]), sizes, sizes, sizes)
 def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
-    from dse.base.dtype import Dtype
+    from dse.base.dtype import OperandDtypes
     from dse.model import traffic, work
     from dse.model.peak import Execution
     from dse.schema.model_options import ModelOptions
@@ -210,7 +210,7 @@ def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
     pattern = parse("block:4x4" if form == "bsr" else "unstructured")
     almost = 1 - 1e-12  # pruned in name only
     variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": n, "count": 1}], str(pattern), almost)
-    dtype = Dtype.model_validate("fp16")
+    dtype = OperandDtypes.model_validate("fp16")
     runs = (Run.model_validate({"pattern": str(p), "format": {"kind": kind}}) for p, kind in ((pattern, form), ("dense", "dense")))
     sparse, dense = (Execution("u", "r", run, ("p",), None, None, "m") for run in runs)
     stored = [work.stored_weights(variant.layers, variant, execution) for execution in (sparse, dense)]

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dse
-from dse.base.yaml_document import parse as parse_document
+from dse.base.yaml_document import parse_document
 from dse.networks.layers import LayerRow, Layers
 from dse.schema.accelerator import Accelerator
 from dse.sparsity import count, random_mask

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.base.errors import Collector
+from dse.base.errors import ProblemCollector
 from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
 from dse.networks.layers import LayerRow, Layers
@@ -92,12 +92,12 @@ def _read(mask: np.ndarray, side: int, stride: int, pad: int, outputs: int) -> f
 
 def measured() -> list[Measurement]:
     """Every published kernel at hand, sparse and dense, that runs in a format that a description lists."""
-    problems, rows = Collector(), []
+    problems, rows = ProblemCollector(), []
     for name in published.TABLES:
         rows += [row for _, row in published.read(MEASURED / "measured" / name, Measurement, problems)[0]]
     for name in ("a100-pcie-80gb_2to4.csv", "rtx4090_2to4.csv", "rtx3090_batch1.csv"):
         rows += [row for _, row in read_rows(MEASURED / "silicon" / name, Measurement)]
-    problems.raise_all()
+    problems.raise_if_any()
     every = [kernel for row in rows for kernel in (row, row.dense) if kernel is not None]
     return [row for row in every if row.kernel != "MACKO"]  # a format of 4-bit distances, which takes fewer bytes than the CSR listed
 

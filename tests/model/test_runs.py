@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.base.yaml_document import parse as parse_document
+from dse.base.yaml_document import parse_document
 from dse.networks.layers import LayerRow, Layers
 from dse.schema.accelerator import Accelerator
 from dse.sparsity import random_mask

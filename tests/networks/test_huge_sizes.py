@@ -6,7 +6,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
-from dse.base.strict_model import checked
+from dse.base.strict_model import validate_mapping
 from dse.cli.entry import main
 from dse.networks.registry import Mixtral, Swin
 
@@ -35,8 +35,8 @@ def test_the_same_in_a_workload_names_its_line(tmp_path):
 def test_blocks_are_counted_over_all_stages():
     """Stages of 10 000 blocks each, 100 of them, would be a million layers."""
     sizes = {"model_type": "swin", "image_size": 224, "embed_dim": 96, "num_heads": [2] * 3}
-    assert checked(Swin, {**sizes, "depths": [2, 2, 1996]})
+    assert validate_mapping(Swin, {**sizes, "depths": [2, 2, 1996]})
     with pytest.raises(InputError, match="depths: 2001 blocks are more than any network has; write depths of at most 2000 together"):
-        checked(Swin, {**sizes, "depths": [2, 3, 1996]})
+        validate_mapping(Swin, {**sizes, "depths": [2, 3, 1996]})
     with pytest.raises(InputError, match="num_hidden_layers: 10000 is out of range; write a number of at most 2000"):
-        checked(Mixtral, {**MIXTRAL, "num_hidden_layers": 10_000})
+        validate_mapping(Mixtral, {**MIXTRAL, "num_hidden_layers": 10_000})

@@ -9,7 +9,7 @@ from dse.networks.layers import Layers
 from dse.networks.llama import Llama, Mixtral
 from dse.workload import tables
 
-COUNTED = [name for name in catalog.names("workloads") if dse.load_workload(name).description.published]
+COUNTED = [name for name in catalog.list_names("workloads") if dse.load_workload(name).description.published]
 WANTED = [
     "resnet50",
     "mobilenet-v1",
@@ -162,7 +162,7 @@ def test_a_table_takes_no_inputs():
 
 
 def test_layers_are_given_once(tmp_path):
-    folder = catalog.find("workloads", "deit-s")
+    folder = catalog.find_path("workloads", "deit-s")
     (tmp_path / "workload.yaml").write_text((folder / "workload.yaml").read_text())
     (tmp_path / "layers.csv").write_text("name,kind,m,k,n\nfc,gemm,4,4,1\n")
     with pytest.raises(dse.InputError, match="layers are given twice"):

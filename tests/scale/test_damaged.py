@@ -177,9 +177,9 @@ def test_a_damaged_origin_of_parts_is_refused(home, results, capsys, break_it):
 def test_notes_hold_the_checksum_that_a_chunk_ends_with(results):
     noted = json.loads((results / "whole.zarr/progress/done/1.json").read_text())["chunks"][CHUNK]
     content = (results / "whole.zarr" / CHUNK).read_bytes()
-    assert noted == checksum.of_bytes(content[:-4]) == f"{int.from_bytes(content[-4:], 'little'):08x}"
+    assert noted == checksum.from_bytes(content[:-4]) == f"{int.from_bytes(content[-4:], 'little'):08x}"
 
 
 def test_the_checksum_is_the_published_one():
     """Check value of CRC-32C (Castagnoli): RFC 3720, B.4, and the catalogue of CRC algorithms: 123456789 gives E3069283."""
-    assert checksum.of_bytes(b"123456789") == "e3069283"
+    assert checksum.from_bytes(b"123456789") == "e3069283"

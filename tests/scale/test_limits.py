@@ -131,11 +131,11 @@ def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monk
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "GROUP", tmp_path)
-    assert available_memory.available() == 51_200
+    assert available_memory.available_bytes() == 51_200
     for most, expected in (("max", 51_200), ("30000", 10_000)):
         (tmp_path / "memory.max").write_text(most)
         (tmp_path / "memory.current").write_text("20000")
-        assert available_memory.available() == expected
+        assert available_memory.available_bytes() == expected
 
 
 def test_running_out_of_memory_ends_in_a_line(specified, monkeypatch, capsys):

@@ -75,7 +75,7 @@ def files(path: Path) -> dict[str, bytes]:
     group = json.loads(found["zarr.json"])
     for name in ("created", "command"):
         group["attributes"].pop(name)
-    manifest = json.loads(checksum.content(path / zarr_store.MANIFEST, "", zarr_store.MANIFEST))
+    manifest = json.loads(checksum.read_verified(path / zarr_store.MANIFEST, "", zarr_store.MANIFEST))
     manifest.pop("zarr.json")
     return found | {"zarr.json": json.dumps(group).encode(), zarr_store.MANIFEST: json.dumps(manifest).encode()}
 

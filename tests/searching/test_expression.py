@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dse.base.errors import InputError
-from dse.base.expression import parse
+from dse.base.expression import parse_expression
 from dse.schema.search import Search
 
 KNOWN = ("speedup", "area")
@@ -26,11 +26,11 @@ def test_expressions_compute_what_python_would(speedup, area):
         "maximum(speedup, area) - 1e-3",
     ):
         expected = eval(text, {"log": np.log, "sqrt": np.sqrt, "maximum": np.maximum}, {"speedup": speedup, "area": area})
-        assert parse(text, KNOWN).value({"speedup": speedup, "area": area}) == pytest.approx(expected)
+        assert parse_expression(text, KNOWN).evaluate({"speedup": speedup, "area": area}) == pytest.approx(expected)
 
 
 def test_names_are_listed_once():
-    assert parse("speedup * speedup / area", KNOWN).names == ["speedup", "area"]
+    assert parse_expression("speedup * speedup / area", KNOWN).names == ["speedup", "area"]
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_names_are_listed_once():
 )  # fmt: skip
 def test_anything_else_is_refused(text):
     with pytest.raises(InputError):
-        parse(text, KNOWN)
+        parse_expression(text, KNOWN)
 
 
 def test_a_misspelt_name_has_a_suggestion():
     with pytest.raises(InputError, match="did you mean 'speedup'"):
-        parse("speedpu / area", KNOWN)
+        parse_expression("speedpu / area", KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,20 @@ def test_a_misspelt_name_has_a_suggestion():
 )  # fmt: skip
 def test_parts_that_are_no_finite_number_are_refused_and_named(text, part):
     with pytest.raises(InputError) as caught:
-        parse(text, KNOWN)
+        parse_expression(text, KNOWN)
     assert f"'{part}' is not a finite, real number" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["1", "2 * 3 - log(4)", "-1"])
 def test_an_expression_depends_on_a_result(text):
     with pytest.raises(InputError, match="does not depend on any result"):
-        parse(text, KNOWN)
+        parse_expression(text, KNOWN)
 
 
 @pytest.mark.parametrize("text", ["log", "abs(log)", "exp + speedup"])
 def test_a_function_is_no_result(text):
     with pytest.raises(InputError, match="cannot stand in an expression"):
-        parse(text, KNOWN)
+        parse_expression(text, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_function_is_no_result(text):
 def test_where_a_result_is_undefined_the_value_is_infinite_or_nan(text, expected):
     """No exception and no warning, for numbers as for arrays."""
     for results in ({"speedup": 0.0, "area": 10.0}, {"speedup": np.zeros(2), "area": np.full(2, 10.0)}):
-        value = parse(text, KNOWN).value(results)
+        value = parse_expression(text, KNOWN).evaluate(results)
         assert np.array_equal(np.unique(value, equal_nan=True), [expected], equal_nan=True)
 
 
@@ -106,7 +106,7 @@ def test_endless_expressions_are_refused_at_once():
         " " * 400 + "<=" + " " * 400,
         "abs(" * 90 + "area" + ")" * 90,
     ):
-        for check in (lambda text=text: parse(text, ["area"]), lambda text=text: Search.model_validate({"constraints": [text]})):
+        for check in (lambda text=text: parse_expression(text, ["area"]), lambda text=text: Search.model_validate({"constraints": [text]})):
             with contextlib.suppress(ValueError):
                 check()
     with pytest.raises(ValueError, match="no constraint"):

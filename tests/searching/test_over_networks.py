@@ -129,7 +129,7 @@ def test_weights_that_cannot_count_are_refused(two, search, told):
 
 def test_networks_of_one_name_are_refused(two):
     """One of them would vanish."""
-    shutil.copytree(catalog.root() / "workloads" / "bert-base", two / "copy")
+    shutil.copytree(catalog.data_root() / "workloads" / "bert-base", two / "copy")
     with pytest.raises(InputError, match=r"workloads.*another network is named 'bert-base \(sequence=128\)' too"):
         loaded(two, "maximize: [performance]", "bert-base: {inputs: {sequence: [512, 128]}}, ./copy: {inputs: {sequence: 128}}")
 

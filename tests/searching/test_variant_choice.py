@@ -112,8 +112,8 @@ def by_hand(found, point):
             }.items()
         }  # fmt: skip
         results = mean | costs
-        missed = max([0.0, *(float(limit.excess(limit.expression.value(results))) for limit in asked.search.limits)])
-        keys = [missed, *(sign * float(objective.value(results)) for objective, sign in asked.search.objectives)]
+        missed = max([0.0, *(float(limit.excess(limit.expression.evaluate(results))) for limit in asked.search.limits)])
+        keys = [missed, *(sign * float(objective.evaluate(results)) for objective, sign in asked.search.objectives)]
         rounded = [float(f"{key:.10g}") for key in keys]
         if best is None or rounded < best[0]:
             best = rounded, results
@@ -228,7 +228,7 @@ TEXTS = st.recursive(
 @given(TEXTS, st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.2, 5))
 def test_expressions_move_only_in_the_directions_that_their_tree_shows(text, latency, energy, cost):
     try:
-        found = expression.parse(text, RESULTS)
+        found = expression.parse_expression(text, RESULTS)
     except InputError:  # a number alone, or one that is not finite
         reject()
     known = trend(found)
@@ -237,7 +237,7 @@ def test_expressions_move_only_in_the_directions_that_their_tree_shows(text, lat
         results = {"latency": time, "performance": 3 / time, "speedup": 2 / time, "energy": joules, "edp": joules * time}
         with np.errstate(all="ignore"):
             return float(
-                np.asarray(found.value({name: np.float64(x) for name, x in (results | {"area": cost, "power": 2 * cost}).items()}))
+                np.asarray(found.evaluate({name: np.float64(x) for name, x in (results | {"area": cost, "power": 2 * cost}).items()}))
             )
 
     here = value(latency, energy)

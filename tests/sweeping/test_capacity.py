@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.errors import InputError
-from dse.base.yaml_document import parse as parse_document
+from dse.base.yaml_document import parse_document
 from dse.model import roofline
 from dse.model.inputs import input_uses
 from dse.model.layer_results import evaluate

@@ -10,7 +10,7 @@ import yaml
 from yamlcore import CCoreLoader
 
 import dse
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.cli import entry
 from dse.model import jax_devices, piecewise_linear, rate_pairs, roofline
@@ -214,7 +214,7 @@ def test_a_skip_connection_takes_memory_as_long_as_it_is_needed():
     """While `c` runs, the outputs of `a`, `b` and `c` are needed: three tensors, not the two that `c` moves."""
     rows = [{"name": "a", "reads": "input"}, {"name": "b", "reads": "a"}, {"name": "c", "reads": "b", "adds": "a"}]
     rows = [LayerRow.model_validate(row | {"kind": "gemm", "m": 64, "k": 64, "n": 10}) for row in rows]
-    dtype, unknown = Dtype.model_validate("fp16"), [row.model_copy(update={"reads": None, "adds": None}) for row in rows]
+    dtype, unknown = OperandDtypes.model_validate("fp16"), [row.model_copy(update={"reads": None, "adds": None}) for row in rows]
     assert activations(Layers.of(rows), 3, dtype) == 3 * 3 * 64 * 10 * 2
     assert activations(Layers.of(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
 
@@ -387,7 +387,7 @@ def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, c
     edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [speedup, layers, roofline]"))
 
     def undrawable(*_, **__):
-        raise InputError.one("there is nothing to draw", "draw another")
+        raise InputError("there is nothing to draw", "draw another")
 
     monkeypatch.setitem(FIGURES, "layers", undrawable)
     monkeypatch.chdir(folder)

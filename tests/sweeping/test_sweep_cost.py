@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model import jax_devices, roofline
 from dse.model.cost import area, energy, network, power
@@ -39,7 +39,7 @@ def swept(folder):
 
 def slow_energy(design, variant, batch):
     """Layer by layer in plain floats: whatever runs fastest spends its operations and bytes."""
-    found = case(design, variant, batch, Dtype.model_validate("fp16"), ModelOptions.model_validate({}))
+    found = case(design, variant, batch, OperandDtypes.model_validate("fp16"), ModelOptions.model_validate({}))
     inverse, _ = inverse_rates(found.executions, design, {})
     total = 0.0
     for layer, count in enumerate(found.count):

@@ -258,7 +258,7 @@ def test_an_int8_network_does_not_start_at_the_dense_one_in_floating_point():
 
 
 def test_every_shipped_curve_answers_with_states_that_hold_what_they_say():
-    networks = [dse.load_workload(name) for name in catalog.names("workloads")]
+    networks = [dse.load_workload(name) for name in catalog.list_names("workloads")]
     pruned = [network for network in networks if any(math.isfinite(variant.accuracy) for variant in network.variants)]
     assert len(pruned) == 9
     for curve in (curve for network in pruned for curve in accuracy_curves(network)):

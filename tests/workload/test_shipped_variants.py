@@ -14,7 +14,7 @@ from dse.sweeping import plan
 from dse.workload.rows import read_rows
 from dse.workload.schema import AccuracyRow
 
-NETWORKS = {name: dse.load_workload(name) for name in catalog.names("workloads")}
+NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}
 VARIANTS = [(name, variant) for name, network in NETWORKS.items() for variant in network.variants]
 RESNET, MOBILENET = NETWORKS["resnet50"], NETWORKS["mobilenet-v1"]
 TABLES = Path(__file__).parents[3] / "shared" / "data"  # the sources' own tables, where they lie beside the checkout
@@ -226,7 +226,7 @@ def test_the_vision_transformer_is_pruned_in_its_mlps_only():
 
 @pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if network.variants])
 def test_every_accuracy_has_a_source_and_is_published(name):
-    rows = [row for _, row in read_rows(catalog.root() / "workloads" / name / "accuracy.csv", AccuracyRow)]
+    rows = [row for _, row in read_rows(catalog.data_root() / "workloads" / name / "accuracy.csv", AccuracyRow)]
     assert rows
     assert all(len(row.source) > 20 and row.kind == "published" for row in rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dse.base import catalog
-from dse.base import dtype as dtypes
+from dse.base.dtype import parse_dtype
 from dse.calibrate.measure.libraries import Timed
 from dse.calibrate.measure.timing import Each, measured, on_cpu, on_gpu
 from dse.calibrate.sanity_checks import from_outside
@@ -41,7 +41,7 @@ def known(reported: str) -> tuple[str, bool]:
     """The name in the catalogue of a GPU as its driver calls it; else a name made of that, and that it is none."""
     slug = _slug(reported)
     found = REPORTED.get(slug, slug)
-    return found, found in catalog.names("accel_models")
+    return found, found in catalog.list_names("accel_models")
 
 
 def _slug(text: str) -> str:
@@ -69,7 +69,7 @@ def description(named: str, rows: Sequence[Mapping[str, Any]], dense: Iterable[T
     for row in rows:
         m, k, n, density, time = (float(row[name]) for name in ("m", "k", "n", "density", "time_ms"))
         peaks[row["dtype"]] = max(peaks.get(row["dtype"], 0.0), _rate(m, k, n, density, time))
-        bandwidth = max(bandwidth, from_outside(m, k, n, density, dtypes.named(row["dtype"]), cache) / (time / 1e3))
+        bandwidth = max(bandwidth, from_outside(m, k, n, density, parse_dtype(row["dtype"]), cache) / (time / 1e3))
     listed = ", ".join(f"{dtype}: {{value: {rate / 1e9:.6g} GFLOP/s, kind: measured}}" for dtype, rate in peaks.items())
     patterns = dict.fromkeys(row["pattern"] for row in rows if row["pattern"] != "dense")
     runs = "".join(f'\n      {_slug(pattern).replace("-", "_")}: {{pattern: "{pattern}"}}' for pattern in patterns)

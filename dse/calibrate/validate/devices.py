@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dse.base import dtype as dtypes
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.calibrate import fidelities
 from dse.calibrate.export import describe
 from dse.calibrate.validate.shapes import Evidence, Point, points
@@ -50,7 +50,7 @@ def _nearest(kernel: Kernel, seen: Launches, sources: Sequence[Source]) -> Sourc
     """The one that a prediction would take for this kernel, of those of its name for values as wide; dense products are the same
     kernel, whatever a device calls its library."""
     named = [s for s in sources if s.written.family == kernel.family and (kernel.family == "dense" or s.written.kernel == kernel.kernel)]
-    width = dtypes.BITS[dtypes.storage(kernel.precision.compute)]
+    width = BITS_PER_ELEMENT[storage_dtype(kernel.precision.compute)]
     alike = [s.written for s in named if s.written.bits == width]
     if not alike:
         return None

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from dse.base import catalog, dtype
-from dse.base.dtype import Dtype
-from dse.base.errors import Collector, InputError
-from dse.base.strict_model import StrictModel, validation_error
+from dse.base import catalog
+from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
+from dse.base.errors import InputError, ProblemCollector
+from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import read_text
 from dse.calibrate.fidelities import RUNGS
 from dse.calibrate.measured_set import described, once
@@ -34,7 +34,7 @@ def _expression(text: str) -> str:
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise validation_error(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
+        raise field_error(f"'{text}' is no expression for names: {error}", "write one as in '.*mlp.*'") from error
     return text
 
 
@@ -65,11 +65,11 @@ class Network:
     @classmethod
     def of(cls, row: NetworkRow, device: Accelerator, dense: Variant) -> "Network":
         """Raises InputError for a dtype that is not known, and for layers that the network lacks."""
-        if dtype.storage(row.dtype) not in dtype.BITS:
-            raise InputError.one(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
+        if storage_dtype(row.dtype) not in BITS_PER_ELEMENT:
+            raise InputError(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
         named = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not named.any():
-            raise InputError.one(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
+            raise InputError(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
         kept = row.density if row.density is not None else row.pattern.density or 1.0
         pruned = replace(dense, method="measured", pattern=row.pattern, density=np.where(named, kept, 1.0), nominal_sparsity=1 - kept)
         return cls(row, device, dense, pruned)
@@ -87,7 +87,7 @@ class Network:
 def _with_constants(device: Accelerator, state: Variant, name: str) -> Accelerator:
     """The device with the mean efficiency of a measured kernel at each run: at the one that 'calibrated' takes first."""
     data: Any = copy.deepcopy(device.document.data)
-    width = Dtype.model_validate(name)
+    width = OperandDtypes.model_validate(name)
     kernels = kernels_of(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
     for execution in executions(device, width, "r3"):
         run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run, {"pattern": "dense"})
@@ -109,13 +109,13 @@ def is_networks(path: Path) -> bool:
 
 def load(path: Path) -> NetworkSet:
     """Read measured networks; a workload is one of the catalogue, or a folder beside the file. Raises InputError with every row."""
-    problems, found = Collector(), []
+    problems, found = ProblemCollector(), []
     load_device = once(lambda name: described(name, path.parent))
-    load_network = once(lambda name: tables.load(catalog.find("workloads", name, path.parent)).dense)
+    load_network = once(lambda name: tables.load(catalog.find_path("workloads", name, path.parent)).dense)
     for line, row in read_rows(path, NetworkRow, problems):
-        with problems.at(path, line):
+        with problems.collect(path, line):
             found.append(Network.of(row, load_device(row.device), load_network(row.workload)))
-    problems.raise_all()
+    problems.raise_if_any()
     return NetworkSet(path.stem, tuple(found))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic import Field
 
 from dse.base.strict_model import StrictModel
-from dse.base.units import Area, Kind, Length, Quantity
-from dse.base.yaml_document import read
+from dse.base.units import Area, Length, Quantity, SourceKind
+from dse.base.yaml_document import load_document
 
 FOLDER = Path(__file__).parent
 
@@ -43,7 +43,7 @@ class Node(StrictModel):
     transistor: Area
     bitcell: Area
     source: str
-    kind: Kind = "datasheet"
+    kind: SourceKind = "datasheet"
     unverified: bool = False
 
 
@@ -94,12 +94,12 @@ class Published(StrictModel):
 
 @cache
 def published() -> Published:
-    return read(FOLDER / "coefficients.yaml").validate(Published)
+    return load_document(FOLDER / "coefficients.yaml").validate(Published)
 
 
 @cache
 def fitted() -> Fitted:
-    return read(FOLDER / "fitted.yaml").validate(Fitted)
+    return load_document(FOLDER / "fitted.yaml").validate(Fitted)
 
 
 def doubtful() -> str:

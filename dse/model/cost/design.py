@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.base import dtype
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.schema.accelerator import Accelerator
 
 Values = Any  # a float, or an array that broadcasts with those of the other axes
@@ -81,4 +81,4 @@ class Design:
 
 def width(key: str) -> float:
     """Of the operands of a dtype over 16 bit: units that run fp8 at twice the rate of fp16 move as many bits."""
-    return (32 if key == "tf32" else dtype.BITS[dtype.storage(key)]) / REFERENCE_BITS
+    return (32 if key == "tf32" else BITS_PER_ELEMENT[storage_dtype(key)]) / REFERENCE_BITS

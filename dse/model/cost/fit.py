@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import least_squares
 
-from dse.base.units import Quantity, parse
+from dse.base.units import Quantity, parse_quantity
 from dse.model.cost import area, power
 from dse.model.cost.coefficients import AreaCoefficients, Fitted, PowerCoefficients, published
 from dse.model.cost.devices import Device, devices
@@ -58,7 +58,7 @@ def _solve(
 def _written(value: float, kind: type[Quantity]) -> dict[str, str]:
     unit = kind.example.split(" ", 1)[1]
     return {
-        "value": f"{value / parse(f'1 {unit}', kind):.4g} {unit}",
+        "value": f"{value / parse_quantity(f'1 {unit}', kind):.4g} {unit}",
         "kind": "derived",
         "source": f"fitted to published devices: {COMMAND}",
     }

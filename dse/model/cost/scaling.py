@@ -32,12 +32,12 @@ def check(design: Design) -> None:
     known = [node.process.value for node in published().scaling]
     span = f"{min(known) * 1e9:g} to {max(known) * 1e9:g} nm"
     if process is None:
-        raise InputError.one(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
+        raise InputError(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
     # A length went through units and back: 7 nm may be 7.000000000000001e-09.
     if design.arrays is not np:
         return
     if np.min(process) < min(known) * (1 - 1e-9) or np.max(process) > max(known) * (1 + 1e-9):
-        raise InputError.one(f"'{name}' has a process for which no sizes are known", f"write one from {span}")
+        raise InputError(f"'{name}' has a process for which no sizes are known", f"write one from {span}")
 
 
 def _scaled(design: Design, size: Callable[[Node], float]) -> Values:

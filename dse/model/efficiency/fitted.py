@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes
 from dse.model.efficiency import assertions
 from dse.model.efficiency.kernel_file import FittedKernel
 from dse.model.efficiency.kernel_selection import Chosen, choose
@@ -32,7 +32,7 @@ def case(
     accelerator: Accelerator,
     variant: Variant,
     batch: int,
-    dtype: Dtype,
+    dtype: OperandDtypes,
     options: ModelOptions,
     kernels: Sequence[FittedKernel] = (),
     described: Accelerator | None = None,
@@ -44,7 +44,7 @@ def case(
     return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels, described)
 
 
-def drivers(accelerator: Accelerator, dtypes: Iterable[Dtype], varied: Container[str]) -> list[str]:
+def drivers(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: Container[str]) -> list[str]:
     """Paths of the numbers that what slows a unit depends on, where those at `varied` may change."""
     shared = [name for name, unit in accelerator.units.items() if unit.issue is not None or f"units.{name}.issue" in varied]
     peaks = shared if any(dtype.compute == "fp32" for dtype in dtypes) else []  # whose share of what is issued changes with them
@@ -57,7 +57,7 @@ def finished(
     found: Case,
     accelerator: Accelerator,
     variant: Variant,
-    dtype: Dtype,
+    dtype: OperandDtypes,
     options: ModelOptions,
     kernels: Sequence[FittedKernel],
     described: Accelerator | None = None,
@@ -134,7 +134,9 @@ def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarr
     return [column.slowed for column in columns], [column.fixed for column in columns]
 
 
-def kernels_for(execution: Execution, variant: Variant, described: Accelerator, dtype: Dtype, kernels: Sequence[FittedKernel]) -> Chosen:
+def kernels_for(
+    execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[FittedKernel]
+) -> Chosen:
     """The kernels that stand for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
     pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
     if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == CHOSEN:
@@ -143,7 +145,7 @@ def kernels_for(execution: Execution, variant: Variant, described: Accelerator, 
 
 
 def _column(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen, sampled: bool
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: Chosen, sampled: bool
 ) -> _Column:
     execution, layers = sized.executions[number], sized.layers
     launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
@@ -162,7 +164,9 @@ def _column(
     return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
 
 
-def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: Dtype, chosen: Chosen) -> Launches:
+def _launches(
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: Chosen
+) -> Launches:
     """The layers as launches under one execution; where a dense kernel stands for a sparse one, as narrower dense products."""
     execution, layers = sized.executions[number], sized.layers
     product = replace(reuse.product, **{name: value[:, number] for name, value in vars(reuse.product).items()})
@@ -177,5 +181,6 @@ def _launches(reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, 
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
     return Launches(
         chosen.kernels[0].fitted.kernel, Rates.of(accelerator, execution.unit, dtype.compute), product.m / product.groups, k, product.n,
-        density, slots, spread, product.a, dtype.bytes("activations"), dtype.bytes("outputs"), np.full(len(layers), np.nan), products,
+        density, slots, spread, product.a, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
+        np.full(len(layers), np.nan), products,
     )  # fmt: skip

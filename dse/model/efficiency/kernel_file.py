@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from dse.base import dtype as dtypes
-from dse.base.errors import suggestion
-from dse.base.strict_model import StrictModel, validation_error
-from dse.base.units import Kind
-from dse.base.yaml_document import read
+from dse.base.dtype import BITS_PER_ELEMENT, check_dtype_name, parse_dtype, parse_roles, storage_dtype
+from dse.base.errors import did_you_mean
+from dse.base.strict_model import StrictModel, field_error
+from dse.base.units import SourceKind
+from dse.base.yaml_document import load_document
 from dse.model.efficiency import interval, tiles
 from dse.model.efficiency.launches import Kernel, Launches
 from dse.model.efficiency.parameters import PARAMETERS, from_values
@@ -33,7 +33,7 @@ class Estimate(StrictModel):
     low: float
     high: float
     unit: str
-    kind: Kind = "measured"
+    kind: SourceKind = "measured"
 
 
 class Described(StrictModel):
@@ -85,26 +85,26 @@ class FittedKernel(StrictModel):
     @field_validator("dtype")
     @classmethod
     def _check_dtype(cls, text: str) -> str:
-        for name in dtypes.roles(text).values():
-            dtypes.check(name)
+        for name in parse_roles(text).values():
+            check_dtype_name(name)
         return text
 
     @model_validator(mode="after")
     def _check_parameters(self) -> "FittedKernel":
         for row in ({name: found.value for name, found in self.parameters.items()}, *(self._named(draw) for draw in self.draws)):
             if row.keys() != {p.name for p in PARAMETERS}:
-                raise validation_error("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
+                raise field_error("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
             for p in PARAMETERS:
                 if not p.low * 0.999 <= row[p.name] <= p.high * 1.001:
-                    raise validation_error(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
+                    raise field_error(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
         return self
 
     @model_validator(mode="after")
     def _check_tiles(self) -> "FittedKernel":
         for text in (self.tile, *(text for _, text in self.deeper)):
             if text is not None and tiles.named(text) is None:
-                raise validation_error(
-                    f"no kernel here has tiles of '{text}'", suggestion(text, list(filter(None, map(tiles.text, tiles.TILES))))
+                raise field_error(
+                    f"no kernel here has tiles of '{text}'", did_you_mean(text, list(filter(None, map(tiles.text, tiles.TILES))))
                 )
         return self
 
@@ -115,12 +115,12 @@ class FittedKernel(StrictModel):
     @property
     def bits(self) -> int:
         """Of a value that it computes with."""
-        return dtypes.BITS[dtypes.storage(self.compute)]
+        return BITS_PER_ELEMENT[storage_dtype(self.compute)]
 
     @property
     def compute(self) -> str:
         """The dtype that it computes in."""
-        return dtypes.named(self.dtype).compute
+        return parse_dtype(self.dtype).compute
 
     def width(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
         """Half of the 90% interval of the logarithm of the time of launches [launch].
@@ -168,4 +168,4 @@ class Efficiencies(StrictModel):
 
 def load(path: Path) -> Efficiencies:
     """Raises InputError."""
-    return read(path).validate(Efficiencies)
+    return load_document(path).validate(Efficiencies)

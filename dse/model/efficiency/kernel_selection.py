@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from dse.base import dtype as dtypes
+from dse.base.dtype import BITS_PER_ELEMENT, accumulator_suffix, storage_dtype
 from dse.base.errors import InputError
 from dse.model.efficiency import assumed
 from dse.model.efficiency.kernel_file import SHIPPED, FittedKernel, load
@@ -73,7 +73,7 @@ def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dty
 
     Of several devices the one whose peak and bandwidth are nearest counts.
     """
-    wide = [kernel for kernel in kernels if kernel.bits == dtypes.BITS[dtypes.storage(dtype)]]
+    wide = [kernel for kernel in kernels if kernel.bits == BITS_PER_ELEMENT[storage_dtype(dtype)]]
     same = [kernel for kernel in wide if _same_pattern(kernel, pattern) and kernel.unit == execution.unit]
     own = [kernel for kernel in same if (kernel.device, kernel.compute) == (accelerator.name, dtype)]
     if own:
@@ -83,7 +83,7 @@ def choose(execution: Execution, pattern: Pattern, accelerator: Accelerator, dty
     if not related and not dense:
         what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense one in values as wide as '{dtype}'"
         fix = "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or take fidelity capacity or r3"
-        raise InputError.one(what, fix)
+        raise InputError(what, fix)
     rates = Rates.of(accelerator, execution.unit, dtype)
     those = elsewhere(related or dense, kernels, accelerator.name, execution.unit, dtype, rates)
     apart = 0.0 if those[0].device == accelerator.name else BETWEEN_DEVICES if those[0].unit == execution.unit else BETWEEN_VENDORS
@@ -133,5 +133,5 @@ def _ordered(those: Sequence[FittedKernel], kernels: Sequence[FittedKernel]) -> 
 def _distance(kernel: FittedKernel, device: str, unit: str, dtype: str, rates: Rates) -> tuple[bool, bool, bool, float]:
     """What differs, what weighs most first; a narrower accumulator is another kernel, the format of the values as wide is not."""
     ratios = np.array([kernel.rates.peak / rates.peak, kernel.rates.bandwidth / rates.bandwidth])
-    accumulator = dtypes.accumulator(kernel.compute) != dtypes.accumulator(dtype)
+    accumulator = accumulator_suffix(kernel.compute) != accumulator_suffix(dtype)
     return kernel.device != device, kernel.unit != unit, accumulator, float(np.abs(np.log(ratios)).sum())

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse.base import dtype as dtypes
-from dse.base.dtype import Dtype
+from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.model.capacity import Product
 from dse.model.levels import levels
 from dse.schema.accelerator import Accelerator
@@ -33,9 +32,9 @@ class Kernel:
     dtype: str
 
     @property
-    def precision(self) -> Dtype:
+    def precision(self) -> OperandDtypes:
         """What the text `dtype` states of each operand."""
-        return dtypes.named(self.dtype)
+        return parse_dtype(self.dtype)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.device, self.kernel, self.release, self.family, self.dtype)))

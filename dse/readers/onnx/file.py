@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 from dse.readers.onnx import storage as onnx_storage
 from dse.readers.onnx.storage import Stored
 
@@ -53,7 +53,7 @@ def load(path: Path) -> File:
 
 
 def broken(path: Path, what: str, fix: str = _EXPORT_AGAIN) -> InputError:
-    return InputError([Problem(what, fix, path)])
+    return InputError(what, fix, path)
 
 
 def _parse(path: Path) -> ModelProto:

@@ -11,7 +11,7 @@ def read(path: Path, shape: tuple[int, ...] | None = None) -> Source:
     try:
         import onnx  # noqa: F401 - optional: only who reads such files needs it
     except ImportError as error:
-        raise InputError.one("reading ONNX needs the package 'onnx'", "pip install 'sparse-dse[onnx]'") from error
+        raise InputError("reading ONNX needs the package 'onnx'", "pip install 'sparse-dse[onnx]'") from error
     from dse.readers.onnx import network as onnx_network
 
     return onnx_network.read(path, shape)

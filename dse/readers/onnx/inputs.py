@@ -4,7 +4,7 @@ from pathlib import Path
 
 from onnx import GraphProto, ValueInfoProto
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 
 Shape = tuple[int, ...]
 Dim = int | str  # a size, the symbol that stands for one, or '?'
@@ -37,7 +37,7 @@ def _first(value: ValueInfoProto, shape: Shape | None, path: Path, notes: list[s
         return shape
     if dims is None or any(isinstance(dim, str) for dim in dims[1:]):
         what = f"input '{value.name}' {_spoken(dims)} leaves sizes open"
-        raise InputError([Problem(what, f"give its whole shape, as in '--shape {_example(dims)}'", path)])
+        raise InputError(what, f"give its whole shape, as in '--shape {_example(dims)}'", path)
     if dims and isinstance(dims[0], str):
         notes.append(f"input '{value.name}' {_spoken(dims)} leaves the batch open: 1 is taken")
     return tuple(1 if isinstance(dim, str) else dim for dim in dims)
@@ -47,7 +47,7 @@ def _check_given(value: ValueInfoProto, dims: list[Dim] | None, shape: Shape, pa
     fits = dims is None or (len(dims) == len(shape) and all(isinstance(d, str) or d == s for d, s in zip(dims, shape, strict=True)))
     if not fits or min(shape, default=1) < 1:
         what = f"input '{value.name}' {_spoken(dims)} cannot have the shape {'x'.join(map(str, shape))}"
-        raise InputError([Problem(what, f"write one that fits, as in '--shape {_example(dims)}'", path)])
+        raise InputError(what, f"write one that fits, as in '--shape {_example(dims)}'", path)
 
 
 def _other(value: ValueInfoProto, batch: int, symbols: dict[Dim, int], notes: list[str]) -> None:

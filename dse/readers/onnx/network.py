@@ -5,7 +5,7 @@ from pathlib import Path
 
 from onnx import NodeProto
 
-from dse.base.errors import Collector, InputError, Problem
+from dse.base.errors import InputError, ProblemCollector
 from dse.readers.onnx import file as onnx_file
 from dse.readers.onnx import inputs as onnx_inputs
 from dse.readers.onnx import kinds as onnx_kinds
@@ -51,12 +51,12 @@ def _check(path: Path, layers: list[Layer], operators: list[Operator]) -> None:
     if not any(layer.weights for layer in layers):
         skipped = dict.fromkeys(f"{operator.kind}: {operator.reason}" for operator in operators if operator.became == "skipped")
         what = "has no layer with weights that can be read" + "".join(f" ({reason})" for reason in list(skipped)[:3])
-        raise InputError([Problem(what, "see that it is the network, and not a part of it", path)])
-    problems = Collector()
+        raise InputError(what, "see that it is the network, and not a part of it", path)
+    problems = ProblemCollector()
     for stored in {layer.stored.name: layer.stored for layer in layers if layer.stored}.values():
-        with problems.at():
+        with problems.collect():
             stored.check()
-    problems.raise_all()
+    problems.raise_if_any()
 
 
 def _understand(node: NodeProto, rows: Rows) -> tuple[list[Layer], list[Operator]]:

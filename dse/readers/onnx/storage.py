@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError
 from dse.readers.source import MOST_ELEMENTS
 
 Stretch = Callable[[int, int], np.ndarray]  # elements from one to another, in the order in which they are stored
@@ -222,4 +222,4 @@ def _bytes(elements: int, data_type: int) -> int:
 
 
 def _bad(path: Path, tensor: str, what: str, fix: str) -> InputError:
-    return InputError([Problem(f"tensor '{tensor}' {what}", fix, path)])
+    return InputError(f"tensor '{tensor}' {what}", fix, path)

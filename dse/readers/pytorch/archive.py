@@ -28,7 +28,7 @@ DTYPES = {
 }  # fmt: skip
 
 FIX = "write it again with torch.export.save(torch.export.export(model, inputs), path)"
-OLD = InputError.one("the archive is of an old torch", "load it with torch.export.load there and save it with a newer one")
+OLD = InputError("the archive is of an old torch", "load it with torch.export.load there and save it with a newer one")
 
 
 class Payload(BaseModel):
@@ -76,39 +76,39 @@ def refused(path: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(problem if problem.file else Problem(problem.what, problem.fix, path) for problem in error.problems) from error
+        raise InputError.from_problems(
+            problem if problem.file else Problem(problem.message, problem.fix, path) for problem in error.problems
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise InputError([Problem(f"not a program that torch.export wrote: {first['msg'].lower()}", FIX, path, path=where)]) from error
+        raise InputError(f"not a program that torch.export wrote: {first['msg'].lower()}", FIX, path, key=where) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError([Problem(f"not a whole torch.export archive ({error})", FIX, path)]) from error
+        raise InputError(f"not a whole torch.export archive ({error})", FIX, path) from error
     except OSError as error:
-        raise InputError(
-            [Problem((error.strerror or "cannot be read").lower(), "give a file that exists and can be read", path)]
-        ) from error
+        raise InputError((error.strerror or "cannot be read").lower(), "give a file that exists and can be read", path) from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        raise InputError([Problem(f"not a program that torch.export wrote ({error})", FIX, path)]) from error
+        raise InputError(f"not a program that torch.export wrote ({error})", FIX, path) from error
 
 
 def _model(path: Path, archive: zipfile.ZipFile) -> tuple[str, str]:
     """Where the archive's folders stand, and the name of its only program."""
     if min((member.header_offset for member in archive.infolist()), default=0):
-        raise InputError.one("not a whole torch.export archive (its end is missing)", FIX)  # found is that of an archive inside
+        raise InputError("not a whole torch.export archive (its end is missing)", FIX)  # found is that of an archive inside
     members = archive.namelist()
     programs = [found.groups() for name in members if (found := re.fullmatch(r"((?:[^/]+/)?)models/([^/]+)\.json", name))]
     if len(programs) == 1:
         return programs[0][0], programs[0][1]
     if programs:
         names = ", ".join(name for _, name in programs)
-        raise InputError.one(f"the archive has several programs: {names}", "save each to a file of its own")
+        raise InputError(f"the archive has several programs: {names}", "save each to a file of its own")
     if any("data/aotinductor/" in name for name in members):
-        raise InputError.one("the archive holds compiled code, not a program", FIX)
+        raise InputError("the archive holds compiled code, not a program", FIX)
     if "serialized_exported_program.json" in members:
         raise OLD
     if any(name.endswith("data.pkl") for name in members):
-        raise InputError.one("the file holds weights, not a program", f"name it {path.stem}.pt, or {FIX}")
-    raise InputError.one("not a torch.export archive", FIX)
+        raise InputError("the file holds weights, not a program", f"name it {path.stem}.pt, or {FIX}")
+    raise InputError("not a torch.export archive", FIX)
 
 
 def _program(archive: zipfile.ZipFile, root: str, model: str) -> ExportedProgram:
@@ -116,7 +116,7 @@ def _program(archive: zipfile.ZipFile, root: str, model: str) -> ExportedProgram
     torch_program.check_version(exported)
     order = f"{root}byteorder"
     if order in archive.namelist() and archive.read(order).strip() == b"big":
-        raise InputError.one("the weights are big-endian", "export it on a little-endian machine")
+        raise InputError("the weights are big-endian", "export it on a little-endian machine")
     return exported
 
 
@@ -141,7 +141,7 @@ def _payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[str, t
     for name, payload in payloads.items():
         if payload.use_pickle and "weights/" in folder:
             what = f"'{name}' is pickled, and unpickling could run code"
-            raise InputError.one(what, "export the network with plain tensors as parameters (unwrap tensor subclasses)")
+            raise InputError(what, "export the network with plain tensors as parameters (unwrap tensor subclasses)")
     return {name: (folder + payload.path_name, payload) for name, payload in payloads.items() if not payload.use_pickle}
 
 
@@ -149,12 +149,12 @@ def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload
     """A tensor, and where it lies."""
     meta = payload.tensor_meta
     if meta is None or meta.layout != torch_program.STRIDED or meta.dtype not in DTYPES:
-        raise InputError.one(f"'{member}' is no plain tensor", "export the network with plain tensors as parameters")
+        raise InputError(f"'{member}' is no plain tensor", "export the network with plain tensors as parameters")
     shape, strides = (tuple(torch_program.size(part) for part in parts) for parts in (meta.sizes, meta.strides))
     offset, name = torch_program.size(meta.storage_offset), DTYPES[meta.dtype]
     size = 4 if name == "complex32" else numpy_dtype(name).itemsize
     if min((*shape, *strides, offset, 0)) < 0 or archive.getinfo(member).file_size < _span(shape, strides, offset) * size:
-        raise InputError.one(f"'{member}' is smaller than its tensor", FIX)
+        raise InputError(f"'{member}' is smaller than its tensor", FIX)
     check_computed(prod(shape), _span(shape, strides, offset))
     weights = Weights(shape, short(name), lambda: _slabs(path, member, shape, strides, offset, name))
     return weights, (member, offset, shape)

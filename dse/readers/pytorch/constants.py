@@ -184,7 +184,7 @@ def _computed(constant: Constant, stored: Mapping[str, Weights]) -> Iterator[np.
         raise
     except (ValueError, IndexError, TypeError) as error:
         fix = "export the network again: its shapes contradict each other"
-        raise InputError.one(f"the weights made of '{constant.stored}' cannot be computed ({error})", fix) from error
+        raise InputError(f"the weights made of '{constant.stored}' cannot be computed ({error})", fix) from error
     yield from slabs_of(array)
 
 

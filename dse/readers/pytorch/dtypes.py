@@ -21,4 +21,4 @@ def numpy_dtype(name: str) -> np.dtype:
             raise TypeError
         return np.dtype(name)
     except TypeError as error:
-        raise InputError.one(f"numbers of type {name} are not understood", "convert them to float32 before saving") from error
+        raise InputError(f"numbers of type {name} are not understood", "convert them to float32 before saving") from error

@@ -194,4 +194,4 @@ def _renamed(value: Any, renamed: dict[str, str], prefix: str) -> Any:
 def check_version(program: ExportedProgram) -> None:
     if (major := program.schema_version.major) != SCHEMA_MAJOR:
         other = "an older" if major > SCHEMA_MAJOR else "a newer"
-        raise InputError.one(f"schema version {major} is not understood, only {SCHEMA_MAJOR}", f"export it with {other} torch")
+        raise InputError(f"schema version {major} is not understood, only {SCHEMA_MAJOR}", f"export it with {other} torch")

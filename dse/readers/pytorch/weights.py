@@ -27,7 +27,7 @@ def read(path: Path) -> Tensors:
     with _quiet(), _refused(path):
         found = _state_dict(_load(torch, path, archive))
         if not found:
-            raise InputError([Problem("no tensors in it", SAVE, path)])
+            raise InputError("no tensors in it", SAVE, path)
         return Tensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found), ordered=True)
 
 
@@ -35,7 +35,7 @@ def _torch(path: Path) -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise InputError.one(f"reading {path} needs the package 'torch'", "pip install 'sparse-dse[torch]'") from error
+        raise InputError(f"reading {path} needs the package 'torch'", "pip install 'sparse-dse[torch]'") from error
 
 
 def _is_archive(path: Path) -> bool:
@@ -44,17 +44,15 @@ def _is_archive(path: Path) -> bool:
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
-        raise InputError(
-            [Problem((error.strerror or "cannot be read").lower(), "give a file that exists and can be read", path)]
-        ) from error
+        raise InputError((error.strerror or "cannot be read").lower(), "give a file that exists and can be read", path) from error
     if not start:
-        raise InputError([Problem("the file is empty", SAVE, path)])
+        raise InputError("the file is empty", SAVE, path)
     if start[8:9] == b"{":
-        raise InputError([Problem("this is a safetensors file", f"name it {path.stem}.safetensors", path)])
+        raise InputError("this is a safetensors file", f"name it {path.stem}.safetensors", path)
     if start[:4] == b"PK\x03\x04":
         _check_archive(path)
     elif start[:1] != b"\x80":
-        raise InputError([Problem("not a file of torch.save", SAVE, path)])
+        raise InputError("not a file of torch.save", SAVE, path)
     return start[:1] == b"P"
 
 
@@ -63,11 +61,11 @@ def _check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
     except Exception as error:  # a damaged directory ends in whatever reads it first
-        raise InputError([Problem(f"not a whole file of torch.save ({error})", "copy it again", path)]) from error
+        raise InputError(f"not a whole file of torch.save ({error})", "copy it again", path) from error
     if any(name.endswith("archive_format") for name in members):
-        raise InputError([Problem("this is a torch.export archive", f"name it {path.stem}.pt2", path)])
+        raise InputError("this is a torch.export archive", f"name it {path.stem}.pt2", path)
     if any(name.endswith("constants.pkl") for name in members):
-        raise InputError([Problem("this is a TorchScript program", SAVE, path)])
+        raise InputError("this is a TorchScript program", SAVE, path)
 
 
 def _load(torch: Any, path: Path, archive: bool) -> Any:
@@ -90,14 +88,16 @@ def _refused(path: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(problem if problem.file else Problem(problem.what, problem.fix, path) for problem in error.problems) from error
+        raise InputError.from_problems(
+            problem if problem.file else Problem(problem.message, problem.fix, path) for problem in error.problems
+        ) from error
     except Exception as error:
         text = str(error)
         if found := re.search(r"GLOBAL (\S+)|[Uu]nsupported class (\S+)", text):
             what = f"the file holds an object of '{found[1] or found[2]}', and loading that could run code"
-            raise InputError([Problem(what, SAVE, path)]) from error
+            raise InputError(what, SAVE, path) from error
         reason = text.rpartition("WeightsUnpickler error: ")[2].strip().partition("\n")[0] or type(error).__name__
-        raise InputError([Problem(f"not a whole file of torch.save ({reason[:200]})", SAVE, path)]) from error
+        raise InputError(f"not a whole file of torch.save ({reason[:200]})", SAVE, path) from error
 
 
 def _state_dict(loaded: Any) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def _state_dict(loaded: Any) -> dict[str, Any]:
 
 def _weights(torch: Any, path: Path, name: str, tensor: Any) -> Weights:
     if tensor.is_meta:
-        raise InputError.one(f"'{name}' has a shape, but no numbers", "save the network after its weights are loaded")
+        raise InputError(f"'{name}' has a shape, but no numbers", "save the network after its weights are loaded")
     if tensor.is_nested:
-        raise InputError.one(f"'{name}' is a nested tensor", "save plain tensors")
+        raise InputError(f"'{name}' is a nested tensor", "save plain tensors")
     dtype = str(tensor.dtype).removeprefix("torch.")
     return Weights(tuple(tensor.shape), short(dtype), lambda: _slabs(torch, path, tensor.detach(), dtype))
 

@@ -34,7 +34,7 @@ class Reduction:
     @staticmethod
     def origin(path: Path) -> xr.Dataset:
         file = parts_of(path) / ORIGIN
-        return xr.Dataset(attrs=json.loads(checksum.content(file, f"remove '{parts_of(path)}', and run the sweep again", ORIGIN)))
+        return xr.Dataset(attrs=json.loads(checksum.read_verified(file, f"remove '{parts_of(path)}', and run the sweep again", ORIGIN)))
 
     @cached_property
     def stream(self) -> Stream:
@@ -43,16 +43,16 @@ class Reduction:
     def begin(self, join: bool) -> None:
         _ = self.stream  # tells what cannot be kept
         plan = self.prepared.plan
-        atomic_write.remove_abandoned(self.path, self.parts)
+        atomic_write.remove_abandoned_folders(self.path, self.parts)
         if join and self._complete:
             return provenance.check_same(store.read(self.path), plan)
         if not self.parts.exists() and self._lay_out():
             return None
         if not (self.parts / ORIGIN).is_file():
-            raise InputError.one(f"'{self.parts}' is there already, and holds no parts of a sweep", "give another place")
+            raise InputError(f"'{self.parts}' is there already, and holds no parts of a sweep", "give another place")
         if not join:
             fix = "go on with it by --resume (in Python resume=True), or remove it"
-            raise InputError.one(f"'{self.parts}' is there already", fix)
+            raise InputError(f"'{self.parts}' is there already", fix)
         return provenance.check_same(self.origin(self.path), plan)
 
     @property
@@ -63,15 +63,15 @@ class Reduction:
         """The folder appears whole; False if another process was faster."""
         atomic_write.check_writable(self.path)
         try:
-            with atomic_write.beside(self.parts) as fresh:
+            with atomic_write.temporary_path(self.parts) as fresh:
                 fresh.mkdir()
                 (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
-                checksum.append(fresh / ORIGIN, ORIGIN)
+                checksum.append_trailer(fresh / ORIGIN, ORIGIN)
                 os.rename(fresh, self.parts)
         except OSError as error:
             if self.parts.exists():
                 return False
-            raise UnfinishedError.unwritten(self.path, error) from error
+            raise UnfinishedError.cannot_write(self.path, error) from error
         return True
 
     def done(self) -> np.ndarray:
@@ -101,9 +101,9 @@ class Reduction:
 
     def _write(self, group: int, kept: Kept) -> None:
         try:
-            atomic_write.replacing(self._file(group), lambda fresh: checksum.save_arrays(fresh, kept, self._name(group)))
+            atomic_write.replace_file(self._file(group), lambda fresh: checksum.save_arrays(fresh, kept, self._name(group)))
         except OSError as error:
-            raise UnfinishedError.unwritten(self.path, error) from error
+            raise UnfinishedError.cannot_write(self.path, error) from error
 
     def _file(self, group: int) -> Path:
         return self.parts / f"{group}.npz"
@@ -111,14 +111,14 @@ class Reduction:
     def finish(self) -> None:
         try:
             store.write(self._together(), self.path)
-            with atomic_write.beside(self.parts) as gone:
+            with atomic_write.temporary_path(self.parts) as gone:
                 os.rename(self.parts, gone)
         except InputError:
             if not self._complete:  # by another process, which was faster
                 raise
         except (OSError, UnfinishedError) as error:
             if not self._complete:  # by another process, which was faster
-                raise UnfinishedError.unwritten(self.path, error.__cause__ or error) from error
+                raise UnfinishedError.cannot_write(self.path, error.__cause__ or error) from error
 
     def _together(self) -> xr.Dataset:
         """What is kept of the groups that are done, in their order; nothing if none is."""
@@ -131,7 +131,7 @@ class Reduction:
 
     def _name(self, group: int) -> str:
         """What tells a group from others, of other sweeps too."""
-        return f"{checksum.of_file(self.parts / ORIGIN)} {group}"
+        return f"{checksum.from_file(self.parts / ORIGIN)} {group}"
 
     def dataset(self) -> xr.Dataset:
         return store.read_netcdf(self.path) if self._complete else self._together()

@@ -39,7 +39,7 @@ def fill(
     """
     number, of = shard or (1, 1)
     if not 1 <= number <= of:
-        raise InputError.one(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
+        raise InputError(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
     prepared, path = Prepared.of(plan, progress), path.absolute()
     for remark in run.remarks(prepared):
         warnings.warn(remark, run.ModelWarning, stacklevel=3)
@@ -65,7 +65,7 @@ def fill(
 
 def _again(damaged: list[Problem]) -> str:
     """Which files of parts that were done are damaged."""
-    shown = "; ".join(f"{problem.file}: {problem.what}" for problem in damaged[:SHOWN])
+    shown = "; ".join(f"{problem.file}: {problem.message}" for problem in damaged[:SHOWN])
     more = f"; and {len(damaged) - SHOWN} more" if len(damaged) > SHOWN else ""
     return f"damaged results are evaluated again: {shown}{more}"
 

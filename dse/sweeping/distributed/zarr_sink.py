@@ -32,14 +32,14 @@ class Store:
         plan, path = self.prepared.plan, self.path
         if plan.spec.keep != "all":
             fix = "write to a .nc file or a folder, or 'keep: all'"
-            raise InputError([plan.document.problem(("keep",), "a store holds all results", fix)])
-        atomic_write.remove_abandoned(path)
+            raise InputError.from_problems([plan.document.make_problem(("keep",), "a store holds all results", fix)])
+        atomic_write.remove_abandoned_folders(path)
         if not path.exists() and self._lay_out():
             return
         if not zarr_store.is_store(path):
-            raise InputError.one(f"'{path}' is there already, and is no store of a sweep", "give another place")
+            raise InputError(f"'{path}' is there already, and is no store of a sweep", "give another place")
         if not join:
-            raise InputError.one(f"'{path}' is there already", "go on with it by --resume (in Python resume=True), or give another place")
+            raise InputError(f"'{path}' is there already", "go on with it by --resume (in Python resume=True), or give another place")
         provenance.check_same(self.origin(path), plan)
 
     def _lay_out(self) -> bool:
@@ -50,7 +50,9 @@ class Store:
         count = math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items())
         if count > MOST_PIECES:
             what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {count} pieces"
-            raise InputError([plan.document.problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")])
+            raise InputError.from_problems(
+                [plan.document.make_problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")]
+            )
         sample = results.described(run.evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
         labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
         return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, most)

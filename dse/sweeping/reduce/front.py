@@ -154,7 +154,7 @@ class FrontKeeper:
         if points > MOST_POINTS:
             what = f"more than {MOST_POINTS} points are on the front of {', '.join(self.signs)}"
             fix = "leave an objective out (an axis that is one keeps nearly all of its values), write fewer steps, or keep 'top'"
-            raise InputError.one(what, fix)
+            raise InputError(what, fix)
 
     def result(self, kept: Kept) -> xr.Dataset:
         orders, measured = [], []

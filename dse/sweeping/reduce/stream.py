@@ -134,7 +134,7 @@ def _check_size(plan: Plan, sample: xr.Dataset) -> None:
         axis = max((axis.path for axis in plan.axes), key=lambda path: plan.dims[path])
         what = f"the statistics at each of {plan.dims[axis]} values of '{axis}' would take {size / 1e9:.3g} GB"
         fix = f"write fewer steps or variables, below {MOST_SUMMARY / 1e9:g} GB, or keep 'top' or 'front'"
-        raise InputError([plan.document.problem(("keep",), what, fix)])
+        raise InputError.from_problems([plan.document.make_problem(("keep",), what, fix)])
 
 
 def _size(kept: Kept) -> int:
