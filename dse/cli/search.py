@@ -13,36 +13,36 @@ from dse.base import atomic_write, catalog, lock
 from dse.base.errors import InputError
 from dse.searching import report
 from dse.searching import run as searching
-from dse.searching.archive import MOST_TIED, Outcome
-from dse.searching.evaluator import Designs
+from dse.searching.archive import MOST_TIED, Archive
+from dse.searching.evaluator import Evaluator
 from dse.sweeping import store
 
 
 def execute(options: Namespace) -> str:
     """Search, write the folder (default: named as the specification), and describe the best design. Raises InputError, InfeasibleError."""
-    name, designs = catalog.find_path("sweeps", options.spec).stem, searching.load(options.spec)
-    folder = options.out or Path(designs.question.name)
+    name, evaluator = catalog.find_path("sweeps", options.spec).stem, searching.load(options.spec)
+    folder = options.out or Path(evaluator.problem.name)
     journal = folder / "study.journal"
     atomic_write.check_writable(*_files(folder), *([] if options.storage else [journal]))
-    for network, states in designs.question.states.items():
+    for network, states in evaluator.problem.feasible_variants.items():
         if states[0].run_on:
             print(f"{network}: run on {states[0].run_on}", file=sys.stderr)
     if options.join:
         storage = _storage(journal, options.storage, known=True)
-        outcome = searching.look(designs, name, storage, options.resume, True, progress=True)
-        return f"joined: {outcome.evaluated} designs are judged"
+        archive = searching.look(evaluator, name, storage, options.resume, True, progress=True)
+        return f"joined: {archive.evaluated} designs are judged"
     with lock.hold_write_lock(journal):
-        return _searched(options, name, designs, folder, journal)
+        return _searched(options, name, evaluator, folder, journal)
 
 
-def _searched(options: Namespace, name: str, designs: Designs, folder: Path, journal: Path) -> str:
+def _searched(options: Namespace, name: str, evaluator: Evaluator, folder: Path, journal: Path) -> str:
     """Search and write the folder, which no other process writes to meanwhile."""
     storage = _storage(journal, options.storage, options.resume)
-    outcome = searching.look(designs, name, storage, options.resume, False, progress=True)
-    outcome.check()
-    best, devices, random = report.best(outcome), report.devices(designs), report.chance(outcome, outcome.evaluated)
-    front = searching.described(outcome, random)
-    written = _write(outcome, random, best, devices, front, folder)
+    archive = searching.look(evaluator, name, storage, options.resume, False, progress=True)
+    archive.check()
+    best, devices, random = report.best(archive), report.devices(evaluator), report.chance(archive, archive.evaluated)
+    front = searching.to_dataset(archive, random)
+    written = _write(archive, random, best, devices, front, folder)
     return str(best.to_json(orient="records", indent=2)) if options.json else _told(best, front, written)
 
 
@@ -69,13 +69,13 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in ("front.nc", "front.csv", "best.csv", "search.png", "search.csv")]
 
 
-def _write(outcome: Outcome, random: Outcome, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:
+def _write(archive: Archive, random: Archive, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:
     from dse.plot import save, search
 
     store.write(front, folder / "front.nc")
     atomic_write.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     atomic_write.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
-    figure, table = search.figure(outcome, random, devices)
+    figure, table = search.figure(archive, random, devices)
     save(figure, table, folder / "search")
     return _files(folder)
 

@@ -8,26 +8,26 @@ from matplotlib.figure import Figure
 from dse.plot import style
 from dse.plot.style import Rows
 from dse.searching import report
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 
 SCALES = {"area": (1e6, "area [mm^2]"), "power": (1.0, "power [W]"), "latency": (1e3, "latency [ms]"), "energy": (1e3, "energy [mJ]")}
 
 REACH = 3.0  # devices that take more than so many times what any design does would leave no room to see the designs
 
 
-def figure(outcome: Outcome, random: Outcome, devices: Rows) -> tuple[Figure, pd.DataFrame]:
+def figure(archive: Archive, random: Archive, devices: Rows) -> tuple[Figure, pd.DataFrame]:
     """A panel of the front for each of the next two columns, and one of the progress; the table is the front."""
-    others = outcome.columns[1:3]
+    others = archive.columns[1:3]
     drawn = Figure(figsize=(4.4 * (len(others) + 1), 4.2), layout="constrained")
     axes = drawn.subplots(1, len(others) + 1, squeeze=False)[0]
-    labels = [_front(ax, outcome, random, devices, name) for ax, name in zip(axes, others, strict=False)]
-    _progress(axes[-1], outcome, random)
+    labels = [_front(ax, archive, random, devices, name) for ax, name in zip(axes, others, strict=False)]
+    _progress(axes[-1], archive, random)
     for ax in axes:
         style.plain(ax)
     handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    search = outcome.designs.question.search
+    search = archive.evaluator.problem.search
     told = "; ".join(
-        [f"{outcome.designs.space.accelerator.name}, {search.sampler}, {outcome.evaluated} designs", *map(str, search.constraints)]
+        [f"{archive.evaluator.space.accelerator.name}, {search.sampler}, {archive.evaluated} designs", *map(str, search.constraints)]
     )
     drawn.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False, title=told, title_fontsize=7
@@ -35,24 +35,24 @@ def figure(outcome: Outcome, random: Outcome, devices: Rows) -> tuple[Figure, pd
     drawn.draw_without_rendering()  # settles the layout, on which the labels depend
     for ax, beside in zip(axes, labels, strict=False):
         style.place_labels(ax, beside)
-    front = outcome.points[outcome.front()]
-    return drawn, pd.DataFrame(outcome.designs.space.described(front) | outcome.designs.results(front))
+    front = archive.points[archive.front()]
+    return drawn, pd.DataFrame(archive.evaluator.space.described(front) | archive.evaluator.results(front))
 
 
-def _front(ax: Axes, outcome: Outcome, random: Outcome, devices: Rows, name: str) -> list[style.Label]:
+def _front(ax: Axes, archive: Archive, random: Archive, devices: Rows, name: str) -> list[style.Label]:
     """One panel; returns the labels of the devices."""
     scale, label = SCALES.get(name, (1.0, name))
-    first, column = outcome.columns[0], outcome.columns.index(name)
-    x, y = (outcome.signs[n] * outcome.values[:, n] * (scale if n else 1.0) for n in (column, 0))
+    first, column = archive.columns[0], archive.columns.index(name)
+    x, y = (archive.signs[n] * archive.values[:, n] * (scale if n else 1.0) for n in (column, 0))
     cloud = random.values * random.signs
     ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs, feasible")
     order = np.argsort(x, kind="stable")
-    steps = np.maximum.accumulate(y[order]) if outcome.signs[0] < 0 else np.minimum.accumulate(y[order])
+    steps = np.maximum.accumulate(y[order]) if archive.signs[0] < 0 else np.minimum.accumulate(y[order])
     ax.step(x[order], steps, where="post", color=style.COLOURS[0], linewidth=1.4, label="best found up to here")
-    ax.plot(x[outcome.best()], y[outcome.best()], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design")
+    ax.plot(x[archive.best()], y[archive.best()], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design")
     if first == "performance":
         ax.axhline(1.0, color=style.GREY, linewidth=0.8, label="dense networks, accelerator as described")
-    for limit in outcome.designs.question.search.limits:
+    for limit in archive.evaluator.problem.search.limits:
         if str(limit.expression) == name:
             ax.axvline(limit.bound * scale, color="black", linewidth=0.8, linestyle=":", label="limit")
     ax.set_xlabel(label, fontsize=9)
@@ -67,12 +67,12 @@ def _front(ax: Axes, outcome: Outcome, random: Outcome, devices: Rows, name: str
     return [style.Label(row[name] * scale, row[first], row["device"], "black") for row in near.to_dict("records")]
 
 
-def _progress(ax: Axes, outcome: Outcome, random: Outcome) -> None:
+def _progress(ax: Axes, archive: Archive, random: Archive) -> None:
     """Of one objective the best so far, of several the hypervolume."""
-    single = len(outcome.designs.question.search.objectives) == 1
-    volumes = report.volumes(outcome, random)
-    for found, volume, colour, name in zip((outcome, random), volumes, style.COLOURS, ("search", "random search"), strict=False):
+    single = len(archive.evaluator.problem.search.objectives) == 1
+    volumes = report.volumes(archive, random)
+    for found, volume, colour, name in zip((archive, random), volumes, style.COLOURS, ("search", "random search"), strict=False):
         best = [found.signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in found.history]
         ax.plot([count for count, _ in found.history], best if single else volume, color=colour, linewidth=1.4, label=name)
     ax.set_xlabel("designs judged", fontsize=9)
-    ax.set_ylabel(f"best {outcome.columns[0]}" if single else "hypervolume", fontsize=9)
+    ax.set_ylabel(f"best {archive.columns[0]}" if single else "hypervolume", fontsize=9)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dse.base.errors import InfeasibleError
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 from dse.searching.simplicity import complexity
 from dse.searching.space import Points
 from dse.sweeping.pareto_front import nondominated
@@ -15,14 +15,14 @@ MOST_TIED = 100_000  # designs that are equal in all objectives are counted up t
 
 
 @dataclass(eq=False)
-class Outcome:
+class Archive:
     """Designs evaluated so far, kept if feasible and either on the front or among the best in the first objective.
 
     The front is that of the objectives and of what the limits are about, so that it shows what a looser limit would buy. A design of
     which an objective or a constraint has no finite value is infeasible; `undefined` counts those by the text of the expression.
     """
 
-    designs: Designs
+    evaluator: Evaluator
     points: Points = field(init=False)
     values: np.ndarray = field(init=False)
     evaluated: int = 0
@@ -34,25 +34,25 @@ class Outcome:
     tied: np.ndarray = field(init=False)  # distinct designs evaluated that are equal to the best one in all objectives
 
     def __post_init__(self) -> None:
-        self.points = np.empty((0, len(self.designs.space.dimensions)))
+        self.points = np.empty((0, len(self.evaluator.space.dimensions)))
         self.values = np.empty((0, len(self.columns)))
         self.tied = self.points
 
     @property
     def columns(self) -> list[str]:
         """What `values` are: the objectives, then what the limits are about, all to be minimised."""
-        search = self.designs.question.search
+        search = self.evaluator.problem.search
         return list(dict.fromkeys([*(str(found) for found, _ in search.objectives), *(str(limit.expression) for limit in search.limits)]))
 
     @property
     def signs(self) -> np.ndarray:
-        search = self.designs.question.search
+        search = self.evaluator.problem.search
         known = {str(limit.expression): limit.sign for limit in search.limits} | {str(found): sign for found, sign in search.objectives}
         return np.array([known[name] for name in self.columns])
 
     def judge(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate a batch and keep the best of it; returns objectives and excesses as `Designs.objectives` does."""
-        objectives, excess = self.designs.objectives(points)
+        """Evaluate a batch and keep the best of it; returns objectives and excesses as `Evaluator.objectives` does."""
+        objectives, excess = self.evaluator.objectives(points)
         self.take(points, objectives, excess)
         return objectives, excess
 
@@ -69,7 +69,7 @@ class Outcome:
         self.history.append((self.evaluated, self.values[self.front()]))
 
     def _count_undefined(self, objectives: np.ndarray, excess: np.ndarray) -> None:
-        search = self.designs.question.search
+        search = self.evaluator.problem.search
         texts = [*(str(found) for found, _ in search.objectives), *(str(limit) for limit in search.limits)]
         counts = (~np.isfinite(np.concatenate([objectives, excess], axis=1))).sum(axis=0)
         for text, count in zip(texts, counts, strict=True):
@@ -87,20 +87,20 @@ class Outcome:
         before = self.tied if known is not None and (known == least).all() else self.tied[:0]
         self.tied = np.unique(np.concatenate([before, equal]), axis=0)[:MOST_TIED]
 
-    def add(self, other: "Outcome") -> None:
+    def add(self, other: "Archive") -> None:
         """Take in what another one of the same designs kept."""
         self.evaluated, self.feasible = self.evaluated + other.evaluated, self.feasible + other.feasible
         for text, count in other.undefined.items():
             self.undefined[text] = self.undefined.get(text, 0) + count
         if len(other.points):
-            number = len(self.designs.question.search.objectives)
+            number = len(self.evaluator.problem.search.objectives)
             self._count_ties(other.tied, np.repeat(other.values[[other.best()], :number], len(other.tied), axis=0))
             self._keep(other.points, other.values)
         self.history.append((self.evaluated, self.values[self.front()]))
 
     def _with_limits(self, objectives: np.ndarray, excess: np.ndarray) -> np.ndarray:
         """The values of `columns`: what a limit is about follows from its excess."""
-        search = self.designs.question.search
+        search = self.evaluator.problem.search
         named = {str(found): objectives[:, n] for n, (found, _) in enumerate(search.objectives)}
         for number, limit in enumerate(search.limits):
             own = limit.sign * excess[:, number] * abs(limit.bound) + limit.bound
@@ -128,7 +128,7 @@ class Outcome:
 
     def _order(self, points: Points, values: np.ndarray) -> np.ndarray:
         """Numbers of designs, the best first: by the objectives, then by what the limits are about, of equal ones the simplest."""
-        simplest = np.lexsort((*points.T[::-1], *complexity(self.designs.space, points).T[::-1]))
+        simplest = np.lexsort((*points.T[::-1], *complexity(self.evaluator.space, points).T[::-1]))
         return simplest[np.lexsort(values[simplest].T[::-1])]
 
     def _remember_misses(self, excess: np.ndarray) -> None:
@@ -154,7 +154,7 @@ class Outcome:
 
     def replace(self, points: Points, simpler: Points) -> None:
         """Put equivalent designs in the place of kept ones."""
-        objectives, excess = self.designs.objectives(simpler)
+        objectives, excess = self.evaluator.objectives(simpler)
         values = self._with_limits(objectives, excess)
         gone = {point.tobytes() for point in points}
         left = np.array([point.tobytes() not in gone for point in self.points], bool)
@@ -171,7 +171,7 @@ class Outcome:
         if self.nearest is None or not np.isfinite(self.nearest).all() or self.nearest.max() <= 0:
             texts = ", ".join(f"'{text}' at {count}" for text, count in self.undefined.items())
             raise InfeasibleError(f"no feasible design among {self.evaluated}: not a finite number are {texts}")
-        limits = self.designs.question.search.limits
+        limits = self.evaluator.problem.search.limits
         assert self.least is not None, "known with the nearest"
         hardest = int(self.nearest.argmax())
         what = f"no feasible design among {self.evaluated}: '{limits[hardest]}' is hardest to meet"

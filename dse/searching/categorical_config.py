@@ -22,7 +22,7 @@ from dse.model.roofline import at_once
 from dse.model.terms import BYTES, DECODE, Case, compulsory_case
 from dse.schema.accelerator import Accelerator
 from dse.searching.batch_evaluator import Arrays
-from dse.searching.problem import Question
+from dse.searching.problem import SearchProblem
 from dse.searching.space import Space, position
 from dse.workload import Variant
 
@@ -84,7 +84,7 @@ def _between(table: Any, grid: np.ndarray, at: Array) -> Any:
     return jnp.exp((1 - share) * known[..., low] + share * known[..., low + 1])
 
 
-def made(accelerator: Accelerator, space: Space, asked: Question, states: Sequence[Variant], with_energy: bool) -> Structure:
+def made(accelerator: Accelerator, space: Space, asked: SearchProblem, states: Sequence[Variant], with_energy: bool) -> Structure:
     """The work of `states` on one structure; raises InputError if it does not compute in the precision asked for."""
     grids = {dimension.path: dimension.grid for dimension in space.dimensions if dimension.grid is not None}
     sized, slowed = _tabulated(accelerator, space, grids)
@@ -128,7 +128,7 @@ def _tabulated(accelerator: Accelerator, space: Space, grids: Mapping[str, np.nd
     return sized, [at(dict(zip(slows, values, strict=True))) for values in combined]
 
 
-def _cases(state: Variant, accelerators: Sequence[Accelerator], space: Space, asked: Question) -> list[Case]:
+def _cases(state: Variant, accelerators: Sequence[Accelerator], space: Space, asked: SearchProblem) -> list[Case]:
     found = compulsory_case(accelerators[0], state, asked.batch, asked.dtype, asked.options)
     rest = state, asked.dtype, asked.options, asked.kernels, space.accelerator
     return [finished(found, one, *rest, sampled=False) for one in accelerators]

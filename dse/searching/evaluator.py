@@ -25,7 +25,7 @@ from dse.searching import categorical_config as structures
 from dse.searching.batch_evaluator import spent_at, spent_within
 from dse.searching.categorical_config import Structure
 from dse.searching.over_networks import HIGHER, Base, OverNetworks, at_variants
-from dse.searching.problem import Question
+from dse.searching.problem import SearchProblem
 from dse.searching.space import Points, Space
 from dse.searching.variant_choice import Rule
 from dse.workload import Variant
@@ -44,17 +44,17 @@ class Scores:
     choice: Int[np.ndarray, "network design"]
 
 
-class Designs:
+class Evaluator:
     """The designs of a space; `results` evaluates a batch of them.
 
     `base`: what performance is relative to (default: the dense networks on the space's accelerator).
     """
 
-    def __init__(self, space: Space, question: Question, base: Base | None = None):
-        self.space, self.question = space, question
-        self.states = [state for states in question.states.values() for state in states]
+    def __init__(self, space: Space, problem: SearchProblem, base: Base | None = None):
+        self.space, self.problem = space, problem
+        self.states = [state for states in problem.feasible_variants.values() for state in states]
         self.numeric = [d.path for d in space.dimensions if not d.structural]
-        self.rule = Rule.of(question.search)
+        self.rule = Rule.of(problem.search)
         self._structures: dict[tuple[float, ...], Structure] = {}
         self._samples: dict[str, np.ndarray] = {}
         self.base = self._base() if base is None else base
@@ -83,13 +83,13 @@ class Designs:
     def chosen(self, point: np.ndarray) -> dict[str, Variant]:
         """The variant that each network runs on one design."""
         choice = self.scores(point[None]).choice[:, 0]
-        return {name: self.states[number] for name, number in zip(self.question.states, choice, strict=True)}
+        return {name: self.states[number] for name, number in zip(self.problem.feasible_variants, choice, strict=True)}
 
     def structure(self, point: np.ndarray) -> Structure:
         key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.structural]])
         if key not in self._structures:
             accelerator = self.space.accelerator.replace(self.space.structure(point))
-            self._structures[key] = structures.made(accelerator, self.space, self.question, self.states, self._with_energy)
+            self._structures[key] = structures.made(accelerator, self.space, self.problem, self.states, self._with_energy)
         return self._structures[key]
 
     def remarks(self) -> list[str]:
@@ -97,24 +97,22 @@ class Designs:
         nobody stated, and kernels that were not measured on the device."""
         name, cases = self.space.accelerator.name, [found for structure in self._structures.values() for found in structure.cases]
         candidates = [execution for found in cases for execution in found.candidates]
-        dtype, fidelity = self.question.dtype.label, self.question.options.fidelity
-        assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.question.options))]
+        dtype, fidelity = self.problem.dtype.label, self.problem.options.fidelity
+        assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.problem.options))]
         unmeasured = [remark for found in cases for remark in remarks(found, name)]
         without = unstated(name, (execution.how for execution in candidates), dtype, fidelity) if cases else []
-        return list(dict.fromkeys([*self.question.warnings, *self._idle(candidates), *assumed, *unmeasured, *without]))
+        return list(dict.fromkeys([*self.problem.warnings, *self._idle(candidates), *assumed, *unmeasured, *without]))
 
     def _idle(self, executions: list[Execution]) -> list[str]:
         """Warnings about axes that change no result: no rate and no work of the fidelity depends on them, nor a cost that is named."""
         rates = {path for execution in executions for factors in execution.rates for path in factors or ()}
-        if self.question.options.fidelity == "calibrated":
+        if self.problem.options.fidelity == "calibrated":
             rates.add(LAUNCH)
         idle = [
             d.path for d in self.space.dimensions
-            if not d.structural and d.grid is None and d.path not in rates and not (self.question.search.costs and DRIVER.fullmatch(d.path))
+            if not d.structural and d.grid is None and d.path not in rates and not (self.problem.search.costs and DRIVER.fullmatch(d.path))
         ]  # fmt: skip
-        return [
-            f"axis '{path}' changes no result under fidelity '{self.question.options.fidelity}'; leave it out" for path in idle if rates
-        ]
+        return [f"axis '{path}' changes no result under fidelity '{self.problem.options.fidelity}'; leave it out" for path in idle if rates]
 
     def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
         """The objectives, to be minimised, and by how much of its bound each constraint is broken (at most 0 where it holds).
@@ -129,7 +127,7 @@ class Designs:
         return scores.combined, *self._keys(scores.combined, scores.each, len(points))
 
     def _keys(self, combined: dict[str, Any], each: dict[str, Any], number: int) -> tuple[np.ndarray, np.ndarray]:
-        search = self.question.search
+        search = self.problem.search
         with np.errstate(all="ignore"):
             values = [_finite(sign * found.evaluate(combined) * np.ones(number)) for found, sign in search.objectives]
             broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.limits]
@@ -147,26 +145,26 @@ class Designs:
     @cached_property
     def parts(self) -> list[slice]:
         """Where the variants of each network stand among all."""
-        sizes = [len(states) for states in self.question.states.values()]
+        sizes = [len(states) for states in self.problem.feasible_variants.values()]
         return [slice(int(end) - size, int(end)) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
     @cached_property
     def networks(self) -> OverNetworks:
-        weights = np.array([self.question.weights.get(name, 1.0) for name in self.question.states])
-        return OverNetworks(self.base, weights, self.question.search.over_workloads == "worst")
+        weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
+        return OverNetworks(self.base, weights, self.problem.search.over_workloads == "worst")
 
     def _chunk(self) -> int:
         """Designs evaluated at once."""
-        robust = self.question.search.robust
+        robust = self.problem.search.robust
         return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.states)))) if robust else CHUNK
 
     @property
     def _overlap(self) -> Combined:
-        return self.question.options.combined
+        return self.problem.options.combined
 
     @property
     def _with_energy(self) -> bool:
-        return bool({"energy", "edp"} & self.question.search.costs)
+        return bool({"energy", "edp"} & self.problem.search.costs)
 
     def _times(
         self, structure: Structure, points: Points, slow: np.ndarray | None = None, given: dict[str, np.ndarray] | None = None
@@ -186,7 +184,7 @@ class Designs:
     def _scored(self, structure: Structure, points: Points) -> Scores:
         design = Design(structure.accelerator, self.space.values(points), self.space.accelerator)
         costs = self._costs(design)
-        if robust := self.question.search.robust:
+        if robust := self.problem.search.robust:
             return self._scored_robustly(structure, points, robust, design, costs)
         latency, energy = self._times(structure, points)
         joules = self._total(energy, latency, design)
@@ -207,7 +205,7 @@ class Designs:
         return Scores(low | costs, alone, choice)
 
     def _costs(self, design: Design) -> dict[str, Any]:
-        named = self.question.search.costs
+        named = self.problem.search.costs
         return {name: cost(design) for name, cost in (("area", area), ("power", power)) if name in named}
 
     def _total(self, energy: Any, latency: Any, design: Design) -> Any:
@@ -260,7 +258,7 @@ class Designs:
             if not execution.sparse:
                 continue
             factor = np.exp(robust.spread * self._deviations(execution.name, robust)[sample])
-            paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run}", self.question.options.fidelity)
+            paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run}", self.problem.options.fidelity)
             if varied := [path for path in paths if path in values]:
                 given |= {path: np.minimum(values[path] * factor, 1.0) for path in varied}
             else:
@@ -271,14 +269,14 @@ class Designs:
     def _deviations(self, name: str, robust: Robust) -> np.ndarray:
         """Standard normal deviations of the efficiency of one execution [sample]: the same ones on every design."""
         if name not in self._samples:
-            draw = np.random.default_rng([self.question.search.seed, *name.encode()])
+            draw = np.random.default_rng([self.problem.search.seed, *name.encode()])
             self._samples[name] = draw.standard_normal(robust.samples)
         return self._samples[name]
 
     def _base(self) -> Base:
         """The dense networks on the accelerator as described; their energy where the worst network is told by it."""
-        asked, found = self.question, []
-        for states in asked.states.values():
+        asked, found = self.problem, []
+        for states in asked.feasible_variants.values():
             whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options, asked.kernels)
             inverse, _ = inverse_rates(whole.executions, self.space.accelerator, {})
             found.append(float(times(whole, inverse, asked.options)[1].min(axis=1) @ whole.count))
@@ -288,7 +286,7 @@ class Designs:
     def _base_energy(self) -> np.ndarray:
         """Energy [J] of each dense network on the accelerator as described [network]."""
         described, dense = Space(self.space.accelerator, ()), [self.states[part.start] for part in self.parts]
-        structure = structures.made(described.accelerator, described, self.question, dense, True)
+        structure = structures.made(described.accelerator, described, self.problem, dense, True)
         alone = np.zeros((1 + len(structure.inside), 1), int)
         with jax.enable_x64(True):
             options = {"compute": structure.compute, "overlap": self._overlap}

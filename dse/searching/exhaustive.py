@@ -3,15 +3,15 @@
 from typing import Any
 
 from dse.base.errors import InputError
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 
 MOST = 10**9
 CHUNK = 65536  # designs that are judged before what is worth keeping is picked
 
 
-def run(outcome: Outcome, bar: Any) -> None:
+def run(archive: Archive, bar: Any) -> None:
     """Judge all designs; raises InputError where there is no end of them."""
-    space = outcome.designs.space
+    space = archive.evaluator.space
     if space.size is None:
         path = space.dimensions[space.continuous[0]].path
         raise InputError(f"'{path}' is continuous, so its designs can't be exhausted", "give it 'steps', or take another sampler")
@@ -21,5 +21,5 @@ def run(outcome: Outcome, bar: Any) -> None:
     for start in range(0, space.size, CHUNK):
         points = space.grid(start, min(start + CHUNK, space.size))
         if len(points):
-            outcome.judge(points)
+            archive.judge(points)
         bar.update(min(CHUNK, space.size - start))

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from scipy.optimize import NonlinearConstraint, minimize
 
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 from dse.searching.categorical_config import Structure
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 from dse.searching.space import Space
 
 ROUNDS = 50
@@ -25,32 +25,32 @@ FAR = (-16, -8, 8, 16)  # steps that are tried alone
 SHARES = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])  # of the way to where a gradient leads
 
 
-def run(outcome: Outcome) -> None:
+def run(archive: Archive) -> None:
     """Polish the best designs of a search, of several objectives the front; what is found on the way is kept too."""
-    search = outcome.designs.question.search
-    if not outcome.feasible:
+    search = archive.evaluator.problem.search
+    if not archive.feasible:
         return
-    last = outcome.evaluated + MOST
+    last = archive.evaluated + MOST
     if len(search.objectives) > 1:
-        _spread(outcome, last)
+        _spread(archive, last)
         return
-    for start in _starts(outcome):
-        if outcome.evaluated >= last:
+    for start in _starts(archive):
+        if archive.evaluated >= last:
             return
-        _climb(outcome, start, last, gradients=search.robust is None)
+        _climb(archive, start, last, gradients=search.robust is None)
 
 
-def _spread(outcome: Outcome, last: int) -> None:
+def _spread(archive: Archive, last: int) -> None:
     """Judge the neighbours of every design on the front that was not looked around yet (Pareto local search, Paquete et al. 2004)."""
     seen: set[bytes] = set()
-    while outcome.evaluated < last:
-        fresh = [point for point in outcome.points[outcome.front()] if point.tobytes() not in seen][:FRONT]
+    while archive.evaluated < last:
+        fresh = [point for point in archive.points[archive.front()] if point.tobytes() not in seen][:FRONT]
         if not fresh:
             return
         seen |= {point.tobytes() for point in fresh}
-        space = outcome.designs.space
+        space = archive.evaluator.space
         around = [row for point in fresh for row in (*neighbours(space, point, 1, pairs=False), *_nudged(space, point))]
-        outcome.judge(np.unique(space.canonical(np.stack(around)), axis=0))
+        archive.judge(np.unique(space.canonical(np.stack(around)), axis=0))
 
 
 def _nudged(space: Space, point: np.ndarray) -> np.ndarray:
@@ -61,18 +61,18 @@ def _nudged(space: Space, point: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _starts(outcome: Outcome) -> list[np.ndarray]:
+def _starts(archive: Archive) -> list[np.ndarray]:
     """The best kept design of each structure, the best first."""
-    structural = [n for n, d in enumerate(outcome.designs.space.dimensions) if d.structural]
-    order = np.argsort(outcome.values[:, 0], kind="stable")
-    _, first = np.unique(outcome.points[order][:, structural], axis=0, return_index=True)
-    return [outcome.points[order[number]] for number in np.sort(first)[:STARTS]]
+    structural = [n for n, d in enumerate(archive.evaluator.space.dimensions) if d.structural]
+    order = np.argsort(archive.values[:, 0], kind="stable")
+    _, first = np.unique(archive.points[order][:, structural], axis=0, return_index=True)
+    return [archive.points[order[number]] for number in np.sort(first)[:STARTS]]
 
 
-def _climb(outcome: Outcome, start: np.ndarray, last: int, gradients: bool) -> None:
-    """From a design to better ones, until none is better or `last` designs are judged. On slopes of its own: an Outcome keeps the
+def _climb(archive: Archive, start: np.ndarray, last: int, gradients: bool) -> None:
+    """From a design to better ones, until none is better or `last` designs are judged. On slopes of its own: an Archive keeps the
     best of all, which may be elsewhere."""
-    here = Outcome(outcome.designs)
+    here = Archive(archive.evaluator)
     here.judge(start[None])
     for _ in range(ROUNDS):
         before = here.values[here.best(), 0]
@@ -81,14 +81,14 @@ def _climb(outcome: Outcome, start: np.ndarray, last: int, gradients: bool) -> N
         for reach in REACHES:
             if here.values[here.best(), 0] >= before:
                 steps(here, here.points[here.best()], reach)
-        if here.values[here.best(), 0] >= before or outcome.evaluated + here.evaluated >= last:
+        if here.values[here.best(), 0] >= before or archive.evaluated + here.evaluated >= last:
             break
-    outcome.add(here)
+    archive.add(here)
 
 
-def steps(outcome: Outcome, point: np.ndarray, reach: int) -> None:
+def steps(archive: Archive, point: np.ndarray, reach: int) -> None:
     """Judge the neighbours of a design: every other label, steps near and far along every ordered axis, and pairs of the near ones."""
-    outcome.judge(np.unique(outcome.designs.space.canonical(neighbours(outcome.designs.space, point, reach)), axis=0))
+    archive.judge(np.unique(archive.evaluator.space.canonical(neighbours(archive.evaluator.space, point, reach)), axis=0))
 
 
 def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) -> np.ndarray:
@@ -110,34 +110,34 @@ def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) 
     return rows
 
 
-def slopes(outcome: Outcome, point: np.ndarray) -> None:
+def slopes(archive: Archive, point: np.ndarray) -> None:
     """Follow the gradient on the continuous dimensions within the limits (sequential quadratic programming), then judge the way there;
     capacities are rounded down on it, so what that leaves is then spent on the others."""
-    space = outcome.designs.space
+    space = archive.evaluator.space
     if not space.continuous:
         return
-    outcome.judge(space.canonical(_descended(outcome.designs, point, held=[])))
+    archive.judge(space.canonical(_descended(archive.evaluator, point, held=[])))
     if tabulated := [number for number in space.continuous if space.dimensions[number].grid is not None]:
-        outcome.judge(space.canonical(_descended(outcome.designs, outcome.points[outcome.best()], tabulated)))
+        archive.judge(space.canonical(_descended(archive.evaluator, archive.points[archive.best()], tabulated)))
 
 
-def _descended(designs: Designs, point: np.ndarray, held: list[int]) -> np.ndarray:
+def _descended(evaluator: Evaluator, point: np.ndarray, held: list[int]) -> np.ndarray:
     """Designs on the line to where the gradient leads, the dimensions `held` left as they are."""
-    start, low, high, at = _coordinates(designs, point)
-    idle = [number for number in designs.space.continuous if not designs.space.dimensions[number].holds(point[None])[0]]
+    start, low, high, at = _coordinates(evaluator, point)
+    idle = [number for number in evaluator.space.continuous if not evaluator.space.dimensions[number].holds(point[None])[0]]
     held = [*held, *idle]  # and what no condition lets vary
-    still = np.isin(designs.space.continuous, held)
+    still = np.isin(evaluator.space.continuous, held)
     low, high = np.where(still, start, low), np.where(still, start, high)
     with jax.enable_x64(True):
-        goal, limits = _functions(designs, point, at)
-        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if designs.question.search.limits else []
+        goal, limits = _functions(evaluator, point, at)
+        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if evaluator.problem.search.limits else []
         ends = list(zip(low, high, strict=True))
         found = minimize(goal[0], start, jac=goal[1], bounds=ends, constraints=bounded, method="SLSQP", options={"maxiter": 200})
     if not np.isfinite(found.x).all():
         return point[None]
     way = np.clip(start + SHARES[:, None] * (found.x - start), low, high)
     rows = np.repeat(point[None], len(way), axis=0)
-    rows[:, designs.space.continuous] = np.clip(np.exp(way), *_ends(designs.space))
+    rows[:, evaluator.space.continuous] = np.clip(np.exp(way), *_ends(evaluator.space))
     rows[:, held] = point[held]
     return rows
 
@@ -147,18 +147,18 @@ def _ends(space: Space) -> tuple[np.ndarray, np.ndarray]:
     return ends[:, 0], ends[:, 1]
 
 
-def _coordinates(designs: Designs, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+def _coordinates(evaluator: Evaluator, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
     """Logarithms of the continuous dimensions, their ends, and which of the numeric dimensions they are."""
-    low, high = _ends(designs.space)
-    at = [designs.numeric.index(designs.space.dimensions[number].path) for number in designs.space.continuous]
-    return np.log(point[designs.space.continuous]), np.log(low), np.log(high), at
+    low, high = _ends(evaluator.space)
+    at = [evaluator.numeric.index(evaluator.space.dimensions[number].path) for number in evaluator.space.continuous]
+    return np.log(point[evaluator.space.continuous]), np.log(low), np.log(high), at
 
 
-def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
+def _functions(evaluator: Evaluator, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
     """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
-    goal, limits, slope = derivatives(designs, designs.structure(point))
-    own, choice = designs.space.values(point[None]), variants(designs, point)
-    fixed = np.log([own[path][0] for path in designs.numeric])
+    goal, limits, slope = derivatives(evaluator, evaluator.structure(point))
+    own, choice = evaluator.space.values(point[None]), variants(evaluator, point)
+    fixed = np.log([own[path][0] for path in evaluator.numeric])
 
     def whole(moving: np.ndarray) -> np.ndarray:
         logarithms = fixed.copy()
@@ -170,23 +170,23 @@ def _functions(designs: Designs, point: np.ndarray, at: list[int]) -> tuple[Any,
     return goals, (lambda z: np.asarray(limits(whole(z), choice)), lambda z: np.asarray(slope(whole(z), choice))[:, at])
 
 
-def variants(designs: Designs, point: np.ndarray) -> np.ndarray:
+def variants(evaluator: Evaluator, point: np.ndarray) -> np.ndarray:
     """The numbers of the variants that a design runs [network]; any, where the derivatives find them."""
-    return np.zeros(len(designs.parts), int) if designs.rule.single else designs.scores(point[None]).choice[:, 0]
+    return np.zeros(len(evaluator.parts), int) if evaluator.rule.single else evaluator.scores(point[None]).choice[:, 0]
 
 
 @lru_cache(maxsize=STARTS)
-def derivatives(designs: Designs, structure: Structure) -> tuple[Any, Any, Any]:
+def derivatives(evaluator: Evaluator, structure: Structure) -> tuple[Any, Any, Any]:
     """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions and
     the variants that run: compiled once for all designs of this structure."""
     import jax.numpy as jnp
 
-    search, results = designs.question.search, designs.smooth(structure)
+    search, results = evaluator.problem.search, evaluator.smooth(structure)
     (objective, sign), *_ = search.objectives
 
     def limits(logarithms: Any, choice: Any) -> Any:
         combined, each = results(logarithms, choice)
-        return jnp.stack([jnp.asarray(designs.networks.excess(limit, combined, each, jnp), float) for limit in search.limits])
+        return jnp.stack([jnp.asarray(evaluator.networks.excess(limit, combined, each, jnp), float) for limit in search.limits])
 
     goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
     return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))

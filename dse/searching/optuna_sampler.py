@@ -17,17 +17,17 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dse.base.errors import InputError
 from dse.schema.search import Search
-from dse.searching.archive import Outcome
-from dse.searching.problem import Question
+from dse.searching.archive import Archive
+from dse.searching.problem import SearchProblem
 from dse.searching.space import Dimension, Space
 
 BATCH, SHARED = "batch", "shared"  # user attributes of a study: how its last batch began, whether several workers fill it
 SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: places in sequences, parents of a generation
 
 
-def run(outcome: Outcome, study: Study, bar: Any) -> None:
+def run(archive: Archive, study: Study, bar: Any) -> None:
     """Evaluate designs until the study has as many complete trials as the search asks for."""
-    search, space = outcome.designs.question.search, outcome.designs.space
+    search, space = archive.evaluator.problem.search, archive.evaluator.space
     bar.reset(total=search.trials)
     while (done := len(_in_state(study, TrialState.COMPLETE))) < search.trials:
         limit = search.trials + len(_in_state(study, TrialState.FAIL))
@@ -35,16 +35,16 @@ def run(outcome: Outcome, study: Study, bar: Any) -> None:
         if not trials:
             return  # the rest is with other workers
         points = space.canonical(np.stack([row_of(space, trial.params) for trial in trials]))
-        for trial, objectives, excess in zip(trials, *outcome.judge(points), strict=True):
+        for trial, objectives, excess in zip(trials, *archive.judge(points), strict=True):
             tell(study, trial, search, objectives, excess)
         bar.update(len(trials))
-        bar.set_postfix_str(_so_far(outcome))
+        bar.set_postfix_str(_so_far(archive))
 
 
-def finish(outcome: Outcome, study: Study) -> int:
+def finish(archive: Archive, study: Study) -> int:
     """Evaluate the trials that a killed worker left running, fail those whose batch was not proposed to its end; returns how many there
     were. Of several workers, whose batches overlap, every trial that was proposed to its end is evaluated."""
-    space, search = outcome.designs.space, outcome.designs.question.search
+    space, search = archive.evaluator.space, archive.evaluator.problem.search
     stale = _in_state(study, TrialState.RUNNING)
     proposed = [trial for trial in stale if _complete(space, trial.params)]
     if BATCH in study.user_attrs and SHARED not in study.user_attrs and not _whole(study, proposed):
@@ -57,8 +57,8 @@ def finish(outcome: Outcome, study: Study) -> int:
     if proposed:
         batch = [*_told(study), *proposed]  # scored together, as they would have been
         points = space.canonical(np.stack([row_of(space, trial.params) for trial in batch]))
-        objectives, excess = (found[-len(proposed) :] for found in outcome.designs.objectives(points))
-        outcome.take(points[-len(proposed) :], objectives, excess)
+        objectives, excess = (found[-len(proposed) :] for found in archive.evaluator.objectives(points))
+        archive.take(points[-len(proposed) :], objectives, excess)
         for trial, values, missed in zip(proposed, objectives, excess, strict=True):
             tell(study, Trial(study, trial._trial_id), search, values, missed, trial.constraints)
     return len(stale)
@@ -94,28 +94,28 @@ def _undo(study: Study) -> None:
         study._storage.set_study_system_attr(study._study_id, key, value)
 
 
-def recall(outcome: Outcome, study: Study) -> None:
+def recall(archive: Archive, study: Study) -> None:
     """Take in what a study holds already."""
-    search = outcome.designs.question.search
+    search = archive.evaluator.problem.search
     done = _in_state(study, TrialState.COMPLETE)
     size = max(search.ask_batch, len(done) // 200 + 1)
     for start in range(0, len(done), size):
         part = done[start : start + size]
-        points = outcome.designs.space.canonical(np.stack([row_of(outcome.designs.space, trial.params) for trial in part]))
+        points = archive.evaluator.space.canonical(np.stack([row_of(archive.evaluator.space, trial.params) for trial in part]))
         signs = np.array([sign for _, sign in search.objectives])
         excess = np.array([[trial.constraints[str(limit)] for limit in search.limits] for trial in part]).reshape(len(part), -1)
-        outcome.take(points, np.array([trial.values for trial in part]) * signs, excess)
+        archive.take(points, np.array([trial.values for trial in part]) * signs, excess)
 
 
-def open_study(name: str, question: Question, storage: Any, resume: bool, join: bool = False) -> Study:
+def open_study(name: str, problem: SearchProblem, storage: Any, resume: bool, join: bool = False) -> Study:
     """The study of a search in a storage; raises InputError if it is there and was not to be resumed or joined, or is of another search."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions = ["minimize" if sign > 0 else "maximize" for _, sign in question.search.objectives]
+    directions = ["minimize" if sign > 0 else "maximize" for _, sign in problem.search.objectives]
     try:
         study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume or join)  # type: ignore[arg-type]
-        if study.user_attrs.get("origin", question.origin) != question.origin:
+        if study.user_attrs.get("origin", problem.origin) != problem.origin:
             raise InputError("the specification or the accelerator changed since the search began", "start it anew, in another place")
-        study.set_user_attr("origin", question.origin)
+        study.set_user_attr("origin", problem.origin)
         if join:
             study.set_user_attr(SHARED, True)
         return study
@@ -207,8 +207,8 @@ def _in_state(study: Study, state: TrialState) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(state,))
 
 
-def _so_far(outcome: Outcome) -> str:
-    if not outcome.feasible:
+def _so_far(archive: Archive) -> str:
+    if not archive.feasible:
         return "none feasible"
-    value = outcome.signs[0] * outcome.values[outcome.best(), 0]
-    return f"best {outcome.columns[0]} {value:.4g}"
+    value = archive.signs[0] * archive.values[archive.best(), 0]
+    return f"best {archive.columns[0]} {value:.4g}"

@@ -29,7 +29,7 @@ RULES = "2"  # of how designs are scored and written: a search that began under 
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SearchProblem:
     """Networks, which of their variants may run, and how designs are scored; `kernels`: measured ones, where the options ask for them.
 
     `drop`: the tolerated loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given. `name`: of the specification.
@@ -50,7 +50,7 @@ class Question:
     unused: tuple[str, ...] = ()
 
     @cached_property
-    def states(self) -> dict[str, list[Variant]]:
+    def feasible_variants(self) -> dict[str, list[Variant]]:
         """The variants that each network may run within the tolerated loss, the dense one first."""
         return {name: tolerated(*network, self.drop) for name, network in self.networks.items()}
 
@@ -60,7 +60,7 @@ class Question:
         return [*self.unused, *(text for name, network in self.networks.items() for text in left_out(name, *network))]
 
 
-def load(reference: catalog.Reference) -> tuple[Space, Question]:
+def load(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises InputError with every problem."""
     written, document = specs.load(catalog.resolve_specification(reference))
     problems = ProblemCollector()
@@ -82,7 +82,7 @@ def load(reference: catalog.Reference) -> tuple[Space, Question]:
     problems.raise_if_any()
     asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
     parts = (RULES, asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels))
-    return found, Question(
+    return found, SearchProblem(
         networks, written.batch[0], written.dtype[0], written.model, written.search, written.search.tolerance(written.accuracy_drop),
         _weights(written, networks), kernels, written.name, hashlib.sha256("".join(parts).encode()).hexdigest(), _unused(written, document),
     )  # fmt: skip

@@ -10,8 +10,8 @@ from tqdm import tqdm
 
 from dse.base import catalog
 from dse.searching import exhaustive, local_search, optuna_sampler, problem, report
-from dse.searching.archive import Outcome
-from dse.searching.evaluator import Designs
+from dse.searching.archive import Archive
+from dse.searching.evaluator import Evaluator
 from dse.sweeping.run import ModelWarning
 
 
@@ -22,60 +22,75 @@ def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False
     `storage`: what Optuna takes (default: in memory); `resume` goes on with the study there, what was left running included;
     `join` works on it beside others. Raises InputError, and InfeasibleError where nothing meets every constraint.
     """
-    designs = load(spec)
-    outcome = look(designs, _study_name(spec), storage, resume, join, progress)
-    outcome.check()
-    return described(outcome, report.chance(outcome, outcome.evaluated))
+    evaluator = load(spec)
+    archive = look(evaluator, _study_name(spec), storage, resume, join, progress)
+    archive.check()
+    return to_dataset(archive, report.chance(archive, archive.evaluated))
 
 
 def _study_name(spec: catalog.Reference) -> str:
     return str(spec["name"]) if isinstance(spec, Mapping) else catalog.find_path("sweeps", spec).stem
 
 
-def load(reference: catalog.Reference) -> Designs:
+def load(reference: catalog.Reference) -> Evaluator:
     """The designs that a specification speaks of, ready to be judged; raises InputError with every problem."""
-    return Designs(*problem.load(reference))
+    return Evaluator(*problem.load(reference))
 
 
-def look(designs: Designs, name: str, storage: Any, resume: bool, join: bool, progress: bool) -> Outcome:
+def look(evaluator: Evaluator, name: str, storage: Any, resume: bool, join: bool, progress: bool) -> Archive:
     """Let the engine look, then polish."""
-    outcome, search = Outcome(designs), designs.question.search
+    archive, search = Archive(evaluator), evaluator.problem.search
     with tqdm(total=search.trials, unit=" designs", disable=not progress) as bar:
         if search.sampler == "exhaustive":
-            exhaustive.run(outcome, bar)
+            exhaustive.run(archive, bar)
         else:
-            study = optuna_sampler.open_study(name, designs.question, storage, resume, join)
+            study = optuna_sampler.open_study(name, evaluator.problem, storage, resume, join)
             if resume:
-                optuna_sampler.recall(outcome, study)
-                optuna_sampler.finish(outcome, study)
-            bar.update(outcome.evaluated)
-            optuna_sampler.run(outcome, study, bar)
-            outcome = Outcome(designs)  # what other workers found counts too
-            optuna_sampler.recall(outcome, study)
+                optuna_sampler.recall(archive, study)
+                optuna_sampler.finish(archive, study)
+            bar.update(archive.evaluated)
+            optuna_sampler.run(archive, study, bar)
+            archive = Archive(evaluator)  # what other workers found counts too
+            optuna_sampler.recall(archive, study)
     if search.polish and search.sampler != "exhaustive":
-        local_search.run(outcome)
-    if outcome.feasible:
-        report.simplify(outcome)
+        local_search.run(archive)
+    if archive.feasible:
+        report.simplify(archive)
     undefined = [
-        f"'{text}' is not a finite number at {n} of {outcome.evaluated} designs: infeasible" for text, n in outcome.undefined.items()
+        f"'{text}' is not a finite number at {n} of {archive.evaluated} designs: infeasible" for text, n in archive.undefined.items()
     ]
-    for remark in (*designs.remarks(), *undefined):
+    for remark in (*evaluator.remarks(), *undefined):
         warnings.warn(remark, ModelWarning, stacklevel=3)
-    return outcome
+    return archive
 
 
-def described(outcome: Outcome, random: Outcome) -> xr.Dataset:
-    """The front, with what else there is to say as attributes; `random`: what as many random designs found."""
-    own, by_chance = (float(volumes[-1]) for volumes in report.volumes(outcome, random))
-    search = outcome.designs.question.search
-    told = {
-        "evaluated": outcome.evaluated, "feasible": outcome.feasible, "tied": len(outcome.tied),
-        "hypervolume_share": own, "hypervolume_share_of_random": by_chance,
-        "objectives": json.dumps([("minimize " if sign > 0 else "maximize ") + str(found) for found, sign in search.objectives]),
-        "constraints": json.dumps([str(found) for found in search.constraints]), "accuracy": str(outcome.designs.question.drop),
-        "elasticities": json.dumps(report.elasticities(outcome)), "importances": json.dumps(report.importances(outcome.designs)),
-        "run_on": json.dumps({name: states[0].run_on for name, states in outcome.designs.question.states.items() if states[0].run_on}),
-        "accelerator": outcome.designs.space.accelerator.name, "seed": search.seed, "sampler": search.sampler,
-    }  # fmt: skip
-    missed = report.regret(outcome) if search.sampler != "exhaustive" else 0.0
-    return report.front(outcome).assign_attrs(told | ({} if missed is None else {"regret": missed}))
+def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
+    """The Pareto front along `point`, with the figures of the whole search as attributes; `random`: as many random designs."""
+    own_volumes, random_volumes = report.volumes(archive, random)
+    attributes = _specification_attributes(archive.evaluator) | {
+        "evaluated": archive.evaluated,
+        "feasible": archive.feasible,
+        "tied": len(archive.tied),
+        "hypervolume_share": float(own_volumes[-1]),
+        "hypervolume_share_of_random": float(random_volumes[-1]),
+        "elasticities": json.dumps(report.elasticities(archive)),
+        "importances": json.dumps(report.importances(archive.evaluator)),
+    }
+    regret = report.regret(archive) if archive.evaluator.problem.search.sampler != "exhaustive" else 0.0
+    return report.front(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
+
+
+def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
+    """What was searched for, as attributes of a dataset."""
+    problem = evaluator.problem
+    search = problem.search
+    run_on = {name: dense.run_on for name, (dense, *_) in problem.feasible_variants.items() if dense.run_on}
+    return {
+        "objectives": json.dumps([f"{'minimize' if sign > 0 else 'maximize'} {expression}" for expression, sign in search.objectives]),
+        "constraints": json.dumps([str(constraint) for constraint in search.constraints]),
+        "accuracy": str(problem.drop),
+        "run_on": json.dumps(run_on),
+        "accelerator": evaluator.space.accelerator.name,
+        "seed": search.seed,
+        "sampler": search.sampler,
+    }

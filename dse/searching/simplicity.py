@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 from dse.searching.space import Dimension, Points, Space
 
 LESS_IS_BETTER = ("area", "power", "energy", "edp")
@@ -24,21 +24,21 @@ def complexity(space: Space, points: Points) -> Float[np.ndarray, "design 3"]:
     return found
 
 
-def simplified(designs: Designs, points: Points) -> Points:
+def simplified(evaluator: Evaluator, points: Points) -> Points:
     """Equivalent designs [design]: runs that no network uses switched off, then every axis that changes no result at the description's
     value, one axis after the other in their order."""
     points = points.copy()
-    results, objectives, _ = designs.evaluated(points)
-    for number, dimension in enumerate(designs.space.dimensions):
+    results, objectives, _ = evaluator.evaluated(points)
+    for number, dimension in enumerate(evaluator.space.dimensions):
         if (simplest := _simplest(dimension)) is None:
             continue
         changed = points.copy()
         changed[:, number] = simplest
-        changed = designs.space.canonical(changed)
+        changed = evaluator.space.canonical(changed)
         rows = np.flatnonzero((changed != points).any(axis=1))
         if not len(rows):
             continue
-        after, new, excess = designs.evaluated(changed[rows])
+        after, new, excess = evaluator.evaluated(changed[rows])
         accepted = _no_worse({name: values[rows] for name, values in results.items()}, after)
         accepted &= (excess <= 0).all(axis=1) & (new <= objectives[rows] + EQUAL * np.abs(objectives[rows])).all(axis=1)
         taken = rows[accepted]

@@ -18,7 +18,7 @@ from dse.model.peak import Execution
 from dse.model.terms import DECODE, Case, inverse_rates
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Combined
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 from dse.searching.space import Points
 from dse.workload import Variant
 
@@ -46,32 +46,32 @@ class _Draws:
             return np.asarray(time).min(axis=-1) @ self.count
 
 
-def limits(designs: Designs, points: Points) -> dict[str, np.ndarray]:
+def limits(evaluator: Evaluator, points: Points) -> dict[str, np.ndarray]:
     """`latency_low`, `latency_high` and the same of performance and speedup [design]; nothing without measured kernels, or where designs
     are judged by random efficiencies anyway."""
-    if not designs.question.kernels or designs.question.search.robust or not len(points):
+    if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(points):
         return {}
     cases: dict[Any, _Draws] = {}
-    base = _drawn(designs, None, {name: states[0] for name, states in designs.question.states.items()}, cases)
-    drawn = [_worth(designs, point, base, cases) for point in points]
+    base = _drawn(evaluator, None, {name: states[0] for name, states in evaluator.problem.feasible_variants.items()}, cases)
+    drawn = [_worth(evaluator, point, base, cases) for point in points]
     ends = {f"{name}_{end}": (name, share) for name in drawn[0] for end, share in QUANTILES.items()}
     return {key: np.array([np.quantile(each[name], share) for each in drawn]) for key, (name, share) in ends.items()}
 
 
-def _worth(designs: Designs, point: np.ndarray, base: np.ndarray, cases: dict[Any, _Draws]) -> dict[str, np.ndarray]:
+def _worth(evaluator: Evaluator, point: np.ndarray, base: np.ndarray, cases: dict[Any, _Draws]) -> dict[str, np.ndarray]:
     """The times of one design, and what they are worth, in each draw."""
-    chosen = designs.chosen(point)
-    latency = _drawn(designs, point, chosen, cases)
-    dense = _drawn(designs, point, {name: states[0] for name, states in designs.question.states.items()}, cases)
+    chosen = evaluator.chosen(point)
+    latency = _drawn(evaluator, point, chosen, cases)
+    dense = _drawn(evaluator, point, {name: states[0] for name, states in evaluator.problem.feasible_variants.items()}, cases)
     return {
-        name: designs.networks.together(name, found)
+        name: evaluator.networks.together(name, found)
         for name, found in {"performance": base / latency, "speedup": dense / latency, "latency": latency}.items()
     }
 
 
-def _drawn(designs: Designs, point: np.ndarray | None, chosen: dict[str, Variant], cases: dict[Any, _Draws]) -> np.ndarray:
+def _drawn(evaluator: Evaluator, point: np.ndarray | None, chosen: dict[str, Variant], cases: dict[Any, _Draws]) -> np.ndarray:
     """Latencies [network, draw] of states on a design, or on the accelerator as described. Designs that differ in rates share a case."""
-    asked, space = designs.question, designs.space
+    asked, space = evaluator.problem, evaluator.space
     chip = space.accelerator if point is None else space.accelerator_at(point)
     key = None if point is None else tuple(point[[not dimension.scales for dimension in space.dimensions]])
     for state in chosen.values():

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 from dse.searching import run
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 
 CHIP = """
 name: chip
@@ -61,5 +61,5 @@ ask_batch: 20
 """
 
 
-def designs(folder: Path, search: str = LIMITED, axes: str = AXES) -> Designs:
+def designs(folder: Path, search: str = LIMITED, axes: str = AXES) -> Evaluator:
     return run.load(write(folder, search, axes))

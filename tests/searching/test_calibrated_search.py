@@ -11,8 +11,8 @@ from dse.base.errors import InputError
 from dse.cli import entry
 from dse.model.efficiency.kernel_file import SHIPPED
 from dse.searching import local_search, report, run, uncertainty
-from dse.searching.archive import Outcome
-from dse.searching.evaluator import Designs
+from dse.searching.archive import Archive
+from dse.searching.evaluator import Evaluator
 from tests.conftest import link
 from tests.searching.search_specs import write
 
@@ -74,7 +74,7 @@ def written(folder, axes: str, search: str = GOAL, model: str = MODEL, dtype: st
     return path
 
 
-def calibrated(folder, *arguments, **keywords) -> Designs:
+def calibrated(folder, *arguments, **keywords) -> Evaluator:
     return run.load(written(folder, *arguments, **keywords))
 
 
@@ -114,7 +114,7 @@ def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, 
             assert results["energy"][number] == pytest.approx(fastest.energy.item(), rel=1e-9)
             assert results["edp"][number] == pytest.approx(fastest.edp.item(), rel=1e-9)
         assert results["area"][number] == pytest.approx(here.area.values.flat[0], rel=1e-9)
-    dense = float(dse.evaluate(found.space.accelerator, found.states[0], 4, dtype, **found.question.options.model_dump()).latency.sum())
+    dense = float(dse.evaluate(found.space.accelerator, found.states[0], 4, dtype, **found.problem.options.model_dump()).latency.sum())
     np.testing.assert_allclose(results["performance"] * results["latency"], dense, rtol=1e-9)
 
 
@@ -162,22 +162,22 @@ def test_exhausting_a_grid_finds_the_best_of_a_sweep(folder):
 def test_gradients_are_finite_and_lead_to_something_better(folder):
     """Some layers take no time at all, and roots have no slope there."""
     found = calibrated(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]")
-    outcome = Outcome(found)
-    outcome.judge(found.space.random(50, np.random.default_rng(1)))
-    before = outcome.values[outcome.best(), 0]
-    slopes = report.elasticities(outcome)
+    archive = Archive(found)
+    archive.judge(found.space.random(50, np.random.default_rng(1)))
+    before = archive.values[archive.best(), 0]
+    slopes = report.elasticities(archive)
     assert np.isfinite(list(slopes.values())).all()
     assert slopes["overhead.launch"] < 0 < slopes["memory.dram.bandwidth"]
-    local_search.slopes(outcome, outcome.points[outcome.best()])
-    assert outcome.values[outcome.best(), 0] < before
+    local_search.slopes(archive, archive.points[archive.best()])
+    assert archive.values[archive.best(), 0] < before
 
 
 def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
     found = calibrated(folder, CONTINUOUS, "maximize: [performance]")
     point = found.space.random(1, np.random.default_rng(2))
-    outcome = Outcome(found)
-    outcome.judge(point)
-    slopes = report.elasticities(outcome)
+    archive = Archive(found)
+    archive.judge(point)
+    slopes = report.elasticities(archive)
     for number, path in ((0, "units.tensor.peak.fp16"), (2, "memory.dram.bandwidth"), (4, "overhead.launch")):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
@@ -236,7 +236,7 @@ def test_a_precision_without_kernels_is_told_with_its_place(folder):
 
 def test_a_search_goes_on_only_with_the_kernels_that_it_began_with(folder):
     path = written(folder, ISSUE, model=f"{MODEL}, efficiencies: ./single.yaml", dtype="fp32")
-    before = run.load(path).question.origin
+    before = run.load(path).problem.origin
     text = (folder / "single.yaml").read_text()
     (folder / "single.yaml").write_text(text.replace("shapes: ", "shapes: 1", 1))
-    assert run.load(path).question.origin != before
+    assert run.load(path).problem.origin != before

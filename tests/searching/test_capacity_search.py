@@ -7,9 +7,9 @@ import dse
 from dse.base.errors import InputError
 from dse.searching import categorical_config as structures
 from dse.searching import local_search, report, run
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 from dse.searching.batch_evaluator import spent_at
-from dse.searching.evaluator import Designs
+from dse.searching.evaluator import Evaluator
 from tests.conftest import link
 from tests.searching.search_specs import CHIP, write
 
@@ -38,11 +38,11 @@ def written(folder, axes: str, search: str = ONE_GOAL, model: str = "fidelity: c
     return path
 
 
-def capacity_designs(folder, *arguments, **keywords) -> Designs:
+def capacity_designs(folder, *arguments, **keywords) -> Evaluator:
     return run.load(written(folder, *arguments, **keywords))
 
 
-def placed(found: Designs, **values: float) -> np.ndarray:
+def placed(found: Evaluator, **values: float) -> np.ndarray:
     """Designs that differ in one dimension, named by the last parts of its path, the others in the middle."""
     ((name, along),) = values.items()
     rows = np.array([[np.sqrt(np.prod(d.axis.values)) for d in found.space.dimensions]] * len(along))
@@ -88,7 +88,7 @@ def test_between_two_capacities_of_the_grid_bytes_are_those_of_the_smaller(folde
     np.testing.assert_array_equal(latency, found.results(found.space.canonical(inside))["latency"])
     for point, rounded in list(zip(inside, latency, strict=True))[::40]:
         exact = min(
-            float(dse.evaluate(found.space.accelerator_at(point), state, 4, "fp16", **found.question.options.model_dump()).latency.sum())
+            float(dse.evaluate(found.space.accelerator_at(point), state, 4, "fp16", **found.problem.options.model_dump()).latency.sum())
             for state in found.states
         )
         assert exact * (1 - 1e-12) <= rounded <= exact * 1.05
@@ -111,9 +111,9 @@ def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(fol
     rows[:, 1] = 0.05e12
     performance = found.results(rows)["performance"]
     for number in range(0, len(grid) - 1, 20):
-        outcome = Outcome(found)
-        outcome.judge(rows[[number]])
-        slopes.append(report.elasticities(outcome)["memory.l2.capacity"])
+        archive = Archive(found)
+        archive.judge(rows[[number]])
+        slopes.append(report.elasticities(archive)["memory.l2.capacity"])
         differences.append(np.log(performance[number + 1] / performance[number]) / np.log(grid[number + 1] / grid[number]))
     assert min(slopes) >= 0
     assert max(slopes) > 0.2
@@ -143,17 +143,17 @@ def test_polish_moves_a_capacity_to_where_its_area_is_worth_most(folder):
     """All of the area is taken, half of it by capacity that buys little."""
     found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 405 mm^2]")
     start = np.array([found.space.dimensions[0].grid[-1], 0.1e12])
-    outcome = Outcome(found)
-    outcome.judge(start[None])
-    assert outcome.feasible
-    local_search.run(outcome)
-    best = outcome.points[outcome.best()]
+    archive = Archive(found)
+    archive.judge(start[None])
+    assert archive.feasible
+    local_search.run(archive)
+    best = archive.points[archive.best()]
     assert best[0] < start[0] / 2
-    assert outcome.values[outcome.best(), 0] < found.objectives(start[None])[0][0, 0] * 1.1
+    assert archive.values[archive.best(), 0] < found.objectives(start[None])[0][0, 0] * 1.1
     grid = found.space.dimensions[0].grid
     rows = np.stack(np.meshgrid(grid, np.geomspace(0.05e12, 4e12, 400), indexing="ij"), axis=-1).reshape(-1, 2)
     values, excess = found.objectives(rows)
-    assert outcome.values[outcome.best(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
+    assert archive.values[archive.best(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
 
 
 def test_a_search_reports_the_capacity_as_it_does_rates(folder):

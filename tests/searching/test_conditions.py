@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from dse.base.errors import InputError
 from dse.searching import exhaustive, local_search, report, run
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 from tests.searching.search_specs import write
 
 SWITCH = "\n  units.tensor.runs.sparse_24.enabled: [true, false]"
@@ -53,10 +53,10 @@ def test_neighbours_and_chance_take_listed_values_only(folder, kind):
     start = found.space.canonical(np.array([[1.0, 0.0]]))[0]
     around = found.space.canonical(local_search.neighbours(found.space, start, 3))
     assert {float(row[1]) for row in around if row[0] == 0} == {0.0, 1.0, 2.0}
-    outcome = Outcome(found)
-    exhaustive.run(outcome, tqdm(disable=True))
+    archive = Archive(found)
+    exhaustive.run(archive, tqdm(disable=True))
     assert set(report.importances(found)) == {"units.tensor.runs.sparse_24.enabled", "memory.dram.bandwidth"}
-    table = report.best(outcome)
+    table = report.best(archive)
     assert set(table[table["units.tensor.runs.sparse_24.enabled"].astype(str) == "False"]["inactive"]) <= {"memory.dram.bandwidth"}
 
 
@@ -123,9 +123,9 @@ def test_gradients_leave_alone_what_no_condition_lets_vary(folder):
             "\n  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s, scale: log}",
         )
     )  # fmt: skip
-    outcome = Outcome(found)
-    outcome.judge(found.space.canonical(np.array([[1.0, 1e12, 30e12]])))
-    local_search.run(outcome)
-    off = outcome.points[:, 0] == 1
-    assert (outcome.points[off, 1] == 1e12).all()
-    assert outcome.values[outcome.best(), 0] <= outcome.values[:, 0].min()
+    archive = Archive(found)
+    archive.judge(found.space.canonical(np.array([[1.0, 1e12, 30e12]])))
+    local_search.run(archive)
+    off = archive.points[:, 0] == 1
+    assert (archive.points[off, 1] == 1e12).all()
+    assert archive.values[archive.best(), 0] <= archive.values[:, 0].min()

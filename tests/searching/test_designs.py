@@ -16,7 +16,7 @@ from tests.searching.search_specs import AXES, CONTINUOUS, LIMITED, designs, wri
 
 def by_hand(found, point) -> dict[str, float]:
     """One design through the public evaluator: the best tolerated state, over the dense network on the chip as described."""
-    chip, asked = found.space.accelerator_at(point), found.question
+    chip, asked = found.space.accelerator_at(point), found.problem
     options = asked.options.model_dump()
 
     def latency(accelerator, state):

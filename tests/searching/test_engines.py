@@ -8,7 +8,7 @@ import dse
 from dse.base.errors import InfeasibleError, InputError
 from dse.searching import evaluator as judged
 from dse.searching import exhaustive, local_search, run
-from dse.searching.archive import Outcome
+from dse.searching.archive import Archive
 from tests.searching.search_specs import CONTINUOUS, LIMITED, designs, write
 
 
@@ -21,17 +21,17 @@ def everything(found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_exhausting_finds_the_best_of_all_and_the_front(folder, monkeypatch, chunk):
     monkeypatch.setattr(judged, "CHUNK", chunk)
     monkeypatch.setattr(exhaustive, "CHUNK", chunk)
-    outcome = Outcome(found := designs(folder))
-    exhaustive.run(outcome, tqdm(disable=True))
+    archive = Archive(found := designs(folder))
+    exhaustive.run(archive, tqdm(disable=True))
     points, values, excess = everything(found)
     meets = (excess <= 0).all(axis=1)
-    assert outcome.evaluated == len(points)
-    assert outcome.feasible == meets.sum()
-    assert outcome.values[outcome.best(), 0] == values[meets].min()
+    assert archive.evaluated == len(points)
+    assert archive.feasible == meets.sum()
+    assert archive.values[archive.best(), 0] == values[meets].min()
     costs = np.stack([found.results(points)[name] for name in ("area", "power")], axis=1)
     every = np.concatenate([values, costs], axis=1)[meets]
     beaten = [
-        (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any() for row in outcome.values[outcome.front()]
+        (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any() for row in archive.values[archive.front()]
     ]
     assert not any(beaten)
 
@@ -57,12 +57,12 @@ def test_two_objectives_make_a_front_that_holds_more_than_chance(folder):
 @pytest.mark.parametrize("seed", range(4))
 def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, seed):
     found = designs(folder, LIMITED, *([axes] if axes else []))
-    outcome = Outcome(found)
-    outcome.judge(found.space.random(20, np.random.default_rng(seed)))
-    before = outcome.values[outcome.best(), 0] if outcome.feasible else np.inf
-    local_search.run(outcome)
-    if outcome.feasible:
-        best = outcome.points[[outcome.best()]]
+    archive = Archive(found)
+    archive.judge(found.space.random(20, np.random.default_rng(seed)))
+    before = archive.values[archive.best(), 0] if archive.feasible else np.inf
+    local_search.run(archive)
+    if archive.feasible:
+        best = archive.points[[archive.best()]]
         values, excess = found.objectives(best)
         assert values[0, 0] <= before
         assert (excess <= 0).all()
@@ -73,10 +73,10 @@ def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, see
 
 def test_gradients_reach_the_limit_that_steps_leave(folder):
     found = designs(folder, LIMITED, CONTINUOUS)
-    outcome = Outcome(found)
-    outcome.judge(found.space.random(50, np.random.default_rng(0)))
-    local_search.run(outcome)
-    _, excess = found.objectives(outcome.points[[outcome.best()]])
+    archive = Archive(found)
+    archive.judge(found.space.random(50, np.random.default_rng(0)))
+    local_search.run(archive)
+    _, excess = found.objectives(archive.points[[archive.best()]])
     assert excess.max() > -1e-3
 
 

@@ -12,7 +12,7 @@ import dse
 from dse.base.errors import InfeasibleError
 from dse.cli import entry
 from dse.searching import exhaustive, report, run
-from dse.searching.archive import KEPT, Outcome
+from dse.searching.archive import KEPT, Archive
 from dse.searching.simplicity import complexity, simplified
 from dse.sweeping.run import ModelWarning
 from tests.searching.search_specs import write
@@ -70,11 +70,11 @@ def test_of_equal_designs_the_best_is_the_same_in_whatever_order_they_come(folde
     points = found.space.grid(0, found.space.size)
     best = []
     for seed in range(5):
-        outcome = Outcome(found)
+        archive = Archive(found)
         for part in np.array_split(np.random.default_rng(seed).permutation(len(points)), 3):
-            outcome.judge(points[part])
-        best.append(tuple(outcome.points[outcome.best()]))
-        assert len(outcome.tied) == 8
+            archive.judge(points[part])
+        best.append(tuple(archive.points[archive.best()]))
+        assert len(archive.tied) == 8
     assert len(set(best)) == 1
     assert found.space.described(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
 
@@ -85,10 +85,10 @@ def test_more_ties_than_are_kept_leave_the_simplest(folder):
     path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive", axes)
     chip = folder / "chip.yaml"
     chip.write_text(chip.read_text().replace("cost:", "overhead: {launch: 9 us}\ncost:"))
-    outcome = Outcome(run.load(path))
-    exhaustive.run(outcome, tqdm(disable=True))
-    assert len(outcome.tied) == 3000 > KEPT
-    assert tuple(outcome.points[outcome.best()]) == (2999, 1)
+    archive = Archive(run.load(path))
+    exhaustive.run(archive, tqdm(disable=True))
+    assert len(archive.tied) == 3000 > KEPT
+    assert tuple(archive.points[archive.best()]) == (2999, 1)
 
 
 def test_designs_without_a_finite_objective_are_infeasible_and_counted(folder):
@@ -123,21 +123,21 @@ def test_an_elasticity_is_of_the_objective_itself(folder):
     """Of a negative objective too: more bandwidth makes it greater."""
     axes = "\n  memory.dram.bandwidth: {from: 0.05 TB/s, to: 0.2 TB/s}\n"
     for objective in ("performance - 100", "performance"):
-        outcome = Outcome(run.load(dense_only(folder, f"maximize: [{objective}]", axes)))
-        outcome.judge(np.array([[0.1e12]]))
-        assert report.elasticities(outcome)["memory.dram.bandwidth"] > 0
+        archive = Archive(run.load(dense_only(folder, f"maximize: [{objective}]", axes)))
+        archive.judge(np.array([[0.1e12]]))
+        assert report.elasticities(archive)["memory.dram.bandwidth"] > 0
 
 
 def test_the_table_has_the_figures_of_each_network(folder):
     path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
     path.write_text(path.read_text().replace("./net: {methods: all}", "./net: {methods: all}\n  bert-base: {methods: [dense]}"))
-    outcome = Outcome(found := run.load(path))
-    exhaustive.run(outcome, tqdm(disable=True))
-    first = report.best(outcome).iloc[0]
-    each = found.scores(outcome.points[[outcome.best()]]).each
+    archive = Archive(found := run.load(path))
+    exhaustive.run(archive, tqdm(disable=True))
+    first = report.best(archive).iloc[0]
+    each = found.scores(archive.points[[archive.best()]]).each
     assert first["networks"].startswith(f"./net: performance {each['performance'][0, 0]:.5g}, speedup ")
     assert "; bert-base: performance " in first["networks"]
-    assert json.loads(found.question.search.model_dump_json())["over_workloads"] == "geometric_mean"
+    assert json.loads(found.problem.search.model_dump_json())["over_workloads"] == "geometric_mean"
 
 
 def test_an_axis_that_changes_no_result_is_named(folder):

@@ -70,9 +70,9 @@ def loaded(folder, search: str, both: bool = True):
 
 def figures(found, chip) -> list[list[tuple[float, float]]]:
     """Latency [s] and energy [J] of every variant of every network, through the sweep's own evaluator of one design."""
-    asked, leakage = found.question, float(static(Design(chip, base=found.space.accelerator)))
+    asked, leakage = found.problem, float(static(Design(chip, base=found.space.accelerator)))
     alone = []
-    for states in asked.states.values():
+    for states in asked.feasible_variants.values():
         rows = []
         for state in states:
             layers = dse.evaluate(chip, state, asked.batch, "fp16", **asked.options.model_dump())
@@ -96,7 +96,7 @@ def joules(chip, base, layers) -> float:
 
 def by_hand(found, point):
     """Of every combination of variants the one with the best objectives among those that meet the constraints."""
-    chip, asked = found.space.accelerator_at(point), found.question
+    chip, asked = found.space.accelerator_at(point), found.problem
     described, here = figures(found, found.space.accelerator), figures(found, chip)
     design = Design(chip, base=found.space.accelerator)
     costs = {"area": float(area(design)), "power": float(power(design))}
@@ -162,7 +162,7 @@ def test_minimising_energy_runs_another_variant_than_the_fastest(networks):
     assert len(differs)
     point = points[differs[0]]
     here, chosen = figures(frugal, frugal.space.accelerator_at(point)), frugal.chosen(point)
-    numbers = [states.index(chosen[name]) for name, states in frugal.question.states.items()]
+    numbers = [states.index(chosen[name]) for name, states in frugal.problem.feasible_variants.items()]
     energy = np.exp(np.mean([np.log(rows[number][1]) for rows, number in zip(here, numbers, strict=True)]))
     assert cheap["energy"][differs[0]] == pytest.approx(energy, rel=1e-9)
 
@@ -170,13 +170,13 @@ def test_minimising_energy_runs_another_variant_than_the_fastest(networks):
 def test_gradients_follow_the_variants_that_run(networks):
     """The slope of an objective that compares variants is that of a small difference."""
     from dse.searching import report
-    from dse.searching.archive import Outcome
+    from dse.searching.archive import Archive
 
     found = loaded(networks, "maximize: [performance / energy]\nconstraints: [accuracy_drop <= 3]")
     point = found.space.random(1, np.random.default_rng(2))
-    outcome = Outcome(found)
-    outcome.judge(point)
-    slopes = report.elasticities(outcome)
+    archive = Archive(found)
+    archive.judge(point)
+    slopes = report.elasticities(archive)
     for number, dimension in enumerate(found.space.dimensions):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
@@ -203,7 +203,7 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     points = found.space.grid(0, 2)
     structure = found.structure(points[0])
     samples = [
-        np.asarray(found._times(structure, points, *found._sampled(structure, points, found.question.search.robust, n))[0])
+        np.asarray(found._times(structure, points, *found._sampled(structure, points, found.problem.search.robust, n))[0])
         for n in range(31)
     ]
     each = np.quantile(found.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
