@@ -1,69 +1,94 @@
-"""sparse-dse: design-space exploration of sparse neural-network hardware.
+"""Design-space exploration of sparse neural-network hardware.
 
-import dse
-a100 = dse.load_accelerator("a100-sxm4-80gb")
-resnet = dse.load_workload("resnet50")
-layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
-results = dse.sweep("sparsity_roofline")
-front = dse.pareto(results.sel(batch=32), maximize=["speedup", "accuracy"])
+Describe accelerators in YAML, take networks that were really pruned, and evaluate rooflines of millions of hardware designs.
+
+Load descriptions
+    load_accelerator    Load an accelerator by its name in the catalogue, by path or from a mapping.
+    load_workload       Load a network and its pruned variants by its name in the catalogue or by path.
+
+Evaluate
+    evaluate            Evaluate one network on one accelerator, layer by layer.
+    sweep               Evaluate every design of a sweep specification on every network.
+    search              Search the designs of a specification for the best ones within constraints.
+
+Analyse results
+    pareto              Select the Pareto front of a sweep.
+    iso_speedup         Compute the best speedup within a tolerated loss of accuracy.
+    accuracy_curves     Return the measured curves of accuracy against sparsity of a workload.
+
+Classes
+    Accelerator         A hardware description: compute units, memory levels, overhead and cost.
+    Workload            A network: its layers, its pruned variants and their accuracies.
+    Variant             A network pruned to some sparsity: the density of each layer and, where measured, its accuracy.
+
+Errors and warnings
+    InputError          Invalid input; lists every problem with file, line and fix.
+    InfeasibleError     No design meets every constraint of a search.
+    UnfinishedError     Work stopped early, as by a full disk; what was written is kept.
+    ModelWarning        A property of the results that a reader should know.
+
+Start with
+
+>>> import dse
+>>> a100 = dse.load_accelerator("a100-sxm4-80gb")
+>>> resnet = dse.load_workload("resnet50")
+>>> layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
+
+The names above are all of the public interface. The packages below `dse` may change in any release.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from dse.base.errors import InputError, UnfinishedError
-
 if TYPE_CHECKING:
+    from dse.base.errors import InfeasibleError, InputError, UnfinishedError
     from dse.model.layer_results import evaluate
     from dse.schema.accelerator import Accelerator
+    from dse.schema.references import load_accelerator, load_workload
     from dse.searching.run import search
     from dse.sweeping.destination import sweep
     from dse.sweeping.iso_speedup import iso_speedup
     from dse.sweeping.pareto import pareto
     from dse.sweeping.run import ModelWarning
-    from dse.workload import Workload
+    from dse.workload import Variant, Workload
     from dse.workload.accuracy import accuracy_curves
 
-__all__ = [
-    "InputError", "ModelWarning", "UnfinishedError", "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload",
-    "pareto", "search", "sweep",
-]  # fmt: skip
+    __version__: str
 
-_LAZY = {
+_MODULES = {
+    "Accelerator": "dse.schema.accelerator",
+    "InfeasibleError": "dse.base.errors",
+    "InputError": "dse.base.errors",
     "ModelWarning": "dse.sweeping.run",
+    "UnfinishedError": "dse.base.errors",
+    "Variant": "dse.workload",
+    "Workload": "dse.workload",
     "accuracy_curves": "dse.workload.accuracy",
     "evaluate": "dse.model.layer_results",
     "iso_speedup": "dse.sweeping.iso_speedup",
+    "load_accelerator": "dse.schema.references",
+    "load_workload": "dse.schema.references",
     "pareto": "dse.sweeping.pareto",
     "search": "dse.searching.run",
     "sweep": "dse.sweeping.destination",
 }
 
-
-def load_accelerator(reference: str | Path | Mapping[str, Any]) -> "Accelerator":
-    """An accelerator by its name in the catalogue or by path; raises InputError."""
-    from dse.base import catalog
-    from dse.schema import accelerator
-
-    return accelerator.load(catalog.resolve_accelerator(reference))
-
-
-def load_workload(reference: str | Path, **inputs: Any) -> "Workload":
-    """A workload by its name in the catalogue or by path of its folder; raises InputError.
-
-    `inputs` say what a network made by formulas is run on: `load_workload("llama-2-7b", phase="decode", sequence=4096)`.
-    """
-    from dse.base import catalog
-    from dse.workload import tables
-
-    return tables.load(catalog.find_path("workloads", reference), inputs)
+__all__ = [
+    "Accelerator", "InfeasibleError", "InputError", "ModelWarning", "UnfinishedError", "Variant", "Workload", "__version__",
+    "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search", "sweep",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """JAX takes a second to import: only when something is evaluated."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'dse' has no attribute '{name}'")
-    import importlib
+    """Import a public name when it is first used: JAX alone takes more than a second to import."""
+    if name == "__version__":
+        from importlib.metadata import version
 
-    return getattr(importlib.import_module(_LAZY[name]), name)
+        return version("sparse-dse")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dse' has no attribute '{name}'")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
