@@ -90,7 +90,9 @@ def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
 
 
 def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Deeper:
-    """Least k and best tile of each range of k, each with enough shapes; none if there are too few."""
+    """Least k and best tile of each range of k, each with enough shapes that have a weight; none if there are too few."""
+    if weight is not None:
+        launches, weight = launches.take(weight > 0), weight[weight > 0]
     tiles = (None, *WIDE)
     alone = [replace(fitted, tile=tile, deeper=()).seconds(launches) for tile in tiles]
     off = np.log(np.array(alone) / launches.time) ** 2 * (1.0 if weight is None else weight)
@@ -128,6 +130,7 @@ def _special(general: Fitted, launches: Launches) -> Iterator[Fitted]:
 
 def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
+    start = replace(start, max_k=float((launches.k if weight is None else launches.k[weight > 0]).max()))
     given, size = features_of(start, launches)
     padded = np.zeros(len(given["k"]))
     padded[:size] = 1.0 if weight is None else np.sqrt(weight)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.calibrate import predict
-from dse.calibrate.fit import bootstrap, fit, informed
+from dse.calibrate.fit import bootstrap, by_depth, fit, informed, refit
 from dse.calibrate.measured_launches import asked
 from dse.cli import entry
 from dse.model.efficiency import assertions, kernel_time
@@ -66,6 +66,34 @@ def test_a_library_by_rules_of_its_own_takes_other_tiles_for_deeper_products():
     found = fit(replace(asked(DENSE, A100, shapes, parse("dense"), 1.0), time=times))
     assert [least for least, _ in found.deeper] == [pytest.approx(np.sqrt(2048 * 4096))]
     np.testing.assert_allclose(seconds(found, shapes), times, rtol=0.06)
+
+
+@pytest.mark.parametrize(("key", "pattern", "density"), [(DENSE, "dense", 1.0), (CSR, "unstructured", 0.1)])
+def test_a_product_deeper_than_any_measured_one_is_as_efficient_as_the_deepest_measured_one(key, pattern, density):
+    """Beyond the greatest fitted k the time for each FLOP is constant; up to it predictions are those of the unclamped model."""
+    shapes = [(512 * a, k, 1024 + 512 * a) for k in (512, 1024, 2048, 4096) for a in range(2, 7)]
+    truth = Fitted(key, from_values(FREE | {"fill": 400}), (64, 64), deeper=((1500.0, (128, 128)),))
+    measured = asked(key, A100, shapes, parse(pattern), density)
+    fitted = refit(truth, replace(measured, time=truth.seconds(measured)))
+    unmeasured = asked(key, A100, [(2048, k, 2048) for k in (2048, 4096, 8192, 65536, 2**20)], parse(pattern), density)
+    launches = replace(unmeasured, spread=np.zeros(5))
+    shallow, deepest, *deeper = fitted.seconds(launches) / launches.flops
+    assert fitted.max_k == 4096
+    assert deeper == pytest.approx([deepest] * 3, rel=0.02)
+    unclamped = replace(fitted, max_k=np.inf).seconds(launches) / launches.flops
+    assert (shallow, deepest) == (unclamped[0], unclamped[1])
+
+
+def test_launches_without_weight_do_not_decide_from_which_depth_other_tiles_are_used():
+    """Neither their k nor their number of shapes counts."""
+    shapes = [(64 * a, k, 1000 + 300 * a) for k in (1024, 2048, 4096, 8192) for a in range(3, 9)]
+    narrow = Fitted(DENSE, from_values(FREE | {"edge": 30, "launch": 3e-6}), (32, 32))
+    launches = asked(DENSE, A100, shapes, parse("dense"), 1.0)
+    measured = replace(launches, time=replace(narrow, deeper=((3000.0, (128, 128)),)).seconds(launches))
+    weights = [(measured.k != 4096).astype(float), ((measured.k < 3000) | (measured.m == 192)).astype(float)]
+    without_4096, one_deep_shape = (by_depth(narrow, measured, weight).deeper for weight in weights)
+    assert without_4096 == ((pytest.approx(np.sqrt(2048 * 8192)), (128, 128)),)
+    assert all(least < 2048 for least, _ in one_deep_shape)
 
 
 def test_an_edge_tile_costs_as_much_as_a_full_one():

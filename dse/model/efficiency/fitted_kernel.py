@@ -22,6 +22,7 @@ class Fitted:
     `tile`: the only one it has; None: it takes the fastest, of those with edges of at least `least`, and may cut k if it `splits`.
     `deeper`: from which k on the kernel takes which other tile (None: the fastest). `staged`: density, and the bytes of a scratchpad
     that a tile takes at it, as measured; empty if that is not known. `processors`: as its waves tell, where no description counts them.
+    `max_k`: greatest k of the launches that it was fitted to; deeper products are as efficient as those of this k.
     """
 
     kernel: Kernel
@@ -35,6 +36,7 @@ class Fitted:
     staged: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
     draws: tuple[Theta, ...] = ()
+    max_k: float = np.inf
 
     def seconds(self, launches: Launches) -> np.ndarray:
         """Predicted time of each launch [s]."""
@@ -54,7 +56,7 @@ def features_of(fitted: Fitted, launches: Launches, moved: np.ndarray | None = N
     """Padded to a power of two by repetition, so that few sizes are compiled."""
     rates = launches.rates if not np.isnan(launches.rates.processors) else replace(launches.rates, processors=fitted.processors)
     known = replace(launches, staged=_staged(fitted, launches), rates=rates)
-    found, size = kernel_time.features(known, fitted.power_slots, moved), len(launches)
+    found, size = kernel_time.features(known, fitted.power_slots, moved, fitted.max_k), len(launches)
     rows = np.arange(max(64, 2 ** int(np.ceil(np.log2(size))))) % size
     return {name: value[rows] for name, value in found.items()}, size
 

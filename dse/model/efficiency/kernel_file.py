@@ -153,8 +153,8 @@ class FittedKernel(StrictModel):
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         deeper = tuple((least, tiles.named(text)) for least, text in self.deeper)
         counted = np.nan if self.processors is None else self.processors
-        tile = tiles.named(self.tile)
-        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged)
+        tile, max_k = tiles.named(self.tile), self.sizes[1][1] if len(self.sizes) > 1 else np.inf
+        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, max_k=max_k)
 
 
 class Efficiencies(StrictModel):

@@ -13,6 +13,7 @@ The 4-norm is a maximum that is rounded where two terms are alike: real pipeline
 E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
 output (`fill`). A library chooses the tile that is fastest, of those that it has, and may split k to fill a wave; a kernel with one
 tile has no choice; and one that goes by rules of its own takes other tiles for deeper products, though they may be slower.
+The efficiency of a product that is deeper than any measured one is that of the greatest measured k: only the work grows.
 """
 
 from typing import Any
@@ -32,9 +33,9 @@ SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 Features = dict[str, Any]
 
 
-def features(launches: Launches, power_slots: bool = False, moved: Any = None) -> Features:
+def features(launches: Launches, power_slots: bool = False, moved: Any = None, max_k: float = np.inf) -> Features:
     """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two; `moved`: the bytes, if
-    they are known [B]."""
+    they are known [B]; `max_k`: greatest k that was measured, whose efficiency deeper products have."""
     m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
     density = _padded(launches) if power_slots else launches.density
     dense = 2 * m * k * n * launches.products
@@ -45,6 +46,7 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None) -
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
     unfilled = np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves
     gathered = flops / 2 * launches.value_bytes if launches.kernel.family == "unstructured" else np.zeros(len(launches))
+    depth = np.minimum(k, max_k)
     if moved is None:
         moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
     return {
@@ -55,13 +57,13 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None) -
         "padding": tiles * rows * columns / (m * n * launches.products)[:, None],
         "unfilled": unfilled,
         "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
-        "depth": k * density,
-        "k": k,
+        "depth": depth * density,
+        "k": depth,
         "alone": 1 / in_flight(launches),
         "waiting": imbalance(launches) - 1,
         "moved": moved / rates.bandwidth,
         "gathered": gathered / rates.bandwidth,
-        "column_share": k * launches.value_bytes / max(rates.cache, 1.0),
+        "column_share": depth * launches.value_bytes / max(rates.cache, 1.0),
     }
 
 
