@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.launches import Kernel
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.launches import KernelKey
 
 
 class Checkpoint:
@@ -18,7 +18,7 @@ class Checkpoint:
         hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in measurements]
         self.request = json.dumps([version("sparse-dse"), hashes, samples, seed])
 
-    def read(self) -> dict[Kernel, FittedKernel]:
+    def read(self) -> dict[KernelKey, KernelRecord]:
         """The kernels that the same request has fitted; starts a new file if there are none."""
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         if not lines or lines[0].rstrip() != self.request:
@@ -27,10 +27,10 @@ class Checkpoint:
             return {}
         whole = [line for line in lines if line.endswith("\n")]
         self.path.write_text("".join(whole))
-        found = [FittedKernel.model_validate_json(line) for line in whole[1:]]
+        found = [KernelRecord.model_validate_json(line) for line in whole[1:]]
         return {kernel.key: kernel for kernel in found}
 
-    def add(self, kernel: FittedKernel) -> None:
+    def add(self, kernel: KernelRecord) -> None:
         with self.path.open("a") as file:
             file.write(kernel.model_dump_json() + "\n")
 

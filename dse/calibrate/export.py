@@ -14,9 +14,9 @@ from dse.calibrate.fit import informed
 from dse.calibrate.measured_launches import kernel_of
 from dse.calibrate.measured_set import MeasuredSet
 from dse.model.efficiency import assumed, tiles
-from dse.model.efficiency.fitted_kernel import Fitted
-from dse.model.efficiency.kernel_file import Described, Efficiencies, Estimate, FittedKernel
-from dse.model.efficiency.launches import Launches
+from dse.model.efficiency.kernel_file import EfficiencyFile, Estimate, KernelRecord, RatesRecord
+from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.parameters import PARAMETERS, Parameter, values
 
 HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths of the bootstrap's samples; what the measurements
@@ -27,10 +27,10 @@ HEAD = """# Parameters of measured kernels. Between low and high lie nine tenths
 NINE_TENTHS = 1.645  # deviations of a normal distribution to either side
 
 
-def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> FittedKernel:
+def describe(fitted: KernelModel, launches: KernelLaunches, measured: MeasuredSet) -> KernelRecord:
     """What is written of one kernel."""
-    key, known = fitted.kernel, informed(fitted, launches)
-    draws = np.array([list(values(theta).values()) for theta in (fitted.theta, *fitted.draws)])
+    key, known = fitted.key, informed(fitted, launches)
+    draws = np.array([list(values(theta).values()) for theta in (fitted.theta, *fitted.samples)])
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
     parameters = {
         p.name: _fitted(p, draws[0, n], low[n], high[n]) if known[n] or not _within_prior(p, draws[0, n]) else _assumed(p, draws[0, n])
@@ -40,7 +40,7 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
     rows = [one for one in measured.runs if kernel_of(one, measured) == key]
     sources = sorted({one.source for one in rows})
     heights = sorted({found for one in rows if (found := assumed.height(one.pattern))})
-    return FittedKernel(
+    return KernelRecord(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
         tile=tiles.text(fitted.tile), deeper=tuple((_digits(k), tiles.text(tile)) for k, tile in fitted.deeper),
         splits=fitted.splits, least=fitted.least,
@@ -50,16 +50,16 @@ def describe(fitted: Fitted, launches: Launches, measured: MeasuredSet) -> Fitte
         sources=tuple(sources), parameters=parameters,
         shared=heights[0][0] if heights else None, heights=tuple(rows for _, rows in heights),
         density=(_digits(launches.density.min()), _digits(launches.density.max())), staged=fitted.staged,
-        rates=Described(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
+        rates=RatesRecord(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
         half_width=_digits(uncertainty.half_width(uncertainty.residuals(fitted, launches), uncertainty.groups(launches))),
         sizes=tuple((float(value.min()), float(value.max())) for value in (launches.m, launches.k, launches.n)),
     )  # fmt: skip
 
 
-def as_yaml(kernels: Iterable[FittedKernel], paths: Sequence[Path], command: str) -> str:
+def as_yaml(kernels: Iterable[KernelRecord], paths: Sequence[Path], command: str) -> str:
     """The file for kernels that were fitted to the measurements at `paths`."""
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    found = Efficiencies(command=command, version=version("sparse-dse"), measurements=hashes, kernels=tuple(kernels))
+    found = EfficiencyFile(command=command, version=version("sparse-dse"), measurements=hashes, kernels=tuple(kernels))
     head = "".join(f"#   {p.name:13} {p.meaning} [{p.unit}]\n" for p in PARAMETERS)
     text = yaml.safe_dump(found.model_dump(mode="json", exclude_none=True), sort_keys=False, default_flow_style=None, width=138)
     return HEAD + head + text

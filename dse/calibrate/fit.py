@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from dse.model.efficiency import kernel_time
-from dse.model.efficiency.fitted_kernel import Fitted, features_of, in_float64
-from dse.model.efficiency.launches import Launches
+from dse.model.efficiency.kernel_model import KernelModel, features_of, in_float64
+from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.parameters import HIGH, LOW, PRIOR, SPREAD, Theta, from_values, values
 from dse.model.efficiency.tiles import LEAST, WIDE, Deeper
 
@@ -27,7 +27,7 @@ COUNTS = np.unique(np.round(8 * 1.04 ** np.arange(107)))  # of processors, up to
 ROUNDS = 5  # of choosing tiles and fitting parameters in turn
 
 
-def fit(launches: Launches) -> Fitted:
+def fit(launches: KernelLaunches) -> KernelModel:
     """The best of the special cases and, if none of them is worth it, the general one; where nobody counted the processors, as many as
     the waves tell, if they do."""
     found = _best(launches)
@@ -37,17 +37,17 @@ def fit(launches: Launches) -> Fitted:
     return counted if counted.cost < WORTH * found.cost else found
 
 
-def _best(launches: Launches, processors: float = np.nan) -> Fitted:
+def _best(launches: KernelLaunches, processors: float = np.nan) -> KernelModel:
     """With so many processors. The least promising cases are dropped early; of many launches a stratified part decides between them."""
     few, most = _stratified(launches, SIEVE), _stratified(launches, MOST)
-    general = _started(Fitted(launches.kernel, PRIOR, processors=processors), most, 100)
+    general = _started(KernelModel(launches.key, PRIOR, processors=processors), most, 100)
     promising = sorted(_special(general, launches), key=lambda case: _started(case, few, 25).cost)[:FINALISTS]
     found = [_started(case, most, 100) for case in promising]
     best = by_depth(min([*(case for case in found if case.cost < WORTH * general.cost), general], key=lambda case: case.cost), most)
     return replace(best if most is launches else refit(best, launches, 100), staged=_staging(launches))
 
 
-def _stratified(launches: Launches, size: int) -> Launches:
+def _stratified(launches: KernelLaunches, size: int) -> KernelLaunches:
     """At most so many launches, evenly spread over all in the order of their depth and work."""
     if len(launches) <= size:
         return launches
@@ -55,28 +55,28 @@ def _stratified(launches: Launches, size: int) -> Launches:
     return launches.take(np.sort(order[np.unique(np.linspace(0, len(launches) - 1, size).astype(int))]))
 
 
-def _processors(launches: Launches) -> float:
+def _processors(launches: KernelLaunches) -> float:
     """The count that suits some kind of kernel best."""
     few, kinds = (
         _stratified(launches, SIEVE),
-        (Fitted(launches.kernel, PRIOR, splits=False, least=64), Fitted(launches.kernel, PRIOR, tile=(128, 128))),
+        (KernelModel(launches.key, PRIOR, splits=False, least=64), KernelModel(launches.key, PRIOR, tile=(128, 128))),
     )
     cases = [replace(kind, processors=float(count)) for count in COUNTS for kind in kinds]
     return min((refit(case, few, 15) for case in cases), key=lambda fitted: fitted.cost).processors
 
 
-def _started(case: Fitted, launches: Launches, steps: int) -> Fitted:
+def _started(case: KernelModel, launches: KernelLaunches, steps: int) -> KernelModel:
     """The better of the fits that begin at the prior, and where instructions for the dense product bind rather than the memory."""
     return min((refit(replace(case, theta=start), launches, steps) for start in (PRIOR, BUSY)), key=lambda fitted: fitted.cost)
 
 
-def by_depth(start: Fitted, launches: Launches, weight: np.ndarray | None = None) -> Fitted:
+def by_depth(start: KernelModel, launches: KernelLaunches, weight: np.ndarray | None = None) -> KernelModel:
     """With other tiles for deeper products, from up to two depths on, if that is worth it."""
     found = [_divided(start, launches, cuts, weight) for cuts in (1, 2)]
     return min([start, *found], key=lambda case: case.cost / WORTH ** len(case.deeper))
 
 
-def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Fitted:
+def _divided(start: KernelModel, launches: KernelLaunches, cuts: int, weight: np.ndarray | None) -> KernelModel:
     """The tiles and depths that suit the parameters, then the parameters that suit these, in turn."""
     found, before = start, np.inf
     for _ in range(ROUNDS):
@@ -89,7 +89,7 @@ def _divided(start: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
     return found
 
 
-def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | None) -> Deeper:
+def _ranges(fitted: KernelModel, launches: KernelLaunches, cuts: int, weight: np.ndarray | None) -> Deeper:
     """Least k and best tile of each range of k, each with enough shapes that have a weight; none if there are too few."""
     if weight is not None:
         launches, weight = launches.take(weight > 0), weight[weight > 0]
@@ -112,13 +112,13 @@ def _ranges(fitted: Fitted, launches: Launches, cuts: int, weight: np.ndarray | 
     return best[1]
 
 
-def _staging(launches: Launches) -> tuple[tuple[float, float], ...]:
+def _staging(launches: KernelLaunches) -> tuple[tuple[float, float], ...]:
     staged = np.broadcast_to(launches.staged, len(launches))
     densities = np.unique(launches.density[~np.isnan(staged)])
     return tuple((float(d), float(np.nanmean(staged[launches.density == d]))) for d in densities)
 
 
-def _special(general: Fitted, launches: Launches) -> Iterator[Fitted]:
+def _special(general: KernelModel, launches: KernelLaunches) -> Iterator[KernelModel]:
     """One tile, no splits of k, no small tiles, slots of an N:M padded to a power of two: kernels that do less than the general one may."""
     padded = (False, True) if len(set(launches.density[launches.slots > 0])) > 2 else (False,)
     choosing = [replace(general, splits=splits, least=least) for splits in (True, False) for least in LEAST]
@@ -128,7 +128,9 @@ def _special(general: Fitted, launches: Launches) -> Iterator[Fitted]:
             yield replace(case, power_slots=power)
 
 
-def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR) -> Fitted:
+def refit(
+    start: KernelModel, launches: KernelLaunches, steps: int = 30, weight: np.ndarray | None = None, prior: Theta = PRIOR
+) -> KernelModel:
     """From where another fit ended; `weight` of each launch, 0 to leave it out."""
     start = replace(start, max_k=float((launches.k if weight is None else launches.k[weight > 0]).max()))
     given, size = features_of(start, launches)
@@ -147,7 +149,7 @@ def refit(start: Fitted, launches: Launches, steps: int = 30, weight: np.ndarray
     return replace(start, theta=done.x, cost=float(done.cost))
 
 
-def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> Fitted:
+def bootstrap(fitted: KernelModel, launches: KernelLaunches, draws: int, seed: int = 0) -> KernelModel:
     """With the parameters of `draws` resamplings, whole shapes at a time: rows of one shape are no independent evidence.
 
     The prior is drawn anew each time, so that what the measurements say nothing of varies as much as the prior does.
@@ -157,10 +159,10 @@ def bootstrap(fitted: Fitted, launches: Launches, draws: int, seed: int = 0) -> 
     weights = [np.bincount(rng.integers(len(shapes), size=len(shapes)), minlength=len(shapes))[index] for _ in range(draws)]
     priors = np.clip(PRIOR + SPREAD * rng.standard_normal((draws, len(PRIOR))), LOW, HIGH)
     found = [refit(fitted, launches, 12, weight.astype(float), prior).theta for weight, prior in zip(weights, priors, strict=True)]
-    return replace(fitted, draws=tuple(found))
+    return replace(fitted, samples=tuple(found))
 
 
-def informed(fitted: Fitted, launches: Launches) -> np.ndarray:
+def informed(fitted: KernelModel, launches: KernelLaunches) -> np.ndarray:
     """Which parameters the measurements say more of than the prior does [parameter]."""
     given, size = features_of(fitted, launches)
     weight = (np.arange(len(given["k"])) < size).astype(float)

@@ -10,14 +10,14 @@ from dse.calibrate import fidelities, measured_set
 from dse.calibrate.measured_launches import kernel_of, launches
 from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS, MeasuredSet
 from dse.calibrate.validate.networks import is_networks
-from dse.model.efficiency.launches import Kernel
+from dse.model.efficiency.launches import KernelKey
 
 
 @dataclass(frozen=True)
 class Ratio:
     """E_sparse / E_dense [1]: the geometric mean over all launches of a kernel, and nine tenths of them between low and high."""
 
-    kernel: Kernel
+    kernel: KernelKey
     mean: float
     low: float
     high: float
@@ -37,7 +37,7 @@ def ratios(measured: MeasuredSet) -> Sequence[Ratio]:
     return [_ratio(kernel, found[kernel], found[dense]) for kernel, dense in beside.items()]
 
 
-def _ratio(kernel: Kernel, sparse: fidelities.Launches, dense: fidelities.Launches) -> Ratio:
+def _ratio(kernel: KernelKey, sparse: fidelities.KernelLaunches, dense: fidelities.KernelLaunches) -> Ratio:
     rows = [dense.shapes.index(shape) for shape in sparse.shapes]
     shares = [fidelities.speed_of_light(found) / found.time for found in (sparse, dense)]
     share = shares[0] / shares[1][rows]

@@ -9,19 +9,19 @@ import numpy as np
 from dse.model.efficiency.interval import LEVEL
 
 if TYPE_CHECKING:
-    from dse.model.efficiency.fitted_kernel import Fitted
-    from dse.model.efficiency.launches import Launches
+    from dse.model.efficiency.kernel_model import KernelModel
+    from dse.model.efficiency.launches import KernelLaunches
 
 MOST_GROUPS = 20  # of shapes left out together; up to so many are left out one by one
 
 
-def groups(launches: "Launches") -> np.ndarray:
+def groups(launches: "KernelLaunches") -> np.ndarray:
     """Number of the group that the shape of each launch is left out with [launch]."""
     shapes = sorted(set(launches.shapes))
     return np.array([shapes.index(shape) % MOST_GROUPS for shape in launches.shapes])
 
 
-def held_out(fitted: "Fitted", launches: "Launches") -> Iterator[tuple[np.ndarray, "Fitted"]]:
+def held_out(fitted: "KernelModel", launches: "KernelLaunches") -> Iterator[tuple[np.ndarray, "KernelModel"]]:
     """Refit without each group of shapes in turn; yields which launches were left out, and the fit."""
     from dse.calibrate.fit import by_depth, refit
 
@@ -34,7 +34,7 @@ def held_out(fitted: "Fitted", launches: "Launches") -> Iterator[tuple[np.ndarra
         yield group == number, without
 
 
-def residuals(fitted: "Fitted", launches: "Launches") -> np.ndarray:
+def residuals(fitted: "KernelModel", launches: "KernelLaunches") -> np.ndarray:
     """Logarithm of predicted over measured time, each shape predicted by a fit without it [launch]."""
     found = np.zeros(len(launches))
     for out, without in held_out(fitted, launches):

@@ -21,8 +21,8 @@ from dse.calibrate.validate import networks as whole_networks
 from dse.calibrate.validate import report, shapes
 from dse.calibrate.validate.devices import across_devices, sources_of
 from dse.calibrate.validate.networks import NetworkSet
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.launches import Launches
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.launches import KernelLaunches
 
 POOR = 0.5  # mean error of a fit that has explained little
 
@@ -63,7 +63,7 @@ def calibrate(options: Namespace) -> str:
     return "\n".join([*lines, *few, *(f"left out: {row}" for row in measured.left_out), *poor, *_uncounted(found), str(options.out)])
 
 
-def _fitted(seen: Launches, measured: MeasuredSet, options: Namespace) -> FittedKernel:
+def _fitted(seen: KernelLaunches, measured: MeasuredSet, options: Namespace) -> KernelRecord:
     fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
     probe(fitted, seen)
     return describe(fitted, seen, measured)
@@ -86,7 +86,7 @@ def _pooled(options: Namespace) -> MeasuredSet:
     return pooled(sets)
 
 
-def _uncounted(kernels: Sequence[FittedKernel]) -> list[str]:
+def _uncounted(kernels: Sequence[KernelRecord]) -> list[str]:
     """Units whose processors no description counts, and what the waves of their kernels tell."""
     told = []
     for unit in dict.fromkeys((kernel.device, kernel.unit) for kernel in kernels if kernel.rates.processors is None):

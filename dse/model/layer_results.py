@@ -18,7 +18,7 @@ from dse.model.cost.preference import preference
 from dse.model.efficiency.constant import unstated
 from dse.model.efficiency.fitted import case
 from dse.model.efficiency.interval import QUANTILES
-from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.levels import levels, notes
 from dse.model.peak import Execution
 from dse.model.terms import BYTES, DECODE, LAUNCH, Case, inverse_rates
@@ -80,7 +80,7 @@ def evaluate(
             read.append(reader(value))
     problems.raise_if_any()
     device, state, asked = read
-    found = case(device, state, asked.batch, asked.dtype, asked.options, kernels_of(device, asked.options))
+    found = case(device, state, asked.batch, asked.dtype, asked.options, available_kernels(device, asked.options))
     return described(found, device, state, asked.dtype, asked.options, asked.batch)
 
 

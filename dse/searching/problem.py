@@ -10,8 +10,8 @@ from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.kernel_selection import choose, kernels_of
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.peak import executions
 from dse.schema import accelerator as accelerators
 from dse.schema import sweep as specs
@@ -44,7 +44,7 @@ class SearchProblem:
     search: Search
     drop: Drop
     weights: Mapping[str, float] = field(default_factory=dict)
-    kernels: tuple[FittedKernel, ...] = ()
+    kernels: tuple[KernelRecord, ...] = ()
     name: str = "search"
     origin: str = ""
     unused: tuple[str, ...] = ()
@@ -131,11 +131,11 @@ def _unused(written: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
     return tuple(str(document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
 
 
-def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> tuple[FittedKernel, ...]:
+def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> tuple[KernelRecord, ...]:
     """Those that stand for the executions of the accelerator; raises InputError where there are none for one."""
-    kernels, dtype = kernels_of(base, written.model, document.path.parent), written.dtype[0]
+    kernels, dtype = available_kernels(base, written.model, document.path.parent), written.dtype[0]
     for execution in executions(base, dtype, written.model.fidelity) if kernels else ():
-        choose(execution, execution.pattern, base, dtype.compute, kernels)
+        select_kernels(execution, execution.pattern, base, dtype.compute, kernels)
     return kernels
 
 

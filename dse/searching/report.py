@@ -15,7 +15,7 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.efficiency.fitted import case
-from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.layer_results import described
 from dse.schema import accelerator
 from dse.searching import exhaustive, uncertainty
@@ -169,7 +169,7 @@ def devices(evaluator: Evaluator) -> pd.DataFrame:
         device = accelerator.load(catalog.find_path("accel_models", name))
         with suppress(InputError):  # another precision, or no process to say what it costs
             if not device.hypothetical:
-                kernels = asked.kernels if asked.options.efficiencies else kernels_of(device, asked.options)
+                kernels = asked.kernels if asked.options.efficiencies else available_kernels(device, asked.options)
                 own = Evaluator(Space(device, ()), replace(asked, kernels=kernels), evaluator.base)
                 found.append({"device": name} | {key: float(values[0]) for key, values in own.results(np.empty((1, 0))).items()})
     return pd.DataFrame(found)

@@ -20,8 +20,8 @@ from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.model.efficiency.fitted import LAUNCH, drivers
 from dse.model.efficiency.interval import SAMPLES
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.levels import capacities
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
@@ -44,7 +44,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    kernels: tuple[tuple[FittedKernel, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
+    kernels: tuple[tuple[KernelRecord, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -214,12 +214,12 @@ def _load_workloads(spec: SweepSpec, document: YamlDocument, problems: ProblemCo
 
 def _kernels(
     spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerator], problems: ProblemCollector
-) -> list[tuple[FittedKernel, ...]]:
+) -> list[tuple[KernelRecord, ...]]:
     """By accelerator; most fidelities ask for none."""
     found = []
     for accelerator in accelerators:
         with problems.collect(*document.locate(("model", "efficiencies"))):
-            found.append(kernels_of(accelerator, spec.model, document.path.parent))
+            found.append(available_kernels(accelerator, spec.model, document.path.parent))
     return found
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.calibrate import measured_set, predict, uncertainty
+from dse.calibrate import measured_set, predict
 from dse.calibrate.measured_launches import asked, launches
 from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.validate.networks import is_networks
 from dse.cli import entry
 from dse.model.cost.design import Design
 from dse.model.cost.power import static
-from dse.model.efficiency import assertions, assumed, fitted, kernel_file, kernel_selection
-from dse.model.efficiency.fitted_kernel import Fitted
+from dse.model.efficiency import assertions, assumed, fitted, interval, kernel_file, kernel_selection
 from dse.model.efficiency.kernel_file import SHIPPED
+from dse.model.efficiency.kernel_model import KernelModel
 from dse.networks.layers import LayerRow, Layers
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
@@ -66,14 +66,14 @@ def latency(device, state, fidelity="calibrated", batch=1, **asked):
 def test_one_product_takes_what_its_kernel_is_predicted_to_take(device, pattern, density, shape):
     found = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
     (kernel,) = (k for k in KERNELS if f"{k} (measured)" == found.kernel.item())
-    assert found.latency.item() == pytest.approx(predict.seconds(device, kernel.fitted, [shape], pattern).item(), rel=1e-6)
+    assert found.latency.item() == pytest.approx(predict.seconds(device, kernel.model, [shape], pattern).item(), rel=1e-6)
 
 
 def test_row_statistics_set_the_imbalance_as_in_the_prediction():
     state = replace(variant([gemm(2048, 2048, 256)], "unstructured", 0.1), row_spread=np.array([0.9]))
     found = dse.evaluate(RTX3090, state, fidelity="calibrated")
     (kernel,) = (k for k in KERNELS if k.kernel == "Sputnik")
-    told = predict.seconds(RTX3090, kernel.fitted, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
+    told = predict.seconds(RTX3090, kernel.model, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
     assert found.latency.item() == pytest.approx(told, rel=0.01)  # the description's CSR has wider indices than the usual one
     assert found.latency.item() > 1.01 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
 
@@ -122,7 +122,7 @@ def test_a_stated_launch_stands_in_the_place_of_the_fitted_one():
     more = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
     own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
     assert more == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
-    assert predict.seconds(stated, own.fitted, [(64, 64, 64)], "dense").item() == pytest.approx(
+    assert predict.seconds(stated, own.model, [(64, 64, 64)], "dense").item() == pytest.approx(
         latency(stated, variant([gemm(64, 64, 64)])).item()
     )
 
@@ -223,7 +223,7 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
         return np.array(sums)
 
     speedups = drawn(resnet.dense) / drawn(resnet.variant("magnitude_pruning", 0.9))
-    assert len(speedups) == uncertainty.SAMPLES
+    assert len(speedups) == interval.SAMPLES
     assert (float(one.speedup_low), float(one.speedup_high)) == pytest.approx(tuple(np.quantile(speedups, [0.05, 0.95])), rel=1e-9)
 
 
@@ -235,15 +235,19 @@ def test_files_of_earlier_versions_have_intervals_too(tmp_path):
     }))  # fmt: skip
     (old, *_), new = kernel_file.load(tmp_path / "old.yaml").kernels, KERNELS[0]
     seen = asked(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], parse("2:4"), 0.5)
-    assert old.width(seen) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
-    assert new.width(seen)[0] < new.width(seen)[1]
+    assert old.interval_half_width(seen) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
+    assert new.interval_half_width(seen)[0] < new.interval_half_width(seen)[1]
 
 
 def test_quantiles_of_the_samples_are_the_limits_of_the_interval():
     """Exactly for each kernel alone; whatever its name is."""
     for kernel in KERNELS:
-        off = np.log(kernel.factors(asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0)))
-        width = kernel.width(asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0))
+        off = np.log(
+            kernel.sample_time_factors(asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0))
+        )
+        width = kernel.interval_half_width(
+            asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0)
+        )
         assert off[0] == 0
         assert np.quantile(off[1:], [0.05, 0.95], axis=0)[:, 0] == pytest.approx([-width[0], width[0]])
 
@@ -251,7 +255,7 @@ def test_quantiles_of_the_samples_are_the_limits_of_the_interval():
 def test_the_further_from_what_was_measured_the_wider():
     kernel = next(k for k in KERNELS if k.kernel == "Sputnik")
     inside, *outside = (
-        kernel.width(asked(kernel.key, RTX3090, [shape], parse("unstructured"), density)).item()
+        kernel.interval_half_width(asked(kernel.key, RTX3090, [shape], parse("unstructured"), density)).item()
         for shape, density in (((1024, 1024, 4096), 0.1), ((1024, 1024, 4096), 0.02), ((1024, 1024, 4096), 0.005), ((64, 1024, 4096), 0.1))
     )
     assert inside == pytest.approx(kernel.half_width)
@@ -301,8 +305,8 @@ def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
     ("times", "alarm"), [(0.5, assertions.EfficiencyError), (np.nan, assertions.NotPositiveError), (0.0, assertions.NotPositiveError)]
 )
 def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, times, alarm):
-    true = Fitted.parts
-    monkeypatch.setattr(Fitted, "parts", lambda self, *given: true(self, *given) * times)
+    true = KernelModel.time_components
+    monkeypatch.setattr(KernelModel, "time_components", lambda self, *given: true(self, *given) * times)
     with pytest.raises(alarm, match="'a100-sxm4-80gb', tensor_core"):
         swept(tmp_path)
 
@@ -335,8 +339,8 @@ def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
                     (False, 0.0),
                     (True, kernel_selection.BETWEEN_DEVICES if kernel.unit == key.unit else kernel_selection.BETWEEN_VENDORS),
                 ):
-                    off = np.abs(np.log(kernel.fitted.seconds(seen) / seen.time))
-                    inside[known].append(float(np.mean(off <= kernel.width(seen, spread))))
+                    off = np.abs(np.log(kernel.model.seconds(seen) / seen.time))
+                    inside[known].append(float(np.mean(off <= kernel.interval_half_width(seen, spread))))
     assert len(inside[True]) == 6
     assert np.mean(inside[False]) < 0.6
     assert 0.8 < np.mean(inside[True]) < 0.98
@@ -360,7 +364,7 @@ def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread)
     (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
         :1
     ]
-    assert fitted.kernels_for(run, state, device, width, KERNELS).spread == pytest.approx(spread)
+    assert fitted.kernels_for(run, state, device, width, KERNELS).log_deviation == pytest.approx(spread)
 
 
 def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import dse
 from dse.calibrate import measured_set, predict
 from dse.calibrate.measure import libraries, machine, timing
-from dse.cli import entry
+from dse.cli import entry, measure
 from dse.cli.measure import COLUMNS
 from dse.model.efficiency import kernel_file
 from dse.model.efficiency.parameters import PARAMETERS
@@ -68,7 +68,7 @@ def test_measured_then_calibrated_then_validated(measured, capsys):
         assert any(found.kind == "measured" for found in kernel.parameters.values())
         assert all(p.low <= kernel.parameters[p.name].value * 1.001 for p in PARAMETERS)
         assert all(found.low <= found.high for found in kernel.parameters.values())
-    csr = next(kernel for kernel in fitted.kernels if kernel.kernel == "scipy csr").fitted
+    csr = next(kernel for kernel in fitted.kernels if kernel.kernel == "scipy csr").model
     device = dse.load_accelerator(measured / f"{name}.yaml")
     times = predict.seconds(device, csr, [(64, 64, 64), (512, 512, 512)], "unstructured", 0.3)
     assert 0 < times[0] < times[1]

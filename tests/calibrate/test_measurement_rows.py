@@ -277,8 +277,8 @@ def test_a_killed_calibration_goes_on_where_it_was(tmp_path, monkeypatch):
     def fitted(seen, measured, options):
         if len(asked) == allowed:
             raise KeyboardInterrupt
-        asked.append(seen.kernel.kernel)
-        key = {name: getattr(seen.kernel, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
+        asked.append(seen.key.kernel)
+        key = {name: getattr(seen.key, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
         return known.model_copy(update=key)
 
     monkeypatch.setattr(calibrate, "_fitted", fitted)

@@ -10,7 +10,7 @@ from dse.calibrate.measured_launches import launches
 from dse.calibrate.sanity_checks import from_outside
 from dse.model.efficiency import kernel_file
 from dse.model.efficiency.kernel_file import SHIPPED
-from dse.model.efficiency.kernel_selection import choose
+from dse.model.efficiency.kernel_selection import select_kernels
 from dse.model.peak import executions
 from dse.sparsity.grammar import parse
 
@@ -126,7 +126,7 @@ def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
     here = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
     assert here.bits == 8
     (execution,) = executions(device, OperandDtypes.model_validate("int8"), "capacity")
-    chosen = choose(execution, parse("dense"), device, "int8", [here])
+    chosen = select_kernels(execution, parse("dense"), device, "int8", [here])
     assert chosen.kind == "measured"
 
 

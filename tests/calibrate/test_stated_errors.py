@@ -16,7 +16,7 @@ from dse.calibrate.validate.devices import across_devices, sources_of
 from dse.calibrate.validate.networks import is_networks
 from dse.calibrate.validate.shapes import Evidence, Point, across_shapes, errors
 from dse.cli import entry
-from dse.model.efficiency import kernel_file
+from dse.model.efficiency import interval, kernel_file
 from dse.model.efficiency.kernel_file import SHIPPED
 
 README = Path(__file__).parents[2] / "README.md"
@@ -137,8 +137,8 @@ def test_intervals_hold_nine_tenths_of_densities_outside_the_fitted_ones(evidenc
                 without, group = refit(fitted, rest, 60), uncertainty.groups(rest)
                 half = uncertainty.half_width(np.log(without.seconds(rest) / rest.time), group)
                 out = seen.take(seen.density == density)
-                distance = uncertainty.beyond(out.density, rest.density.min(), rest.density.max())
-                inside += [*(np.abs(np.log(without.seconds(out) / out.time)) <= uncertainty.widened(half, distance))]
+                distance = interval.beyond(out.density, rest.density.min(), rest.density.max())
+                inside += [*(np.abs(np.log(without.seconds(out) / out.time)) <= interval.widened(half, distance))]
     assert len(inside) > 100
     assert 0.85 < np.mean(inside) < 0.99
 
@@ -158,12 +158,12 @@ def test_what_is_left_out_is_not_known(evidence):
 
 
 def test_what_ships_is_what_calibrate_makes_of_the_measurements(evidence):
-    shipped = {kernel.fitted.kernel: kernel for kernel in kernel_file.load(SHIPPED).kernels}
+    shipped = {kernel.key: kernel for kernel in kernel_file.load(SHIPPED).kernels}
     fitted = {kernel: fit for each in evidence for kernel, fit in each.fits.items()}
     assert shipped.keys() == fitted.keys()
     for each in evidence:
         for kernel, fit in each.fits.items():
-            np.testing.assert_allclose(shipped[kernel].fitted.seconds(each.found[kernel]), fit.seconds(each.found[kernel]), rtol=0.02)
+            np.testing.assert_allclose(shipped[kernel].model.seconds(each.found[kernel]), fit.seconds(each.found[kernel]), rtol=0.02)
             assert shipped[kernel].sources
 
 

@@ -26,7 +26,7 @@ from dse.model.cost import power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
 from dse.model.efficiency.fitted import case as assemble
-from dse.model.efficiency.kernel_selection import kernels_of
+from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.terms import BYTES, DECODE, Case, inverse_rates
 from dse.schema.accelerator import Accelerator
 from dse.schema.accelerator import load as load_accelerator
@@ -181,7 +181,7 @@ def _variants(workload: Any, found: xr.Dataset) -> list[Variant]:
 def _network_by_loops(design: Accelerator, described: Accelerator, variant: Variant, batch: int, options: ModelOptions) -> dict[str, Any]:
     """Latency [s], energy [J], and time by resource and by execution of one network on one design."""
     dtype = OperandDtypes.model_validate("fp16")
-    made = assemble(design, variant, batch, dtype, options, kernels_of(described, options), described)
+    made = assemble(design, variant, batch, dtype, options, available_kernels(described, options), described)
     inverse, _ = inverse_rates(made.executions, design, {})
     cost = Design(design, base=described)
     total: dict[str, Any] = {"latency": 0.0, "energy": 0.0, "resource": {}, "execution": {}}

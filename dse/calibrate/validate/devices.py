@@ -8,17 +8,17 @@ from dse.calibrate import fidelities
 from dse.calibrate.export import describe
 from dse.calibrate.validate.shapes import Evidence, Point, points
 from dse.model.efficiency import kernel_selection
-from dse.model.efficiency.fitted_kernel import Fitted
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.launches import Kernel, Launches
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
 
 class Source(NamedTuple):
     """A kernel as `dse calibrate` would write it, its fit, and what that was fitted to."""
 
-    written: FittedKernel
-    fitted: Fitted
-    known: Launches
+    written: KernelRecord
+    fitted: KernelModel
+    known: KernelLaunches
 
 
 def sources_of(evidence: Iterable[Evidence]) -> list[Source]:
@@ -46,7 +46,7 @@ def _by(sources: Sequence[Source], evidence: Evidence, split: str) -> list[Point
     return points(evidence, times, split)
 
 
-def _nearest(kernel: Kernel, seen: Launches, sources: Sequence[Source]) -> Source | None:
+def _nearest(kernel: KernelKey, seen: KernelLaunches, sources: Sequence[Source]) -> Source | None:
     """The one that a prediction would take for this kernel, of those of its name for values as wide; dense products are the same
     kernel, whatever a device calls its library."""
     named = [s for s in sources if s.written.family == kernel.family and (kernel.family == "dense" or s.written.kernel == kernel.kernel)]

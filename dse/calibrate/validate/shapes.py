@@ -12,8 +12,8 @@ from dse.calibrate.measured_launches import kernel_of, launches
 from dse.calibrate.measured_set import MeasuredSet
 from dse.calibrate.predict import probe
 from dse.calibrate.uncertainty import held_out
-from dse.model.efficiency.fitted_kernel import Fitted
-from dse.model.efficiency.launches import Kernel, Launches
+from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
 APART = 0.1  # of two measured values: what a mean error within 10% may be asked to rank
 Times = dict[str, np.ndarray]
@@ -41,9 +41,9 @@ class Evidence:
     """The launches of a set, the dense kernel beside each sparse one, and the fits to all of them."""
 
     measured: MeasuredSet
-    found: dict[Kernel, Launches]
-    dense: dict[Kernel, Kernel]
-    fits: dict[Kernel, Fitted]
+    found: dict[KernelKey, KernelLaunches]
+    dense: dict[KernelKey, KernelKey]
+    fits: dict[KernelKey, KernelModel]
 
     @classmethod
     def of(cls, measured: MeasuredSet, devices: Collection[str] | None = None) -> "Evidence":
@@ -61,7 +61,7 @@ class Evidence:
         return [f"{kernel}: {len(set(self.found[kernel].shapes))} shapes, fewer than {FEWEST_SHAPES}" for kernel in few]
 
 
-def _enough(seen: Launches) -> bool:
+def _enough(seen: KernelLaunches) -> bool:
     return len(set(seen.shapes)) >= FEWEST_SHAPES
 
 
@@ -71,7 +71,7 @@ def across_shapes(evidence: Evidence) -> list[Point]:
     return points(evidence, times, "shapes")
 
 
-def _left_out(seen: Launches, fitted: Fitted) -> Times:
+def _left_out(seen: KernelLaunches, fitted: KernelModel) -> Times:
     times = {rung: np.zeros(len(seen)) for rung in fidelities.RUNGS}
     for out, without in held_out(fitted, seen):
         predicted = fidelities.predictions(seen, fidelities.constant_efficiency(seen, (~out).astype(float)), without)
@@ -80,7 +80,7 @@ def _left_out(seen: Launches, fitted: Fitted) -> Times:
     return times
 
 
-def points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[Point]:
+def points(evidence: Evidence, times: dict[KernelKey, Times], split: str) -> list[Point]:
     """The times, and the speedups of those whose dense kernel is among them."""
     found = []
     for kernel, predicted in times.items():
@@ -94,7 +94,7 @@ def points(evidence: Evidence, times: dict[Kernel, Times], split: str) -> list[P
     return found
 
 
-def _told(evidence: Evidence, kernel: Kernel, split: str, quantity: str, measured: np.ndarray, predicted: Times) -> Iterator[Point]:
+def _told(evidence: Evidence, kernel: KernelKey, split: str, quantity: str, measured: np.ndarray, predicted: Times) -> Iterator[Point]:
     seen = evidence.found[kernel]
     for row, shape in enumerate(seen.shapes):
         values = {rung: float(predicted[rung][row]) for rung in fidelities.RUNGS}

@@ -44,7 +44,7 @@ def efficiency(share: Any, what: str = "") -> None:
         raise EfficiencyError(f"{what}: an efficiency of {_first(share, wrong):.4g}, outside (0, 1]")
 
 
-def check_slowed(slowed: Any, what: str = "") -> None:
+def check_slowdown(slowed: Any, what: str = "") -> None:
     """Raise if something takes no time, or less than at the speed of light: `slowed` is how many times as long it takes [1]."""
     slowed = np.asarray(slowed, float)
     if not np.all(np.isfinite(slowed) & (slowed > 0)):

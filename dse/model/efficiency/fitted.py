@@ -14,9 +14,9 @@ import numpy as np
 
 from dse.base.dtype import OperandDtypes
 from dse.model.efficiency import assertions
-from dse.model.efficiency.kernel_file import FittedKernel
-from dse.model.efficiency.kernel_selection import Chosen, choose
-from dse.model.efficiency.launches import Launches, Rates, random_spread
+from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
+from dse.model.efficiency.launches import DeviceRates, KernelLaunches, random_row_spread
 from dse.model.peak import Execution
 from dse.model.reuse import Reuse
 from dse.model.terms import BYTES, Case, compulsory_case, with_capacity
@@ -34,7 +34,7 @@ def case(
     batch: int,
     dtype: OperandDtypes,
     options: ModelOptions,
-    kernels: Sequence[FittedKernel] = (),
+    kernels: Sequence[KernelRecord] = (),
     described: Accelerator | None = None,
 ) -> Case:
     """The work of `variant`, by measured kernels where the options name them (see `finished`).
@@ -59,7 +59,7 @@ def finished(
     variant: Variant,
     dtype: OperandDtypes,
     options: ModelOptions,
-    kernels: Sequence[FittedKernel],
+    kernels: Sequence[KernelRecord],
     described: Accelerator | None = None,
     sampled: bool = True,
 ) -> Case:
@@ -106,7 +106,7 @@ class _Column:
     kernels: np.ndarray
 
 
-def _no_better_than_measured(columns: Sequence[_Column], choices: Sequence[Chosen], sized: Case) -> list[_Column]:
+def _no_better_than_measured(columns: Sequence[_Column], choices: Sequence[KernelSelection], sized: Case) -> list[_Column]:
     """Slow the executions for which another kernel is assumed, until none is better made than every measured sparse one of its unit that
     may run the same layer: an execution that nobody measured wins by its work and its rates only."""
     legal = np.isfinite(sized.work[:, :, 1])
@@ -135,38 +135,46 @@ def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarr
 
 
 def kernels_for(
-    execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[FittedKernel]
-) -> Chosen:
+    execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[KernelRecord]
+) -> KernelSelection:
     """The kernels that stand for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
     pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
     if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == CHOSEN:
         pattern = variant.pattern  # whose columns are gathered for an N:4 unit
-    return choose(execution, pattern, described, dtype.compute, kernels)
+    return select_kernels(execution, pattern, described, dtype.compute, kernels)
 
 
 def _column(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: Chosen, sampled: bool
+    reuse: Reuse,
+    sized: Case,
+    number: int,
+    accelerator: Accelerator,
+    variant: Variant,
+    dtype: OperandDtypes,
+    chosen: KernelSelection,
+    sampled: bool,
 ) -> _Column:
     execution, layers = sized.executions[number], sized.layers
     launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
     repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
-    moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest(launches.density)
+    moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest_index(launches.density)
     likely = chosen.kernels[: which.max() + 1]
-    launch, unit, memory = np.choose(which, [kernel.fitted.parts(launches, moved) for kernel in likely])
-    off = np.choose(which, [kernel.factors(launches, chosen.spread) for kernel in likely])[: None if sampled else 1]
+    launch, unit, memory = np.choose(which, [kernel.model.time_components(launches, moved) for kernel in likely])
+    off = np.choose(which, [kernel.sample_time_factors(launches, chosen.log_deviation) for kernel in likely])[: None if sampled else 1]
     slowed = np.ones((len(layers), sized.work.shape[2]))
     slowed[:, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
     slowed[:, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
-    assertions.check_slowed(slowed, f"'{accelerator.name}', {execution.name}")
-    slowed = np.maximum(slowed * np.where(slowed > 1, chosen.slowdown * off[:, :, None], 1.0), 1.0)  # none beats the speed of light
+    assertions.check_slowdown(slowed, f"'{accelerator.name}', {execution.name}")
+    slowed = slowed * np.where(slowed > 1, chosen.slowdown_over_dense * off[:, :, None], 1.0)
+    slowed = np.maximum(slowed, 1.0)  # no kernel beats the speed of light
     idle = ~np.any(sized.work[:, number] > 0, axis=1)  # a row of parameters
     names = np.array([chosen.label(n) for n in range(len(chosen.kernels))], object)[which]
     return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
 
 
 def _launches(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: Chosen
-) -> Launches:
+    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: KernelSelection
+) -> KernelLaunches:
     """The layers as launches under one execution; where a dense kernel stands for a sparse one, as narrower dense products."""
     execution, layers = sized.executions[number], sized.layers
     product = replace(reuse.product, **{name: value[:, number] for name, value in vars(reuse.product).items()})
@@ -174,13 +182,14 @@ def _launches(
     density = np.clip(product.density * product.k / k, 1e-12, 1.0)
     known = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
     free = execution.sparse and execution.pattern.density is None
-    spread = np.where(np.isnan(known), random_spread(density, k), known) if free else np.zeros(len(layers))
-    if chosen.dense_stands_in:
+    spread = np.where(np.isnan(known), random_row_spread(density, k), known) if free else np.zeros(len(layers))
+    if chosen.is_dense_substitute:
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
     slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
-    return Launches(
-        chosen.kernels[0].fitted.kernel, Rates.of(accelerator, execution.unit, dtype.compute), product.m / product.groups, k, product.n,
+    rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype.compute)
+    return KernelLaunches(
+        chosen.kernels[0].key, rates, product.m / product.groups, k, product.n,
         density, slots, spread, product.a, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
         np.full(len(layers), np.nan), products,
     )  # fmt: skip

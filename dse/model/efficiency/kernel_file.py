@@ -16,11 +16,11 @@ from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import SourceKind
 from dse.base.yaml_document import load_document
 from dse.model.efficiency import interval, tiles
-from dse.model.efficiency.launches import Kernel, Launches
+from dse.model.efficiency.launches import KernelKey, KernelLaunches
 from dse.model.efficiency.parameters import PARAMETERS, from_values
 
 if TYPE_CHECKING:
-    from dse.model.efficiency.fitted_kernel import Fitted
+    from dse.model.efficiency.kernel_model import KernelModel
 
 DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
 SHIPPED = Path(__file__).with_name("efficiencies.yaml")
@@ -36,7 +36,7 @@ class Estimate(StrictModel):
     kind: SourceKind = "measured"
 
 
-class Described(StrictModel):
+class RatesRecord(StrictModel):
     """The rates of unit and memory, as `launches.Rates`; NaN is left out."""
 
     peak: float = Field(gt=0)
@@ -48,7 +48,7 @@ class Described(StrictModel):
     scratchpad: float | None = None
 
 
-class FittedKernel(StrictModel):
+class KernelRecord(StrictModel):
     device: str
     unit: str
     kernel: str
@@ -72,7 +72,7 @@ class FittedKernel(StrictModel):
     staged: tuple[tuple[float, float], ...] = Field(
         (), description="density, and bytes that a tile takes of a processor's scratchpad at it"
     )
-    rates: Described
+    rates: RatesRecord
     parameters: dict[str, Estimate]
     half_width: float | None = Field(
         None, ge=0, description="of the 90% interval of the logarithm of a time, by leave-one-shape-out residuals; default: by 'error'"
@@ -90,7 +90,7 @@ class FittedKernel(StrictModel):
         return text
 
     @model_validator(mode="after")
-    def _check_parameters(self) -> "FittedKernel":
+    def _check_parameters(self) -> "KernelRecord":
         for row in ({name: found.value for name, found in self.parameters.items()}, *(self._named(draw) for draw in self.draws)):
             if row.keys() != {p.name for p in PARAMETERS}:
                 raise field_error("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
@@ -100,7 +100,7 @@ class FittedKernel(StrictModel):
         return self
 
     @model_validator(mode="after")
-    def _check_tiles(self) -> "FittedKernel":
+    def _check_tiles(self) -> "KernelRecord":
         for text in (self.tile, *(text for _, text in self.deeper)):
             if text is not None and tiles.named(text) is None:
                 raise field_error(
@@ -122,7 +122,7 @@ class FittedKernel(StrictModel):
         """The dtype that it computes in."""
         return parse_dtype(self.dtype).compute
 
-    def width(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
+    def interval_half_width(self, launches: KernelLaunches, spread: float = 0.0) -> np.ndarray:
         """Half of the 90% interval of the logarithm of the time of launches [launch].
 
         It is wider outside the densities and sizes that were measured; `spread`: deviation for what the kernel was not measured with.
@@ -133,39 +133,39 @@ class FittedKernel(StrictModel):
             distance = distance + interval.beyond(value, *limits)
         return np.hypot(interval.widened(own, distance), interval.DEVIATIONS * spread)
 
-    def factors(self, launches: Launches, spread: float = 0.0) -> np.ndarray:
+    def sample_time_factors(self, launches: KernelLaunches, spread: float = 0.0) -> np.ndarray:
         """Samples of how many times as long launches take than the parameters say [1 + sample, launch]; 1 comes first."""
-        off = interval.scores(str(self))[:, None] / interval.DEVIATIONS * self.width(launches, spread)
+        off = interval.scores(str(self))[:, None] / interval.DEVIATIONS * self.interval_half_width(launches, spread)
         return np.exp(np.concatenate([np.zeros((1, off.shape[1])), off]))
 
     def __str__(self) -> str:
         return str(self.key)
 
     @property
-    def key(self) -> Kernel:
-        return Kernel(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
+    def key(self) -> KernelKey:
+        return KernelKey(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
 
     @cached_property
-    def fitted(self) -> "Fitted":
+    def model(self) -> "KernelModel":
         """What tells its times, in JAX, which reading a file is spared."""
-        from dse.model.efficiency.fitted_kernel import Fitted
+        from dse.model.efficiency.kernel_model import KernelModel
 
         theta = from_values({name: found.value for name, found in self.parameters.items()})
         deeper = tuple((least, tiles.named(text)) for least, text in self.deeper)
         counted = np.nan if self.processors is None else self.processors
         tile, max_k = tiles.named(self.tile), self.sizes[1][1] if len(self.sizes) > 1 else np.inf
-        return Fitted(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, max_k=max_k)
+        return KernelModel(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, max_k=max_k)
 
 
-class Efficiencies(StrictModel):
+class EfficiencyFile(StrictModel):
     """What `dse calibrate` writes."""
 
     command: str
     version: str
     measurements: dict[str, str] = Field(description="file: its SHA-256")
-    kernels: tuple[FittedKernel, ...]
+    kernels: tuple[KernelRecord, ...]
 
 
-def load(path: Path) -> Efficiencies:
+def load(path: Path) -> EfficiencyFile:
     """Raises InputError."""
-    return load_document(path).validate(Efficiencies)
+    return load_document(path).validate(EfficiencyFile)

@@ -23,7 +23,7 @@ import numpy as np
 from jax.nn import sigmoid
 
 from dse.model.capacity import attainable
-from dse.model.efficiency.launches import Launches
+from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.tiles import TILES, Deeper, Tile
 
 SPLITS = (1, 2, 4, 8)
@@ -33,7 +33,7 @@ SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
 Features = dict[str, Any]
 
 
-def features(launches: Launches, power_slots: bool = False, moved: Any = None, max_k: float = np.inf) -> Features:
+def features(launches: KernelLaunches, power_slots: bool = False, moved: Any = None, max_k: float = np.inf) -> Features:
     """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two; `moved`: the bytes, if
     they are known [B]; `max_k`: greatest k that was measured, whose efficiency deeper products have."""
     m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
@@ -45,7 +45,7 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None, m
     tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns) * np.broadcast_to(launches.products, len(m))[:, None]
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
     unfilled = np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves
-    gathered = flops / 2 * launches.value_bytes if launches.kernel.family == "unstructured" else np.zeros(len(launches))
+    gathered = flops / 2 * launches.value_bytes if launches.key.family == "unstructured" else np.zeros(len(launches))
     depth = np.minimum(k, max_k)
     if moved is None:
         moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
@@ -67,7 +67,7 @@ def features(launches: Launches, power_slots: bool = False, moved: Any = None, m
     }
 
 
-def imbalance(launches: Launches) -> np.ndarray:
+def imbalance(launches: KernelLaunches) -> np.ndarray:
     """Work of the busiest processor over the mean, from the deviation of the nonzeros in a row [1].
 
     The largest of p sums of r rows, each with relative deviation c: 1 + c sqrt(2 ln p / r), as for normal ones.
@@ -79,13 +79,13 @@ def imbalance(launches: Launches) -> np.ndarray:
     return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
 
 
-def in_flight(launches: Launches) -> np.ndarray:
+def in_flight(launches: KernelLaunches) -> np.ndarray:
     """Tiles that a processor works on at once, as many as its scratchpad has room for [1]; without end where that is not known."""
     room = np.broadcast_to(launches.rates.scratchpad / launches.staged, len(launches))
     return np.where(np.isnan(room), np.inf, np.maximum(np.floor(room), 1.0))
 
 
-def _padded(launches: Launches) -> np.ndarray:
+def _padded(launches: KernelLaunches) -> np.ndarray:
     slots = np.maximum(launches.slots, 1)
     kept = np.maximum(launches.density * slots, 1)
     return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)

@@ -21,7 +21,7 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, order=True)
-class Kernel:
+class KernelKey:
     """What one set of parameters describes: an execution of one release, in one precision, on one unit of one device."""
 
     device: str
@@ -50,7 +50,7 @@ def family(pattern: Pattern) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class DeviceRates:
     """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1, s, B]; what it is silent about is NaN, no cache 0."""
 
     peak: float
@@ -62,7 +62,7 @@ class Rates:
     scratchpad: float = np.nan
 
     @classmethod
-    def of(cls, device: Accelerator, unit: str, name: str) -> "Rates":
+    def from_accelerator(cls, device: Accelerator, unit: str, name: str) -> "DeviceRates":
         described, inside = device.units[unit], levels(device, "capacity")[0].inside
         issue = described.issue.value if described.issue and name == "fp32" else np.nan
         return cls(
@@ -75,7 +75,7 @@ class Rates:
 
 
 @dataclass(frozen=True, eq=False)
-class Launches:
+class KernelLaunches:
     """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean,
     `value_bytes` and `output_bytes` those of a value of B and of C, `staged` what a tile takes of a scratchpad [B], NaN where that is not
     known, `needed` the share of k where A has any nonzero.
@@ -83,8 +83,8 @@ class Launches:
     A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
     """
 
-    kernel: Kernel
-    rates: Rates
+    key: KernelKey
+    rates: DeviceRates
     m: PerLaunch
     k: PerLaunch
     n: PerLaunch
@@ -121,15 +121,15 @@ class Launches:
         """Of the stored weights [FLOP]."""
         return 2 * self.m * self.k * self.n * self.density * self.products
 
-    def take(self, chosen: np.ndarray) -> "Launches":
+    def take(self, chosen: np.ndarray) -> "KernelLaunches":
         arrays = {name: value[chosen] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays)
 
-    def on(self, other: "Launches") -> "Launches":
+    def on(self, other: "KernelLaunches") -> "KernelLaunches":
         """These launches with the rates of another kernel's device."""
-        return replace(self, rates=other.rates, kernel=other.kernel)
+        return replace(self, rates=other.rates, key=other.key)
 
 
-def random_spread(density: Any, k: Any) -> Any:
+def random_row_spread(density: Any, k: Any) -> Any:
     """Deviation of the nonzeros in a row of k over their mean, if each stands where it does by chance."""
     return np.sqrt((1 - density) / (density * k))

@@ -10,13 +10,13 @@ import numpy as np
 
 from dse.model.efficiency import kernel_time
 from dse.model.efficiency.kernel_time import Features
-from dse.model.efficiency.launches import Kernel, Launches
+from dse.model.efficiency.launches import KernelKey, KernelLaunches
 from dse.model.efficiency.parameters import Theta
 from dse.model.efficiency.tiles import Deeper, Tile
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class KernelModel:
     """One kernel's parameters, what is special about it, what its tiles stage, and draws of the parameters from the bootstrap.
 
     `tile`: the only one it has; None: it takes the fastest, of those with edges of at least `least`, and may cut k if it `splits`.
@@ -25,7 +25,7 @@ class Fitted:
     `max_k`: greatest k of the launches that it was fitted to; deeper products are as efficient as those of this k.
     """
 
-    kernel: Kernel
+    key: KernelKey
     theta: Theta
     tile: Tile | None = None
     splits: bool = True
@@ -35,10 +35,10 @@ class Fitted:
     processors: float = np.nan
     staged: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
-    draws: tuple[Theta, ...] = ()
+    samples: tuple[Theta, ...] = ()
     max_k: float = np.inf
 
-    def seconds(self, launches: Launches) -> np.ndarray:
+    def seconds(self, launches: KernelLaunches) -> np.ndarray:
         """Predicted time of each launch [s]."""
         given, size = features_of(self, launches)
         return np.asarray(_compiled()[0](self.theta, given, self.allowed_tiles(given)))[:size]
@@ -46,13 +46,13 @@ class Fitted:
     def allowed_tiles(self, given: Features) -> np.ndarray:
         return kernel_time.allowed(self.tile, self.deeper, given["k"], self.splits, self.least)
 
-    def parts(self, launches: Launches, moved: np.ndarray) -> np.ndarray:
+    def time_components(self, launches: KernelLaunches, moved: np.ndarray) -> np.ndarray:
         """Time of launch, unit and memory [part, launch] in seconds; `moved`: bytes of each launch [B]."""
         given, size = features_of(self, launches, moved)
         return np.stack([np.asarray(part) for part in _compiled()[1](self.theta, given, self.allowed_tiles(given))])[:, :size]
 
 
-def features_of(fitted: Fitted, launches: Launches, moved: np.ndarray | None = None) -> tuple[Features, int]:
+def features_of(fitted: KernelModel, launches: KernelLaunches, moved: np.ndarray | None = None) -> tuple[Features, int]:
     """Padded to a power of two by repetition, so that few sizes are compiled."""
     rates = launches.rates if not np.isnan(launches.rates.processors) else replace(launches.rates, processors=fitted.processors)
     known = replace(launches, staged=_staged(fitted, launches), rates=rates)
@@ -61,7 +61,7 @@ def features_of(fitted: Fitted, launches: Launches, moved: np.ndarray | None = N
     return {name: value[rows] for name, value in found.items()}, size
 
 
-def _staged(fitted: Fitted, launches: Launches) -> np.ndarray:
+def _staged(fitted: KernelModel, launches: KernelLaunches) -> np.ndarray:
     """What a tile of each launch stages [B]: as the launches know, else as the kernel did at the nearest density."""
     own = np.broadcast_to(launches.staged, len(launches))
     if not fitted.staged:
