@@ -9,6 +9,7 @@ import pytest
 
 import dse
 from dse.base import catalog
+from dse.base.csv_table import read_rows
 from dse.base.yaml_document import load_document
 from dse.report import listing
 from dse.schema import sweep
@@ -16,7 +17,6 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.searching import run as search
 from dse.sweeping import plan
-from dse.workload.rows import read_rows
 from dse.workload.schema import Description, VariantRow
 
 

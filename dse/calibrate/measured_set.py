@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from dse.base import catalog
+from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.calibrate import published, sanity_checks
 from dse.calibrate.measurement import Measurement
 from dse.schema import accelerator
 from dse.schema.accelerator import Accelerator
-from dse.workload.rows import read_rows
 
 T = TypeVar("T")
 MOST_WRONG = 0.01  # of the rows of a table may be impossible or contradict each other: these are left out and listed

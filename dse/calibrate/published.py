@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dse.base.csv_table import Row, read_cells
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.strict_model import explain_validation_error
-from dse.workload.rows import Row, read_cells
 
 Cells = dict[str, str]
 DEVICES = {

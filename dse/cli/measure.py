@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from dse.base import lock
 from dse.base.atomic_write import check_writable, replace_file
+from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measure import machine
 from dse.calibrate.measure.libraries import Timed, has_cuda, kernels
@@ -24,7 +25,6 @@ from dse.calibrate.measured_set import load
 from dse.calibrate.measurement import Measurement
 from dse.sparsity.grammar import parse
 from dse.sparsity.pruning import random_mask
-from dse.workload.rows import read_rows
 
 COLUMNS = (
     "device", "kernel", "release", "pattern", "dtype", "unit", "m", "k", "n", "density", "time_ms", "spread", "dense_kernel",

@@ -14,10 +14,10 @@ from yamlcore import CCoreLoader
 
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
-from dse.readers import matching
-from dse.readers.source import Source, State, understood
+from dse.readers import layer_matching
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
 from dse.sparsity import statistics
-from dse.trace import activations, detect, report, write
+from dse.trace import activations, coverage, detect, write
 from dse.trace.detect import Hints
 from dse.trace.trace import Counting, trace
 from dse.workload import tables
@@ -37,11 +37,11 @@ def execute(options: argparse.Namespace) -> str:
     if options.activations is not None:
         recorded = activations.densities(options.activations, source.layers, options.tolerance)
         states = [replace(state, activations=recorded) for state in states]
-    told = report.report(source, states, counting)
+    told = coverage.report(source, states, counting)
     write.write(options.out, source, states, told, about, hints.inputs)
     for remark in told["remarks"]:
         print(f"note: {remark}", file=sys.stderr)
-    return json.dumps(told, indent=2) if options.json else f"{report.render(told)}\n{options.out}"
+    return json.dumps(told, indent=2) if options.json else f"{coverage.render(told)}\n{options.out}"
 
 
 def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]:
@@ -101,9 +101,11 @@ def _check_number(name: str, value: float | None) -> None:
         raise InputError(f"{value} is out of range", "write a number from 0 to 1" if upper == 1 else "write a finite number, not below 0")
 
 
-def _on_workload(source: Source, reference: str, hints: Hints) -> tuple[Source, Hints]:
+def _on_workload(source: ParsedNetwork, reference: str, hints: Hints) -> tuple[ParsedNetwork, Hints]:
     """The masks of a source on the layers of a workload, which say how often each one runs."""
     known = tables.load(catalog.find_path("workloads", reference), hints.inputs)
     rows, about = tuple(known.layers.rows()), f"layers: as in the workload {known.description.name}"
-    base = Source(known.folder, "workload", rows, (State({}),), understood(rows), notes=(about,), network=known.description.network)
-    return matching.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})
+    base = ParsedNetwork(
+        known.folder, "workload", rows, (NetworkState({}),), understood(rows), notes=(about,), network=known.description.network
+    )
+    return layer_matching.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})

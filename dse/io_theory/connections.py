@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.strict_model import StrictModel
 from dse.base.yaml_document import read_text
 from dse.io_theory.network import Network, network
 from dse.io_theory.order import Order, checked
-from dse.workload.rows import read_rows
 
 
 class ConnectionRow(StrictModel):

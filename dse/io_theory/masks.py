@@ -16,14 +16,14 @@ from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.io_theory.layered import layered
 from dse.io_theory.network import Network
 from dse.networks.layers import LayerRow
-from dse.readers.source import Source, Weights
+from dse.readers.parsed_network import ParsedNetwork, WeightTensor
 from dse.sparsity.statistics import nonzero
 
 MOST_CONNECTIONS = 2**26  # of a layer: beyond, a simulation takes hours, and its arrays gigabytes
 LAYOUTS = ("channels-last", "channels-first")
 
 
-def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: float = 0.0, layout: str = LAYOUTS[0]) -> Network:
+def of_source(source: ParsedNetwork, layers: Sequence[str] | None = None, tolerance: float = 0.0, layout: str = LAYOUTS[0]) -> Network:
     """The network of the masks that a reader found, of these layers in this order (default: all); raises InputError.
 
     A weight is zero if |w| <= `tolerance`. `layout` says how k runs where a convolution is stored as a matrix: channel by
@@ -45,14 +45,14 @@ def of_source(source: Source, layers: Sequence[str] | None = None, tolerance: fl
     return layered(matrices, names=chosen, notes=tuple(notes))
 
 
-def _only_state(source: Source) -> dict[str, Weights]:
+def _only_state(source: ParsedNetwork) -> dict[str, WeightTensor]:
     if len(source.states) != 1 or not source.states[0].weights:
         what = f"{len(source.states)} states of a network" if len(source.states) > 1 else "no masks, only sizes and counts"
         raise InputError(what, "give the weights or masks of one state, such as its folder", source.path)
     return source.states[0].weights
 
 
-def _check_names(chosen: Sequence[str], known: dict[str, Weights], path: Path) -> None:
+def _check_names(chosen: Sequence[str], known: dict[str, WeightTensor], path: Path) -> None:
     problems = [Problem(f"no weights of a layer '{name}'", did_you_mean(name, known), path) for name in chosen if name not in known]
     if twice := sorted({name for name in chosen if chosen.count(name) > 1}):
         problems.append(Problem(f"layer '{twice[0]}' is named twice", "name each once", path))
@@ -60,7 +60,7 @@ def _check_names(chosen: Sequence[str], known: dict[str, Weights], path: Path) -
         raise InputError.from_problems(problems)
 
 
-def _channels(weights: Weights, row: LayerRow, before: int | None, tolerance: float, layout: str) -> tuple[Any, str]:
+def _channels(weights: WeightTensor, row: LayerRow, before: int | None, tolerance: float, layout: str) -> tuple[Any, str]:
     """The matrix between channels [m, channels], and what it stands for if that is no matrix of the file."""
     m, channels, groups = weights.shape[0], weights.shape[1], int(row.groups)
     taps = prod(weights.shape[2:])
@@ -85,7 +85,7 @@ def _place_of(layout: str, channels: int, taps: int) -> np.ndarray:
     return columns % channels if layout == "channels-last" else columns // taps
 
 
-def _connected(weights: Weights, channel: np.ndarray, shape: tuple[int, int], tolerance: float) -> Any:
+def _connected(weights: WeightTensor, channel: np.ndarray, shape: tuple[int, int], tolerance: float) -> Any:
     """Where any tap is above the tolerance; the weights themselves where there is one tap."""
     rows, columns, values, start, connections = [], [], [], 0, 0
     for slab in weights.slabs():

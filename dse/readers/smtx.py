@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.yaml_document import read_text
-from dse.readers.source import Weights, check_sizes, rows_of
+from dse.readers.parsed_network import WeightTensor, check_sizes, rows_of
 
 
-def weights(path: Path) -> Weights:
+def weights(path: Path) -> WeightTensor:
     """The mask in one file; raises InputError with the line of what is wrong."""
     shape = _header(path)
-    return Weights(shape, "bool", lambda: rows_of(_matrix(path)))
+    return WeightTensor(shape, "bool", lambda: rows_of(_matrix(path)))
 
 
 def _header(path: Path) -> tuple[int, int]:

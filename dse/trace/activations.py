@@ -10,8 +10,8 @@ from pathlib import Path
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerRow
-from dse.readers import files
-from dse.readers.source import Weights
+from dse.readers import weight_files
+from dse.readers.parsed_network import WeightTensor
 from dse.sparsity.statistics import nonzero
 
 
@@ -28,13 +28,13 @@ def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[st
     return found
 
 
-def _read(path: Path) -> Mapping[str, Weights]:
-    if not path.is_file() or path.suffix.lower() not in files.READERS:
-        raise InputError("no recording of activations", f"give a file of arrays that ends in {', '.join(files.READERS)}", path)
-    return files.READERS[path.suffix.lower()](path).weights
+def _read(path: Path) -> Mapping[str, WeightTensor]:
+    if not path.is_file() or path.suffix.lower() not in weight_files.READERS:
+        raise InputError("no recording of activations", f"give a file of arrays that ends in {', '.join(weight_files.READERS)}", path)
+    return weight_files.READERS[path.suffix.lower()](path).weights
 
 
-def _density(recorded: Weights, tolerance: float) -> float:
+def _density(recorded: WeightTensor, tolerance: float) -> float:
     if not (recorded.shape and (size := prod(recorded.shape))):
         raise InputError("the array is empty", "record at least one sample")
     kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())

@@ -9,10 +9,10 @@ from typing import Any
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.regular_file import check_regular
 from dse.networks.layers import WITH_WEIGHTS, Layers, computed_row
-from dse.readers import config, files, matching, table, tensors
-from dse.readers.onnx import graph as onnx_graph
-from dse.readers.pytorch import graph as torch_graph
-from dse.readers.source import Source, check_sizes
+from dse.readers import config_json, layer_matching, layer_table, named_tensors, weight_files
+from dse.readers.onnx import read_onnx
+from dse.readers.parsed_network import ParsedNetwork, check_sizes
+from dse.readers.pytorch.network import read_exported_program
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Hints:
     inputs: dict[str, Any] = field(default_factory=dict)  # of a network made by formulas
 
 
-def read(path: Path, hints: Hints) -> Source:
+def read(path: Path, hints: Hints) -> ParsedNetwork:
     """The network at `path`, by the ending of its name or the contents of a folder; raises InputError."""
     problems = ProblemCollector()
     with problems.collect(path):
@@ -35,7 +35,7 @@ def read(path: Path, hints: Hints) -> Source:
     raise InputError.from_problems(problems.problems)
 
 
-def _read(path: Path, hints: Hints) -> Source:
+def _read(path: Path, hints: Hints) -> ParsedNetwork:
     if not path.exists():
         raise InputError("no such file or folder", "give the path of a network", path)
     if path.is_dir():
@@ -50,46 +50,46 @@ def _read(path: Path, hints: Hints) -> Source:
     return reader(path, hints)
 
 
-def _folder(path: Path, hints: Hints) -> Source:
+def _folder(path: Path, hints: Hints) -> ParsedNetwork:
     if (path / "workload.yaml").exists():
         raise InputError("this is a workload already", "sweep it is, or give a network to trace", path)
     if (path / "config.json").exists():
         return _published(path, hints)
     if indices := sorted(path.glob("*.index.json")):
         return _shards(indices[0])
-    if files.within(path):
-        return files.source(path)
+    if weight_files.within(path):
+        return weight_files.source(path)
     raise InputError("nothing in this folder can be read", "give one with masks, weights or a config.json", path)
 
 
-def _published(path: Path, hints: Hints) -> Source:
+def _published(path: Path, hints: Hints) -> ParsedNetwork:
     """A model's folder: sizes from config.json, masks from the weights beside it."""
-    known = config.source(path / "config.json", hints.inputs)
+    known = config_json.source(path / "config.json", hints.inputs)
     if indices := sorted(path.glob("*.index.json")):
-        return matching.on_network(known, _shards(indices[0]))
-    beside = [file for file in files.within(path) if file.parent == path]
+        return layer_matching.on_network(known, _shards(indices[0]))
+    beside = [file for file in weight_files.within(path) if file.parent == path]
     best = [file for file in beside if file.suffix == ".safetensors"] or beside  # the same weights are often there twice
-    return matching.on_network(known, tensors.source(path, "folder of a model", files.gathered(best))) if best else known
+    return layer_matching.on_network(known, named_tensors.source(path, "folder of a model", weight_files.gathered(best))) if best else known
 
 
-def _shards(index: Path) -> Source:
-    return tensors.source(index.parent, "shards", files.indexed(index))
+def _shards(index: Path) -> ParsedNetwork:
+    return named_tensors.source(index.parent, "shards", weight_files.indexed(index))
 
 
-def _json(path: Path, hints: Hints) -> Source:
-    return _shards(path) if path.name.endswith(".index.json") else config.source(path, hints.inputs)
+def _json(path: Path, hints: Hints) -> ParsedNetwork:
+    return _shards(path) if path.name.endswith(".index.json") else config_json.source(path, hints.inputs)
 
 
-READERS: dict[str, Callable[[Path, Hints], Source]] = {
-    ".onnx": lambda path, hints: onnx_graph.read(path, hints.shape),
-    ".pt2": lambda path, hints: torch_graph.read(path),
+READERS: dict[str, Callable[[Path, Hints], ParsedNetwork]] = {
+    ".onnx": lambda path, hints: read_onnx(path, hints.shape),
+    ".pt2": lambda path, hints: read_exported_program(path),
     ".json": _json,
-    **dict.fromkeys((".csv", ".yaml", ".yml"), lambda path, hints: table.source(path)),
-    **dict.fromkeys(files.READERS, lambda path, hints: files.source(path)),
+    **dict.fromkeys((".csv", ".yaml", ".yml"), lambda path, hints: layer_table.source(path)),
+    **dict.fromkeys(weight_files.READERS, lambda path, hints: weight_files.source(path)),
 }
 
 
-def _checked(source: Source) -> Source:
+def _checked(source: ParsedNetwork) -> ParsedNetwork:
     """A network whose layers with weights are none larger than what can be counted; raises InputError with every other one."""
     problems = ProblemCollector()
     for state in source.states:
@@ -100,7 +100,7 @@ def _checked(source: Source) -> Source:
     return source
 
 
-def _named(source: Source) -> Source:
+def _named(source: ParsedNetwork) -> ParsedNetwork:
     """Layers under names that a table can hold and that differ."""
     used, rows, names, problems = Counter[str](), [], {}, ProblemCollector()
     for row in source.layers:
@@ -126,7 +126,7 @@ def _clean(name: str) -> str:
     return " ".join(printable.split()) or "unnamed"
 
 
-def _complete(source: Source) -> Source:
+def _complete(source: ParsedNetwork) -> ParsedNetwork:
     """Weights that several layers use are one layer's own; parameters that belong to no layer stand in a row that moves nothing."""
     if not any(row.kind in WITH_WEIGHTS for row in source.layers):
         fix = "see that it is the network, and not a part of it"

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.source import Source, State, Weights
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, WeightTensor
 from dse.sparsity import statistics
 from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
@@ -52,7 +52,7 @@ class Traced:
         return self.realised == 0 and not self.activations
 
 
-def trace(source: Source, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
+def trace(source: ParsedNetwork, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
     """Statistics of every state of a network; raises InputError with every broken tensor."""
     problems, found = ProblemCollector(), []
     steps = sum(len(state.weights) for state in source.states)
@@ -65,7 +65,7 @@ def trace(source: Source, counting: Counting, method: str | None, sparsity: floa
     return found
 
 
-def _state(source: Source, state: State, counting: Counting, method: str | None, sparsity: float | None, bar: tqdm) -> Traced:
+def _state(source: ParsedNetwork, state: NetworkState, counting: Counting, method: str | None, sparsity: float | None, bar: tqdm) -> Traced:
     layers = _count(source, state, counting, bar)
     pattern, layout = _common_pattern(layers.values()), counting.layout
     if pattern == UNSTRUCTURED and layout == "channels-last" and _has_kernels(state):
@@ -80,7 +80,7 @@ def _state(source: Source, state: State, counting: Counting, method: str | None,
     return Traced(named, pattern, round(realised, 4) if nominal is None else nominal, realised, layers, nonzeros, layout, dtypes)
 
 
-def _count(source: Source, state: State, counting: Counting, bar: tqdm | None) -> dict[str, Statistics]:
+def _count(source: ParsedNetwork, state: NetworkState, counting: Counting, bar: tqdm | None) -> dict[str, Statistics]:
     problems, found = ProblemCollector(), {}
     for name, weights in state.weights.items():
         with problems.collect(source.path, key=name):
@@ -91,14 +91,14 @@ def _count(source: Source, state: State, counting: Counting, bar: tqdm | None) -
     return found
 
 
-def _flat(weights: Weights, layout: str) -> Iterator[np.ndarray]:
+def _flat(weights: WeightTensor, layout: str) -> Iterator[np.ndarray]:
     """Slabs as rows of the matrix [m, k]."""
     for slab in weights.slabs():
         turned = np.moveaxis(slab, 1, -1) if layout == "channels-last" and slab.ndim > 2 else slab
         yield turned.reshape(len(slab), -1)
 
 
-def _has_kernels(state: State) -> bool:
+def _has_kernels(state: NetworkState) -> bool:
     return any(len(weights.shape) > 2 and prod(weights.shape[2:]) > 1 for weights in state.weights.values())
 
 
@@ -129,7 +129,7 @@ def _sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:
     return 1 - kept / total if (total := sum(sizes.values())) else 0.0
 
 
-def _check_different(source: Source, states: list[Traced]) -> None:
+def _check_different(source: ParsedNetwork, states: list[Traced]) -> None:
     keys = [(state.method, str(state.pattern), state.nominal) for state in states]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         listed = "; ".join(f"{method} {pattern} {nominal:g}" for method, pattern, nominal in twice)

@@ -16,7 +16,7 @@ import yaml
 
 from dse.base.errors import InputError
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.source import Source
+from dse.readers.parsed_network import ParsedNetwork
 from dse.trace.trace import Traced
 from dse.workload import tables
 
@@ -66,7 +66,9 @@ def _ours(path: Path) -> bool:
     return path.name in (FOLDERS if path.is_dir() else FILES)
 
 
-def write(out: Path, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]) -> None:
+def write(
+    out: Path, source: ParsedNetwork, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
+) -> None:
     """Everything goes into a folder beside `out` first and is read once; then it takes the place of `out`. Raises InputError.
 
     Accuracies that were written by hand stay, unless one is given now.
@@ -100,7 +102,7 @@ def _check_read(fresh: Path, out: Path) -> None:
 
 
 def _fill(
-    folder: Path, name: str, source: Source, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
+    folder: Path, name: str, source: ParsedNetwork, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
 ) -> None:
     description = _description(name, source, states, about, inputs)
     (folder / "workload.yaml").write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=120))
@@ -124,7 +126,7 @@ def _fill(
 LAYOUT = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"
 
 
-def _description(name: str, source: Source, states: list[Traced], about: About, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _description(name: str, source: ParsedNetwork, states: list[Traced], about: About, inputs: Mapping[str, Any]) -> dict[str, Any]:
     metric = {"name": about.metric, "direction": "lower" if about.lower_is_better else "higher"}
     network = source.network and source.network.model_dump(mode="json", exclude_none=True)
     described = {

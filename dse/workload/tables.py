@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.networks import graph as graphs
 from dse.networks.architecture import Architecture
 from dse.networks.layers import LayerRow, Layers
-from dse.workload import states
-from dse.workload.rows import read_rows
+from dse.workload import join_tables
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
 from dse.workload.variant import Workload
 
@@ -32,7 +32,7 @@ def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
     tables = {name: _read_all(sorted(folder.glob(pattern)), row, problems) for name, pattern, row in TABLES}
     problems.raise_if_any()
     bare = Workload(parts["description"], parts["layers"], (), folder, _hashes(folder, parts["document"]), inputs or {})
-    return replace(bare, variants=states.variants(bare, **tables))
+    return replace(bare, variants=join_tables.variants(bare, **tables))
 
 
 def _read_all(files: list[Path], row: type[BaseModel], problems: ProblemCollector) -> list[Any]:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from dse.base.csv_table import read_cells
 from dse.base.errors import InputError
 from dse.calibrate import measured_set
 from dse.calibrate.validate import networks
 from dse.cli.entry import main
 from dse.workload import tables
-from dse.workload.rows import read_cells
 from tests.fuzz.measurements import PUBLISHED
 
 DENSE = "llmcompass_dense_matmul.csv"

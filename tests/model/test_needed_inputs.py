@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base.csv_table import read_rows
 from dse.base.errors import ProblemCollector
 from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
@@ -15,7 +16,6 @@ from dse.sparsity import random_mask
 from dse.sparsity.columns import touched_share
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
-from dse.workload.rows import read_rows
 from tests.sweeping.test_capacity import described
 
 MEASURED = Path(__file__).parents[3] / "shared" / "data"

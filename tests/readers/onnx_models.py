@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, save_model
 
-from dse.readers.source import Operator, Source
+from dse.readers.parsed_network import Operator, ParsedNetwork
 
 NODE, F32 = helper.make_node, TensorProto.FLOAT
 MICROSOFT = {"domain": "com.microsoft"}
@@ -44,7 +44,7 @@ def save_beside(folder: Path, *args, **options) -> Path:
     return path
 
 
-def sizes(source: Source) -> list[tuple]:
+def sizes(source: ParsedNetwork) -> list[tuple]:
     """Rows as tuples, ones and Nones left to the kinds that have them."""
     rows = source.layers
     return [
@@ -53,6 +53,6 @@ def sizes(source: Source) -> list[tuple]:
     ]  # fmt: skip
 
 
-def only(source: Source, became: str = "skipped") -> Operator:
+def only(source: ParsedNetwork, became: str = "skipped") -> Operator:
     (operator,) = (operator for operator in source.operators if operator.became == became)
     return operator

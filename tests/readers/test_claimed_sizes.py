@@ -15,7 +15,7 @@ import scipy.sparse
 from dse.base.errors import InputError, Problem
 from dse.cli.entry import main
 from dse.io_theory import masks
-from dse.readers.source import MOST_GENERATED, MOST_REPEATED, Weights, check_computed, check_sizes
+from dse.readers.parsed_network import MOST_GENERATED, MOST_REPEATED, WeightTensor, check_computed, check_sizes
 from dse.trace.detect import Hints, read
 from dse.trace.trace import Counting, trace
 from tests.fuzz.networks import exported_archive
@@ -63,7 +63,7 @@ def test_all_wrong_arrays_of_an_archive_are_told_at_once(tmp_path):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_archive_is_read_in_pieces_of_either_order(tmp_path, order, monkeypatch):
-    monkeypatch.setattr("dse.readers.arrays.SLAB_BYTES", 100)
+    monkeypatch.setattr("dse.readers.numpy_files.SLAB_BYTES", 100)
     array = np.asarray(np.arange(96, dtype=np.float32).reshape(8, 12), order=order)
     (state,) = read(archive(tmp_path / "net.npz", fc=saved(array)), Hints()).states
     np.testing.assert_array_equal(np.concatenate(list(state.weights["fc"].slabs())), array)
@@ -218,7 +218,7 @@ def test_more_parameters_than_any_network_has(tmp_path):
 
 def test_more_connections_than_can_be_simulated(monkeypatch):
     monkeypatch.setattr(masks, "MOST_CONNECTIONS", 5)
-    weights = Weights((2, 3), "fp32", lambda: iter([np.ones((2, 3))]))
+    weights = WeightTensor((2, 3), "fp32", lambda: iter([np.ones((2, 3))]))
     with pytest.raises(InputError, match="more than 5 connections"):
         masks._connected(weights, np.arange(3), (2, 3), 0.0)
 

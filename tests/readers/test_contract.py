@@ -11,8 +11,8 @@ import scipy.sparse
 
 from dse.base.errors import InputError
 from dse.networks.layers import Layers
-from dse.readers import source as sources
-from dse.readers.source import Source
+from dse.readers import parsed_network as sources
+from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.grammar import parse
 from dse.trace.detect import Hints, read
 from dse.trace.trace import Counting, trace
@@ -82,7 +82,7 @@ ROADS = (smtx, npy, npz, scipy_npz, safetensors, sharded, bf16, fp8)
 road = pytest.mark.parametrize("write", ROADS, ids=lambda write: write.__name__)
 
 
-def traced(source: Source, **counting):
+def traced(source: ParsedNetwork, **counting):
     return trace(source, Counting(**counting), None, None, progress=False)[0]
 
 
@@ -101,7 +101,7 @@ def test_every_road_gives_the_same_trace(write: Callable[[Path], Path], tmp_path
 
 @road
 def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path, monkeypatch):
-    for module in ("source", "arrays", "safetensors_file"):
+    for module in ("parsed_network", "numpy_files", "safetensors"):
         monkeypatch.setattr(f"dse.readers.{module}.SLAB_BYTES", 1)
     for state in read(write(tmp_path), Hints()).states:
         for name, weights in state.weights.items():

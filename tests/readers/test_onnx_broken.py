@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, save_model
 
 from dse.base.errors import InputError
-from dse.readers.onnx import graph as onnx_graph
+from dse.readers.onnx import read_onnx
 from tests.readers.onnx_models import NODE, model, numbers, save, save_beside
 
 PRODUCT = ([NODE("MatMul", ["x", "fc.weight"], ["y"])], {"x": [1, 100]}, {"fc.weight": numbers(100, 50)})
@@ -20,7 +20,7 @@ NOT_WHOLE = "is not an ONNX model, or only a part of one; export the model again
 
 def refused(path: Path) -> str:
     with pytest.raises(InputError) as error:
-        onnx_graph.read(path)
+        read_onnx(path)
     assert all(problem.file == path and problem.fix for problem in error.value.problems)
     return str(error.value).replace(str(path.parent), ".")
 
@@ -67,7 +67,7 @@ def test_random_damage_is_refused_or_read(tmp_path: Path):
             damaged[place if place < header // 2 else place - header] = random.integers(256)
         (path := tmp_path / "damaged.onnx").write_bytes(damaged)
         try:
-            for weights in onnx_graph.read(path).states[0].weights.values():
+            for weights in read_onnx(path).states[0].weights.values():
                 list(weights.slabs())
         except InputError as error:
             assert "damaged.onnx" in str(error)  # noqa: PT017 - either end is right
@@ -119,7 +119,7 @@ def test_every_broken_tensor_is_told_at_once(tmp_path: Path):
 
 def test_data_that_vanishes_after_the_check(tmp_path: Path):
     path = save_beside(tmp_path, *PRODUCT)
-    weights = onnx_graph.read(path).states[0].weights["fc"]
+    weights = read_onnx(path).states[0].weights["fc"]
     (tmp_path / "net.data").write_bytes(bytes(1000))
     with pytest.raises(InputError, match=r"ends at byte 20000 of 'net.data', which has 1000"):
         list(weights.slabs())
@@ -132,7 +132,7 @@ def test_links_are_followed(tmp_path: Path):
     for name in ("net.onnx", "net.data"):
         save_beside(tmp_path / "blobs", *PRODUCT)
         (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / name)
-    assert onnx_graph.read(tmp_path / "snapshot" / "net.onnx").layers[0].name == "fc"
+    assert read_onnx(tmp_path / "snapshot" / "net.onnx").layers[0].name == "fc"
 
 
 def test_numbers_of_no_number_type(tmp_path: Path):

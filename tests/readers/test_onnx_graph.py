@@ -11,12 +11,12 @@ pytest.importorskip("onnx", reason="reading ONNX is optional")
 from onnx import TensorProto, helper, numpy_helper, save_model
 
 from dse.base.errors import InputError
-from dse.readers.onnx import graph as onnx_graph
-from dse.readers.source import Operator, Source
+from dse.readers.onnx import read_onnx
+from dse.readers.parsed_network import Operator, ParsedNetwork
 from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, only, save, sizes
 
 
-def operators(source: Source, became: str) -> dict[str, float]:
+def operators(source: ParsedNetwork, became: str) -> dict[str, float]:
     return {operator.name: operator.macs for operator in source.operators if operator.became == became}
 
 
@@ -38,7 +38,7 @@ def operators(source: Source, became: str) -> dict[str, float]:
 )
 def test_convolutions_of_one_sample(tmp_path: Path, batch, inputs, weight, attributes, row, macs):
     node = NODE("Conv", ["x", "w.weight", "w.bias"], ["y"], **attributes)
-    source = onnx_graph.read(save(tmp_path, [node], {"x": [batch, *inputs]}, {"w.weight": numbers(*weight), "w.bias": numbers(weight[0])}))
+    source = read_onnx(save(tmp_path, [node], {"x": [batch, *inputs]}, {"w.weight": numbers(*weight), "w.bias": numbers(weight[0])}))
     assert sizes(source) == [row]
     assert source.layers[0].input_elements == np.prod(inputs)
     assert source.layers[0].other_parameters == weight[0]
@@ -52,7 +52,7 @@ def test_a_convolution_fused_by_onnxruntime_passes_its_shape_on(tmp_path: Path):
         NODE("Conv", ["h", "c"], ["y"]),
     ]
     tensors = {"a": numbers(4, 3, 3, 3), "b": numbers(4), "c": numbers(5, 4, 1, 1)}
-    assert sizes(onnx_graph.read(save(tmp_path, nodes, {"x": [2, 3, 9, 9]}, tensors))) == [
+    assert sizes(read_onnx(save(tmp_path, nodes, {"x": [2, 3, 9, 9]}, tensors))) == [
         ("a", "conv", 4, 27, 25, 1, 1), ("c", "conv", 5, 4, 25, 1, 1),
     ]  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_a_convolution_fused_by_onnxruntime_passes_its_shape_on(tmp_path: Path):
 def test_a_convolution_whose_weights_come_from_an_input_is_weighed_but_no_layer(tmp_path: Path):
     nodes = [NODE("Conv", ["x", "kernel"], ["y"]), NODE("Conv", ["y", "w"], ["z"])]
     path = save(tmp_path, nodes, {"x": [2, 3, 8, 8], "kernel": [4, 3, 3, 3]}, {"w": numbers(5, 4, 1, 1)})
-    assert only(onnx_graph.read(path)).macs == 4 * 27 * 36
+    assert only(read_onnx(path)).macs == 4 * 27 * 36
 
 
 # --- matrix products ----------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_a_convolution_whose_weights_come_from_an_input_is_weighed_but_no_layer(
 @pytest.mark.parametrize("domain", ["", "com.microsoft"])
 def test_gemm_either_way_round(tmp_path: Path, trans, stored, domain):
     node = NODE("FusedGemm" if domain else "Gemm", ["x", "fc.weight", "fc.bias"], ["y"], transB=trans, domain=domain)
-    source = onnx_graph.read(save(tmp_path, [node], {"x": [2, 8]}, {"fc.weight": numbers(*stored), "fc.bias": numbers(5)}))
+    source = read_onnx(save(tmp_path, [node], {"x": [2, 8]}, {"fc.weight": numbers(*stored), "fc.bias": numbers(5)}))
     assert sizes(source) == [("fc", "gemm", 5, 8, 1, 1, 1)]
     assert source.layers[0].other_parameters == 5
     (weights,) = source.states[0].weights.values()
@@ -81,7 +81,7 @@ def test_gemm_either_way_round(tmp_path: Path, trans, stored, domain):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_linear_layer_is_a_product_and_an_addition(tmp_path: Path, batch):
     nodes = [NODE("MatMul", ["x", "val_3"], ["h"]), NODE("Add", ["fc.bias", "h"], ["y"])]
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [batch, 7, 8]}, {"val_3": numbers(8, 5), "fc.bias": numbers(5)}))
+    source = read_onnx(save(tmp_path, nodes, {"x": [batch, 7, 8]}, {"val_3": numbers(8, 5), "fc.bias": numbers(5)}))
     assert sizes(source) == [("fc", "gemm", 5, 8, 7, 1, 1)]
     assert source.layers[0].other_parameters == 5
     assert source.operators == (Operator("MatMul", "fc", "layer", 280), Operator("Add", "y", "fused"))
@@ -90,7 +90,7 @@ def test_a_linear_layer_is_a_product_and_an_addition(tmp_path: Path, batch):
 
 def test_an_addition_of_something_else_is_no_bias(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "w"], ["h"]), NODE("Add", ["positions", "h"], ["y"])]
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [1, 7, 8]}, {"w": numbers(8, 5), "positions": numbers(7, 5)}))
+    source = read_onnx(save(tmp_path, nodes, {"x": [1, 7, 8]}, {"w": numbers(8, 5), "positions": numbers(7, 5)}))
     assert source.layers[0].other_parameters == 0
 
 
@@ -116,7 +116,7 @@ def test_an_addition_of_something_else_is_no_bias(tmp_path: Path):
     ],
 )
 def test_weights_of_products(tmp_path: Path, node, inputs, stored, row, presented):
-    source = onnx_graph.read(save(tmp_path, [node], {"x": inputs}, {"w": numbers(*stored)}))
+    source = read_onnx(save(tmp_path, [node], {"x": inputs}, {"w": numbers(*stored)}))
     m, k, n, groups = row
     assert sizes(source) == [("w", "gemm", m, k, n, 1, groups)]
     assert only(source, "layer").macs == m * k * n
@@ -138,7 +138,7 @@ def test_attention_step_by_step(tmp_path: Path, batch):
         NODE("LayerNormalization", ["o", "scale"], ["y"]),
     ]
     tensors = {"q.weight": numbers(8, 8), "split": np.array([0, 0, 2, 4]), "scale": numbers(4)}
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [batch, 5, 8]}, tensors))
+    source = read_onnx(save(tmp_path, nodes, {"x": [batch, 5, 8]}, tensors))
     assert sizes(source) == [
         ("q", "gemm", 8, 8, 5, 1, 1),
         ("matmul_1", "matmul", 5, 4, 5, 2, 1),
@@ -180,7 +180,7 @@ LONGER = [PROJECTED, ("matmul_1", "matmul", 10, 2, 8, 2, 1), ("softmax_1", "elem
 def test_attention_as_one_operator(tmp_path: Path, batch, node, expected):
     nodes = [NODE("MatMul", ["x", "q.weight"], ["q"]), node, NODE("Softmax", ["y"], ["z"])]
     inputs = {"x": [batch, 5, 8], "k": [batch, 5, 4], "past": [batch, 2, 3, 2]}
-    source = onnx_graph.read(save(tmp_path, nodes, inputs, {"q.weight": numbers(8, 8), "total": np.array(8)}, opset=23))
+    source = read_onnx(save(tmp_path, nodes, inputs, {"q.weight": numbers(8, 8), "total": np.array(8)}, opset=23))
     assert sizes(source) == [*expected, ("softmax_2", "elementwise", 40, 40)]
 
 
@@ -191,7 +191,7 @@ def test_packed_query_key_and_value(tmp_path: Path):
         NODE("MatMul", ["h", "out.weight"], ["y"]),
     ]
     tensors = {"split": np.array([2, 5, 4, 3, 2]), "out.weight": numbers(8, 8)}
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [2, 5, 24]}, tensors))
+    source = read_onnx(save(tmp_path, nodes, {"x": [2, 5, 24]}, tensors))
     assert sizes(source) == [*FULL[1:], ("out", "gemm", 8, 8, 5, 1, 1)]
 
 
@@ -201,7 +201,7 @@ def test_attention_of_onnxruntime_has_a_projection_of_its_own(tmp_path: Path):
         NODE("MatMul", ["h", "out.weight"], ["y"]),
     ]
     tensors = {"qkv.weight": numbers(8, 24), "qkv.bias": numbers(24), "out.weight": numbers(8, 8)}
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [2, 5, 8]}, tensors))
+    source = read_onnx(save(tmp_path, nodes, {"x": [2, 5, 8]}, tensors))
     assert sizes(source) == [("qkv", "gemm", 24, 8, 5, 1, 1), *FULL[1:], ("out", "gemm", 8, 8, 5, 1, 1)]
     assert source.layers[0].other_parameters == 24
     np.testing.assert_array_equal(np.concatenate(list(source.states[0].weights["qkv"].slabs())), numbers(8, 24).T)
@@ -214,7 +214,7 @@ def test_norms(tmp_path: Path, kind):
     more = {"num_groups": 2} if kind == "GroupNormalization" else {}
     tensors = ["h", "s"] if kind in ("RMSNormalization", "SimplifiedLayerNormalization") else ["h", "s", "s"]
     nodes = [NODE("Conv", ["x", "w"], ["h"]), NODE(kind, tensors, ["n"], **more), NODE("Conv", ["n", "v"], ["y"])]
-    source = onnx_graph.read(
+    source = read_onnx(
         save(tmp_path, nodes, {"x": [2, 3, 4, 4]}, {"w": numbers(4, 3, 1, 1), "s": numbers(4), "v": numbers(2, 4, 1, 1)}, opset=23)
     )
     assert sizes(source)[1:] == [("norm_1", "elementwise", 64, 64), ("v", "conv", 2, 4, 16, 1, 1)]
@@ -238,7 +238,7 @@ def test_lookups_shape_arithmetic_and_activations(tmp_path: Path):
     ]
     tensors = {"table": numbers(50, 8), "zero": np.array(0), "one": np.array(1), "axes": np.array([0]), "rest": np.array([20, 2])}
     path = save(tmp_path, nodes, {"tokens": (TensorProto.INT64, [3, 5])}, tensors | {"fc.weight": numbers(2, 4)})
-    source = onnx_graph.read(path)
+    source = read_onnx(path)
     assert sizes(source) == [("fc", "gemm", 4, 2, 20, 1, 1)]
     assert [(operator.kind, operator.became, operator.reason) for operator in source.operators] == [
         ("Gather", "fused", "lookup"), ("Reshape", "fused", ""), ("Relu", "fused", ""), ("Gather", "fused", ""), ("MatMul", "layer", ""),
@@ -292,7 +292,7 @@ def test_what_no_layer_stands_for(tmp_path: Path, node, macs, reason):
     nodes = [nodes[0], nodes[2], nodes[1], NODE("MatMul", ["y", "last"], ["z"])]
     tensors = {"stem": numbers(4, 3, 1, 1), "up": numbers(4, 3, 2, 2), "w": numbers(4, 6), "to": np.array([4, 8, 4])}
     tensors |= {"lstm_w": numbers(1, 8, 4), "lstm_r": numbers(1, 8, 2), "w4": numbers(6, 1, 8), "s": numbers(6), "last": numbers(6, 2)}
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [2, 3, 4, 4], "yes": (TensorProto.BOOL, [])}, tensors))
+    source = read_onnx(save(tmp_path, nodes, {"x": [2, 3, 4, 4], "yes": (TensorProto.BOOL, [])}, tensors))
     (skipped, *rest) = (operator for operator in source.operators if operator.became == "skipped")
     assert (skipped.kind, skipped.macs, skipped.reason) == (node.op_type, macs, reason)
     reason = "the shape of 'z' is not known: at least one multiply-add for each number of its weights"
@@ -302,7 +302,7 @@ def test_what_no_layer_stands_for(tmp_path: Path, node, macs, reason):
 def test_a_contradiction_is_told_and_the_rest_is_read(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "w"], ["y"]), NODE("Conv", ["y", "kernel"], ["z"], group=2), NODE("Softmax", [], ["p"])]
     outputs = {"z": [1, 3, 7, 7], "p": [1]}
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [1, 4, 8, 8]}, {"w": numbers(8, 8), "kernel": numbers(3, 2, 2, 2)}, outputs))
+    source = read_onnx(save(tmp_path, nodes, {"x": [1, 4, 8, 8]}, {"w": numbers(8, 8), "kernel": numbers(3, 2, 2, 2)}, outputs))
     assert [row.name for row in source.layers] == ["w"]
     reasons = [operator.reason for operator in source.operators if operator.became == "skipped"]
     assert reasons[0].startswith("its sizes make no layer (2 groups do not divide m = 3; m counts the output channels of all groups)")
@@ -314,11 +314,11 @@ def test_functions_of_the_model_are_written_out(tmp_path: Path):
     made.functions.append(inner)
     made.opset_import.append(helper.make_opsetid("mine", 1))
     save_model(made, tmp_path / "net.onnx")
-    assert sizes(onnx_graph.read(tmp_path / "net.onnx")) == [("fc", "gemm", 5, 8, 1, 1, 1)]
+    assert sizes(read_onnx(tmp_path / "net.onnx")) == [("fc", "gemm", 5, 8, 1, 1, 1)]
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(InputError) as error:
-        onnx_graph.read(tmp_path / "net.onnx")
+        read_onnx(tmp_path / "net.onnx")
     assert str(error.value) == "reading ONNX needs the package 'onnx'; pip install 'sparse-dse[onnx]'"

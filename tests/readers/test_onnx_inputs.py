@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("onnx", reason="reading ONNX is optional")
 
 from dse.base.errors import InputError
-from dse.readers.onnx import graph as onnx_graph
+from dse.readers.onnx import read_onnx
 from tests.readers.onnx_models import NODE, numbers, only, save, sizes
 
 TOKENS = (
@@ -19,14 +19,14 @@ TOKENS = (
 
 def test_an_open_batch_is_one(tmp_path: Path):
     path = save(tmp_path, [NODE("Conv", ["x", "w"], ["y"])], {"x": ["N", 3, 8, 8]}, {"w": numbers(4, 3, 1, 1)}, {"y": ["N", 4, "h", "w"]})
-    source = onnx_graph.read(path)
+    source = read_onnx(path)
     assert sizes(source) == [("w", "conv", 4, 3, 64, 1, 1)]
     assert source.notes == ("input 'x' [N, 3, 8, 8] leaves the batch open: 1 is taken",)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_further_open_sizes_are_given(tmp_path: Path, batch):
-    source = onnx_graph.read(save(tmp_path, *TOKENS), (batch, 7, 8))
+    source = read_onnx(save(tmp_path, *TOKENS), (batch, 7, 8))
     assert sizes(source) == [("w", "gemm", 5, 8, 7, 1, 1), ("softmax_1", "elementwise", 35, 35)]
     assert source.notes == ()
 
@@ -46,13 +46,13 @@ def test_further_open_sizes_are_given(tmp_path: Path, batch):
 def test_sizes_that_nothing_tells(tmp_path: Path, inputs, shape, message):
     path = save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"x": inputs}, {"w": numbers(8, 5)})
     with pytest.raises(InputError) as error:
-        onnx_graph.read(path, shape)
+        read_onnx(path, shape)
     assert str(error.value) == f"{path}: {message}"
 
 
 def test_a_second_input_that_stays_open_costs_only_what_depends_on_it(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "w"], ["y"]), NODE("MatMul", ["past", "y"], ["z"])]
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": ["N", 7, 8], "past": ["N", "p", 7]}, {"w": numbers(8, 5)}))
+    source = read_onnx(save(tmp_path, nodes, {"x": ["N", 7, 8], "past": ["N", "p", 7]}, {"w": numbers(8, 5)}))
     assert [row.name for row in source.layers] == ["w"]
     assert (only(source).kind, only(source).reason) == ("MatMul", "the shape of 'z' is not known")
     assert "input 'past' [N, p, 7] leaves sizes open: what depends on them may be skipped" in source.notes
@@ -61,11 +61,11 @@ def test_a_second_input_that_stays_open_costs_only_what_depends_on_it(tmp_path: 
 def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path):
     """Old exporters list them, and before the real input at that."""
     path = save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"w": [8, 5], "x": ["N", 8]}, {"w": numbers(8, 5)})
-    source = onnx_graph.read(path)
+    source = read_onnx(path)
     assert sizes(source) == [("w", "gemm", 5, 8, 1, 1, 1)]
     assert source.notes == ("input 'x' [N, 8] leaves the batch open: 1 is taken",)
 
 
 def test_a_vector_is_one_sample(tmp_path: Path):
-    source = onnx_graph.read(save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"x": [8]}, {"w": numbers(8, 5)}))
+    source = read_onnx(save(tmp_path, [NODE("MatMul", ["x", "w"], ["y"])], {"x": [8]}, {"w": numbers(8, 5)}))
     assert sizes(source) == [("w", "gemm", 5, 8, 1, 1, 1)]

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="reading ONNX is optional")
 
-from dse.readers.onnx import graph as onnx_graph
+from dse.readers.onnx import read_onnx
 from tests.readers.onnx_models import NODE, numbers, save
 
 
@@ -39,7 +39,7 @@ def test_names_of_modules(tmp_path: Path, weight, node, scopes, bias, name):
     nodes = [NODE("MatMul", ["x", weight], ["h"], name=node), NODE("Add", ["h", bias or "b"], ["y"])]
     if scopes:
         nodes[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [1, 8]}, {weight: numbers(8, 5), bias or "b": numbers(5)}))
+    source = read_onnx(save(tmp_path, nodes, {"x": [1, 8]}, {weight: numbers(8, 5), bias or "b": numbers(5)}))
     assert [row.name for row in source.layers] == [name]
 
 
@@ -51,7 +51,7 @@ def test_a_tensor_of_several_layers_is_told(tmp_path: Path):
         NODE("Gemm", ["b", "tied.weight"], ["c"], transB=1),
         NODE("MatMul", ["c", "val_1"], ["d"], name="/tied/MatMul"),
     ]
-    source = onnx_graph.read(save(tmp_path, nodes, {"x": [1, 8]}, {"tied.weight": numbers(8, 8), "val_1": numbers(8, 8)}))
+    source = read_onnx(save(tmp_path, nodes, {"x": [1, 8]}, {"tied.weight": numbers(8, 8), "val_1": numbers(8, 8)}))
     assert [row.name for row in source.layers] == ["tied", "tied#2", "tied#3", "tied_2"]
     assert source.shared == (("tied", "tied#2", "tied#3"),)
     weights = {name: np.concatenate(list(weights.slabs())) for name, weights in source.states[0].weights.items()}

@@ -12,9 +12,9 @@ import ml_dtypes
 from onnx import TensorProto, helper, numpy_helper, save_model
 
 from dse.base.errors import InputError
-from dse.readers import source
+from dse.readers import parsed_network
 from dse.readers.onnx import file as onnx_file
-from dse.readers.onnx import graph as onnx_graph
+from dse.readers.onnx import read_onnx
 from dse.readers.onnx import shapes as onnx_shapes
 from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, save, save_beside
 
@@ -22,7 +22,7 @@ PRODUCT = ([NODE("MatMul", ["x", "w"], ["y"])], {"x": [1, 24]})
 
 
 def slabs(path: Path, name: str = "w") -> list[np.ndarray]:
-    return list(onnx_graph.read(path).states[0].weights[name].slabs())
+    return list(read_onnx(path).states[0].weights[name].slabs())
 
 
 def whole(path: Path, name: str = "w") -> np.ndarray:
@@ -43,7 +43,7 @@ def whole(path: Path, name: str = "w") -> np.ndarray:
     ids=["transposed", "as stored"],
 )
 def test_slabs_are_small_and_whole(tmp_path: Path, monkeypatch, store, slab, node, stored, presented):
-    monkeypatch.setattr(source, "SLAB_BYTES", slab)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", slab)
     pieces = slabs(store(tmp_path, [node], {"x": [1, 24]}, {"w": numbers(*stored)}))
     assert [len(piece) for piece in pieces] == {1: [1] * 50, 672: [7] * 7 + [1], 2**25: [50]}[slab]
     np.testing.assert_array_equal(np.concatenate(pieces), presented(numbers(*stored)))
@@ -52,7 +52,7 @@ def test_slabs_are_small_and_whole(tmp_path: Path, monkeypatch, store, slab, nod
 @pytest.mark.parametrize("store", [save, save_beside])
 @pytest.mark.parametrize("slab", [1, 200, 2**25])
 def test_kernels_and_stacked_matrices_in_slabs(tmp_path: Path, monkeypatch, store, slab):
-    monkeypatch.setattr(source, "SLAB_BYTES", slab)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", slab)
     nodes = [NODE("Conv", ["x", "kernel"], ["h"]), NODE("MatMul", ["h", "heads"], ["y"])]
     tensors = {"kernel": numbers(6, 3, 1, 2), "heads": numbers(6, 3, 5)}
     path = store(tmp_path, nodes, {"x": [1, 3, 4, 4]}, tensors)
@@ -70,10 +70,10 @@ def test_kernels_and_stacked_matrices_in_slabs(tmp_path: Path, monkeypatch, stor
 )  # fmt: skip
 @pytest.mark.parametrize("slab", [1, 2**25])
 def test_number_types(tmp_path: Path, monkeypatch, store, dtype, name, slab):
-    monkeypatch.setattr(source, "SLAB_BYTES", slab)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", slab)
     array = (numbers(24, 5) % 3).astype(dtype)  # an odd width: packed numbers begin in the middle of a byte
     path = store(tmp_path, *PRODUCT, {"w": array}, {"y": [1, 5]}, opset=23)
-    assert onnx_graph.read(path).states[0].weights["w"].dtype == name
+    assert read_onnx(path).states[0].weights["w"].dtype == name
     np.testing.assert_array_equal(whole(path).astype(np.float32), array.astype(np.float32).T)
 
 
@@ -82,9 +82,9 @@ def test_number_types(tmp_path: Path, monkeypatch, store, dtype, name, slab):
 )
 def test_a_large_tensor_beside_the_model_is_never_held(tmp_path: Path, monkeypatch, node):
     path = save_beside(tmp_path, [node], {"x": [1, 1024]}, {"w": np.ones((1024, 1024), np.float32)})
-    monkeypatch.setattr(source, "SLAB_BYTES", 2**18)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", 2**18)
     tracemalloc.start()
-    count = sum(np.count_nonzero(slab) for slab in onnx_graph.read(path).states[0].weights["w"].slabs())
+    count = sum(np.count_nonzero(slab) for slab in read_onnx(path).states[0].weights["w"].slabs())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 2**20
@@ -94,7 +94,7 @@ def test_a_large_tensor_beside_the_model_is_never_held(tmp_path: Path, monkeypat
 def test_shape_arithmetic_on_tensors_beside_the_model(tmp_path: Path):
     nodes = [NODE("Reshape", ["x", "to"], ["r"]), NODE("MatMul", ["r", "w"], ["y"])]
     path = save_beside(tmp_path, nodes, {"x": [2, 48]}, {"to": np.array([2, 2, 24]), "w": numbers(24, 5)})
-    assert onnx_graph.read(path).layers[0].n == 2
+    assert read_onnx(path).layers[0].n == 2
 
 
 def test_a_sparse_initializer(tmp_path: Path):
@@ -136,7 +136,7 @@ def test_weights_behind_other_operators(tmp_path: Path, monkeypatch, store, smal
     monkeypatch.setattr(onnx_file, "SMALL", small)  # weights among the small tensors are known at once, others when they are read
     tensors = {"w": stored, "mask": (np.arange(120).reshape(24, 5) % 2).astype(np.float32), "to": np.array([24, 5])}
     path = store(tmp_path, [*nodes, NODE("MatMul", ["x", "v"], ["y"])], {"x": [1, 24]}, tensors)
-    assert [operator.kind for operator in onnx_graph.read(path).operators] == ["MatMul"]
+    assert [operator.kind for operator in read_onnx(path).operators] == ["MatMul"]
     np.testing.assert_array_equal(whole(path), expected(stored))
 
 
@@ -155,7 +155,7 @@ def test_weights_that_cannot_be_computed(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(onnx_file, "SMALL", 4)
     nodes = [NODE("Mul", ["w", "w"], ["v"]), NODE("MatMul", ["x", "v"], ["y"])]
     path = save(tmp_path, nodes, {"x": [1, 24]}, {"w": numbers(24, 5)})
-    read = onnx_graph.read(path)
+    read = read_onnx(path)
     monkeypatch.setattr(onnx_shapes, "evaluate", lambda *given: 1 / 0)
     with pytest.raises(InputError, match=r"tensor 'v' cannot be read \(division by zero\); export the model again, with constants folded"):
         list(read.states[0].weights["w"].slabs())
@@ -180,9 +180,9 @@ QUANTISED = numbers(24, 5, dtype=np.uint8)
     ids=lambda node: node.op_type,
 )
 def test_zero_points_of_products(tmp_path: Path, monkeypatch, zero, slab, node):
-    monkeypatch.setattr(source, "SLAB_BYTES", slab)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", slab)
     tensors = {"w": QUANTISED, "zero": zero, "s": np.array(1, np.float32), "z": np.array(0, np.uint8)}
-    read = onnx_graph.read(save(tmp_path, [node], {"q": (TensorProto.UINT8, [1, 24])}, tensors))
+    read = read_onnx(save(tmp_path, [node], {"q": (TensorProto.UINT8, [1, 24])}, tensors))
     (row,), (weights,) = read.layers, read.states[0].weights.values()
     assert (row.m, row.k, row.n, weights.dtype, read.notes) == (5, 24, 1, "uint8", ())
     np.testing.assert_array_equal(np.concatenate(list(weights.slabs())), (QUANTISED.astype(int) - zero).T)
@@ -215,7 +215,7 @@ def test_zero_points_of_convolutions(tmp_path: Path, zero, node):
 def test_dequantised_weights(tmp_path: Path, zero, axis, more, expected):
     nodes = [NODE("DequantizeLinear", ["w", "scale", "zero"], ["v"], axis=axis, **more), NODE("MatMul", ["x", "v"], ["y"])]
     tensors = {"w": QUANTISED, "scale": np.ones(zero.shape, np.float32), "zero": zero}
-    read = onnx_graph.read(save(tmp_path, nodes, {"x": [1, 24]}, tensors, opset=21))
+    read = read_onnx(save(tmp_path, nodes, {"x": [1, 24]}, tensors, opset=21))
     assert read.notes == ()
     np.testing.assert_array_equal(np.concatenate(list(read.states[0].weights["w"].slabs())), expected(QUANTISED.astype(int)))
 
@@ -223,5 +223,5 @@ def test_dequantised_weights(tmp_path: Path, zero, axis, more, expected):
 def test_zero_points_that_change_with_the_input(tmp_path: Path):
     node = NODE("MatMulInteger", ["q", "w", "", "zero"], ["y"])
     inputs = {"q": (TensorProto.UINT8, [1, 24]), "zero": (TensorProto.UINT8, [])}
-    read = onnx_graph.read(save(tmp_path, [node], inputs, {"w": QUANTISED}))
+    read = read_onnx(save(tmp_path, [node], inputs, {"w": QUANTISED}))
     assert read.notes == ("'w': its zero points change with the input and are taken as 0",)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="archives are written by the package
 from torch import nn  # noqa: E402 - the skip comes first
 
 from dse.base.errors import InputError  # noqa: E402
-from dse.readers.pytorch import graph as torch_graph  # noqa: E402
+from dse.readers.pytorch.network import read_exported_program  # noqa: E402
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_no_code_of_a_file_is_run(linear, tmp_path):
             meta["sizes"] = [{"as_expr": {"expr_str": f"open({str(ran)!r}, 'w')", "hint": size}} for size in meta["sizes"]]
         return json.dumps(program).encode()
 
-    source = torch_graph.read(changed(linear, model=with_code))
+    source = read_exported_program(changed(linear, model=with_code))
     assert [(row.name, row.m, row.k, row.n) for row in source.layers] == [("0", 3, 4, 1)]
     assert not ran.exists()
 
@@ -83,7 +83,7 @@ def newer(data: bytes) -> bytes:
 )  # fmt: skip
 def test_broken_archives_are_refused(linear, members, message):
     with pytest.raises(InputError) as error:
-        torch_graph.read(changed(linear, **members))
+        read_exported_program(changed(linear, **members))
     assert message in str(error.value)
     assert all(problem.file == linear for problem in error.value.problems)
 
@@ -93,25 +93,25 @@ def test_other_files_are_refused(tmp_path, data):
     path = tmp_path / "net.pt2"
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"net.pt2: not a whole torch.export archive \(File is not a zip file\); write it again with"):
-        torch_graph.read(path)
+        read_exported_program(path)
     with pytest.raises(InputError, match="no such file"):
-        torch_graph.read(tmp_path / "absent.pt2")
+        read_exported_program(tmp_path / "absent.pt2")
 
 
 def test_weights_alone_are_no_network(tmp_path):
     torch.save(nn.Linear(4, 3).state_dict(), tmp_path / "net.pt2")
     with pytest.raises(InputError, match=r"holds weights, not a program; name it net.pt"):
-        torch_graph.read(tmp_path / "net.pt2")
+        read_exported_program(tmp_path / "net.pt2")
 
 
 def test_an_archive_cut_short_is_refused(linear):
     linear.write_bytes(linear.read_bytes()[:-200])
     with pytest.raises(InputError, match=r"not a whole torch.export archive \(its end is missing\)"):
-        torch_graph.read(linear)
+        read_exported_program(linear)
 
 
 def test_damaged_weights_are_refused_when_they_are_read(linear):
-    source = torch_graph.read(linear)
+    source = read_exported_program(linear)
     data = bytearray(linear.read_bytes())
     with zipfile.ZipFile(linear) as archive:
         start = archive.getinfo("linear/data/weights/weight_0").header_offset

@@ -14,9 +14,9 @@ from torch.nn import functional as F  # noqa: E402, N812 - as everybody calls it
 from torch.nn.utils import prune  # noqa: E402
 
 from dse.networks.layers import LayerRow, Layers  # noqa: E402
+from dse.readers.parsed_network import ParsedNetwork  # noqa: E402
 from dse.readers.pytorch import archive as torch_archive  # noqa: E402
-from dse.readers.pytorch import graph as torch_graph  # noqa: E402
-from dse.readers.source import Source  # noqa: E402
+from dse.readers.pytorch.network import read_exported_program  # noqa: E402
 
 
 class Calling(nn.Module):
@@ -54,27 +54,27 @@ def archive(path: Path, module: Any, *inputs: Any, decomposed: bool = False, **o
 
 
 @pytest.fixture
-def exported(tmp_path: Path) -> Callable[..., Source]:
-    return lambda module, *inputs, **options: torch_graph.read(archive(tmp_path / "net.pt2", module, *inputs, **options))
+def exported(tmp_path: Path) -> Callable[..., ParsedNetwork]:
+    return lambda module, *inputs, **options: read_exported_program(archive(tmp_path / "net.pt2", module, *inputs, **options))
 
 
 def sizes(row: LayerRow) -> tuple[float | None, ...]:
     return row.m, row.k, row.n, row.count
 
 
-def by_name(source: Source) -> dict[str, tuple[float | None, ...]]:
+def by_name(source: ParsedNetwork) -> dict[str, tuple[float | None, ...]]:
     return {row.name: sizes(row) for row in source.layers}
 
 
-def macs(source: Source) -> float:
+def macs(source: ParsedNetwork) -> float:
     return Layers.of(list(source.layers)).macs
 
 
-def read_whole(source: Source, layer: str) -> np.ndarray:
+def read_whole(source: ParsedNetwork, layer: str) -> np.ndarray:
     return np.concatenate(list(source.states[0].weights[layer].slabs()))
 
 
-def became(source: Source, fate: str) -> dict[str, tuple[float, str]]:
+def became(source: ParsedNetwork, fate: str) -> dict[str, tuple[float, str]]:
     return {operator.kind: (operator.macs, operator.reason) for operator in source.operators if operator.became == fate}
 
 
@@ -95,7 +95,9 @@ def test_a_residual_block(exported):
 def test_samples_do_not_change_the_rows(tmp_path, decomposed):
     block, layer = Block(), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     for module, one, four in ((block, (1, 8, 12, 12), (4, 8, 12, 12)), (layer, (1, 5, 8), (4, 5, 8))):
-        read = [torch_graph.read(archive(tmp_path / "n.pt2", module, torch.ones(shape), decomposed=decomposed)) for shape in (one, four)]
+        read = [
+            read_exported_program(archive(tmp_path / "n.pt2", module, torch.ones(shape), decomposed=decomposed)) for shape in (one, four)
+        ]
         assert read[0].layers == read[1].layers
         assert read[0].notes == ()
         assert read[1].notes == (f"sizes are of one of 4 samples, which is the first dimension of '{'x' if module is block else 'src'}'",)

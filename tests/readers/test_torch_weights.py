@@ -17,9 +17,9 @@ from torch import nn  # noqa: E402 - the skip comes first
 from torch.nn.utils import prune  # noqa: E402
 
 from dse.base.errors import InputError  # noqa: E402
-from dse.readers.pytorch import weights as torch_weights  # noqa: E402
-from dse.readers.source import Tensors  # noqa: E402
-from dse.readers.tensors import unmasked  # noqa: E402
+from dse.readers.named_tensors import unmasked  # noqa: E402
+from dse.readers.parsed_network import NamedTensors  # noqa: E402
+from dse.readers.pytorch import checkpoint as torch_weights  # noqa: E402
 
 
 def saved(folder: Path, what: Any, **options: Any) -> Path:
@@ -27,7 +27,7 @@ def saved(folder: Path, what: Any, **options: Any) -> Path:
     return path
 
 
-def whole(tensors: Tensors, name: str) -> np.ndarray:
+def whole(tensors: NamedTensors, name: str) -> np.ndarray:
     return np.concatenate(list(tensors.weights[name].slabs()))
 
 
@@ -111,7 +111,7 @@ def test_reading_warns_of_nothing(tmp_path):
     """PyTorch warns once a process, so this needs one of its own."""
     quantised = torch.quantize_per_tensor(torch.eye(4), scale=0.1, zero_point=3, dtype=torch.qint8)
     path = saved(tmp_path, {"quantised": quantised, "csr": torch.eye(4).to_sparse_csr(), "bsr": torch.eye(4).to_sparse_bsr((2, 2))})
-    read = f"from pathlib import Path; from dse.readers.pytorch import weights as t; found = t.read(Path({str(path)!r})).weights"
+    read = f"from pathlib import Path; from dse.readers.pytorch.checkpoint import read; found = read(Path({str(path)!r})).weights"
     count = "print(*(sum(int((slab != 0).sum()) for slab in weights.slabs()) for weights in found.values()))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", f"{read}; {count}"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("4 4 4\n", "")
@@ -121,7 +121,7 @@ def test_masks_of_pruning_are_applied(tmp_path):
     net = nn.Sequential(nn.Linear(20, 10), nn.Linear(10, 5))
     prune.l1_unstructured(net[0], "weight", 150)
     prune.random_unstructured(net[1], "bias", 2)
-    tensors = Tensors(unmasked(torch_weights.read(saved(tmp_path, net.state_dict())).weights))
+    tensors = NamedTensors(unmasked(torch_weights.read(saved(tmp_path, net.state_dict())).weights))
     assert set(tensors.weights) == {"0.weight", "0.bias", "1.weight", "1.bias"}
     assert np.count_nonzero(whole(tensors, "0.weight")) == 50
     np.testing.assert_array_equal(whole(tensors, "0.weight"), net[0].weight.detach().numpy())

@@ -9,9 +9,9 @@ import pytest
 
 import dse
 from dse.base import catalog
+from dse.base.csv_table import read_rows
 from dse.sparsity.kinds import Block
 from dse.sweeping import plan
-from dse.workload.rows import read_rows
 from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}

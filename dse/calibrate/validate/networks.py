@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from dse.base import catalog
+from dse.base.csv_table import read_rows
 from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, field_error
@@ -27,7 +28,6 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.sparsity.grammar import WrittenPattern
 from dse.workload import Variant, tables
-from dse.workload.rows import read_rows
 
 
 def _expression(text: str) -> str:

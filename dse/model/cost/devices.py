@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Any, Literal
 
+from dse.base.csv_table import read_rows
 from dse.base.strict_model import StrictModel
 from dse.model.cost.coefficients import FOLDER
 from dse.model.cost.design import Design
 from dse.schema.accelerator import Accelerator
-from dse.workload.rows import read_rows
 
 MATRIX = ("tf32", "fp16", "fp8", "int8", "fp4")
 VECTOR = ("fp32", "fp16")

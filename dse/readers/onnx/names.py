@@ -6,7 +6,7 @@ from collections import Counter
 
 from onnx import NodeProto
 
-from dse.readers.operators import layer_name
+from dse.readers.layer_rows import layer_name
 
 # names that exporters number through: 'onnx::MatMul_12', 'val_7', '12', 'const_fold_opt__3'
 _NUMBERED = re.compile(

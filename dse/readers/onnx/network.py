@@ -8,15 +8,15 @@ from onnx import NodeProto
 from dse.base.errors import InputError, ProblemCollector
 from dse.readers.onnx import file as onnx_file
 from dse.readers.onnx import inputs as onnx_inputs
-from dse.readers.onnx import kinds as onnx_kinds
+from dse.readers.onnx import operators as onnx_kinds
 from dse.readers.onnx import shapes as onnx_shapes
 from dse.readers.onnx import skipped as onnx_skipped
 from dse.readers.onnx.attention import name_of
-from dse.readers.onnx.rows import Layer, NotUnderstood, Rows
-from dse.readers.source import Operator, Source, State
+from dse.readers.onnx.layers import Layer, NotUnderstood, Rows
+from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork
 
 
-def read(path: Path, shape: tuple[int, ...] | None) -> Source:
+def read_network(path: Path, shape: tuple[int, ...] | None) -> ParsedNetwork:
     file = onnx_file.load(path)
     batch, notes = onnx_inputs.settle(file.model.graph, shape, path)
     rows = Rows(file, onnx_shapes.infer(file), batch)
@@ -28,11 +28,11 @@ def read(path: Path, shape: tuple[int, ...] | None) -> Source:
     return replace(_source(path, layers, operators, rows, notes), parameters=_parameters(file))
 
 
-def _source(path: Path, layers: list[Layer], operators: list[Operator], rows: Rows, notes: list[str]) -> Source:
+def _source(path: Path, layers: list[Layer], operators: list[Operator], rows: Rows, notes: list[str]) -> ParsedNetwork:
     _check(path, layers, operators)
     weights = {layer.row.name: layer.weights for layer in layers if layer.weights}
-    return Source(
-        path=path, format="onnx", layers=tuple(layer.row for layer in layers), states=(State(weights),), operators=tuple(operators),
+    return ParsedNetwork(
+        path=path, format="onnx", layers=tuple(layer.row for layer in layers), states=(NetworkState(weights),), operators=tuple(operators),
         shared=rows.register.shared, notes=tuple(dict.fromkeys([*notes, *rows.notes])),
     )  # fmt: skip
 

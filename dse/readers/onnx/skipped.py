@@ -5,7 +5,7 @@ from math import prod
 
 from onnx import GraphProto, NodeProto
 
-from dse.readers.onnx import kinds as onnx_kinds
+from dse.readers.onnx import operators as onnx_kinds
 from dse.readers.onnx.attention import integers
 from dse.readers.onnx.shapes import Values
 

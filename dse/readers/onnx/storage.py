@@ -12,7 +12,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
 from dse.base.errors import InputError
-from dse.readers.source import MOST_ELEMENTS
+from dse.readers.parsed_network import MOST_ELEMENTS
 
 Stretch = Callable[[int, int], np.ndarray]  # elements from one to another, in the order in which they are stored
 

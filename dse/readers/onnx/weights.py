@@ -7,14 +7,14 @@ from math import prod
 import numpy as np
 from onnx import NodeProto
 
-from dse.readers import source
+from dse.readers import parsed_network
 from dse.readers.onnx import shapes as onnx_shapes
 from dse.readers.onnx import storage as onnx_storage
 from dse.readers.onnx.attention import name_of
 from dse.readers.onnx.file import File
 from dse.readers.onnx.shapes import Values
 from dse.readers.onnx.storage import Stored, Stretch
-from dse.readers.source import Weights, check_computed
+from dse.readers.parsed_network import WeightTensor, check_computed
 
 Shape = tuple[int, ...]
 _SAME = ("Identity", "Cast", "CastLike")
@@ -147,23 +147,23 @@ class _Layout:
         return prod(self.row)
 
 
-def kernel(matrix: Matrix) -> tuple[Weights, str]:
+def kernel(matrix: Matrix) -> tuple[WeightTensor, str]:
     """The weights of a convolution, [m, channels of a group, *kernel], and a note if something is left out."""
     return _presented(matrix, _Layout(1, matrix.shape[0], matrix.shape[1:]), 0)
 
 
-def stacked(matrix: Matrix) -> tuple[Weights, str]:
+def stacked(matrix: Matrix) -> tuple[WeightTensor, str]:
     """[m, k] of a matrix [..., m, k] whose leading dimensions are stacked, and a note if something is left out."""
     *leading, m, k = matrix.shape
     return _presented(matrix, _Layout(prod(leading), m, (k,)), len(leading))
 
 
-def _presented(matrix: Matrix, layout: _Layout, channels: int) -> tuple[Weights, str]:
+def _presented(matrix: Matrix, layout: _Layout, channels: int) -> tuple[WeightTensor, str]:
     zero, note = _aligned(matrix, layout, channels), ""
     if zero is None and matrix.zero is not None:
         note = f"'{matrix.origin}': its zero points follow neither its output channels nor its inputs and are taken as 0"
     shape = (layout.blocks * layout.m, *layout.row)
-    return Weights(shape, matrix.stored.dtype, lambda: _slabs(matrix, layout, zero)), note
+    return WeightTensor(shape, matrix.stored.dtype, lambda: _slabs(matrix, layout, zero)), note
 
 
 def _aligned(matrix: Matrix, layout: _Layout, channels: int) -> np.ndarray | None:
@@ -177,7 +177,7 @@ def _aligned(matrix: Matrix, layout: _Layout, channels: int) -> np.ndarray | Non
 
 
 def _slabs(matrix: Matrix, layout: _Layout, zero: np.ndarray | None) -> Iterator[np.ndarray]:
-    rows = max(1, source.SLAB_BYTES // max(layout.k * matrix.stored.itemsize, 1))
+    rows = max(1, parsed_network.SLAB_BYTES // max(layout.k * matrix.stored.itemsize, 1))
     with matrix.stored.reading() as stretch:
         for block in range(layout.blocks):
             for start in range(0, layout.m, rows):

@@ -15,10 +15,10 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from dse.base.errors import InputError, Problem
+from dse.readers.dtypes import numpy_dtype, short
+from dse.readers.parsed_network import SLAB_BYTES, WeightTensor, check_computed, slabs_of
 from dse.readers.pytorch import program as torch_program
-from dse.readers.pytorch.dtypes import numpy_dtype, short
 from dse.readers.pytorch.program import ExportedProgram, Flat, Shape, TensorMeta
-from dse.readers.source import SLAB_BYTES, Weights, check_computed, slabs_of
 
 # The enumeration ScalarType of torch/_export/serde/schema.py
 DTYPES = {
@@ -49,7 +49,7 @@ class Archive:
     inputs: tuple[str, ...]
     names: dict[str, str]  # of the stored tensors, as the module calls them
     parameters: frozenset[str]
-    stored: dict[str, Weights]
+    stored: dict[str, WeightTensor]
     places: dict[str, object]  # where each lies: equal for tensors that are one
 
 
@@ -145,7 +145,7 @@ def _payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[str, t
     return {name: (folder + payload.path_name, payload) for name, payload in payloads.items() if not payload.use_pickle}
 
 
-def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> tuple[Weights, object]:
+def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> tuple[WeightTensor, object]:
     """A tensor, and where it lies."""
     meta = payload.tensor_meta
     if meta is None or meta.layout != torch_program.STRIDED or meta.dtype not in DTYPES:
@@ -156,7 +156,7 @@ def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload
     if min((*shape, *strides, offset, 0)) < 0 or archive.getinfo(member).file_size < _span(shape, strides, offset) * size:
         raise InputError(f"'{member}' is smaller than its tensor", FIX)
     check_computed(prod(shape), _span(shape, strides, offset))
-    weights = Weights(shape, short(name), lambda: _slabs(path, member, shape, strides, offset, name))
+    weights = WeightTensor(shape, short(name), lambda: _slabs(path, member, shape, strides, offset, name))
     return weights, (member, offset, shape)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dse.base.errors import InputError
+from dse.readers.parsed_network import WeightTensor, check_computed, slabs_of
 from dse.readers.pytorch import aten
 from dse.readers.pytorch.program import Node, Shape
-from dse.readers.source import Weights, check_computed, slabs_of
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ _APPLY = {
 }
 
 
-def weights(constant: Constant, stored: Mapping[str, Weights]) -> Weights | None:
+def weights(constant: Constant, stored: Mapping[str, WeightTensor]) -> WeightTensor | None:
     """Its numbers, read when asked for: in pieces if it is as stored, else through memory. None if nothing here can follow."""
     if _unreadable(constant, stored):
         return None
@@ -174,10 +174,10 @@ def weights(constant: Constant, stored: Mapping[str, Weights]) -> Weights | None
         return source
     for step in constant.steps:
         check_computed(prod(step.shape), prod(constant.original))
-    return Weights(constant.shape, source.dtype, lambda: _computed(constant, stored))
+    return WeightTensor(constant.shape, source.dtype, lambda: _computed(constant, stored))
 
 
-def _computed(constant: Constant, stored: Mapping[str, Weights]) -> Iterator[np.ndarray]:
+def _computed(constant: Constant, stored: Mapping[str, WeightTensor]) -> Iterator[np.ndarray]:
     try:
         array = _array(constant, stored)
     except InputError:
@@ -188,12 +188,12 @@ def _computed(constant: Constant, stored: Mapping[str, Weights]) -> Iterator[np.
     yield from slabs_of(array)
 
 
-def _unreadable(constant: Constant, stored: Mapping[str, Weights]) -> bool:
+def _unreadable(constant: Constant, stored: Mapping[str, WeightTensor]) -> bool:
     masks = (step.argument for step in constant.steps if isinstance(step.argument, Constant))
     return constant.unknown is not None or constant.stored not in stored or any(_unreadable(mask, stored) for mask in masks)
 
 
-def _array(constant: Constant, stored: Mapping[str, Weights]) -> np.ndarray:
+def _array(constant: Constant, stored: Mapping[str, WeightTensor]) -> np.ndarray:
     array = np.concatenate([np.atleast_1d(piece) for piece in stored[constant.stored].slabs()]).reshape(constant.original)
     for step in constant.steps:
         argument = _array(step.argument, stored) if isinstance(step.argument, Constant) else step.argument

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from dse.base.errors import InputError, Problem
-from dse.readers.pytorch.dtypes import numpy_dtype, short
-from dse.readers.source import SLAB_BYTES, Tensors, Weights
+from dse.readers.dtypes import numpy_dtype, short
+from dse.readers.parsed_network import SLAB_BYTES, NamedTensors, WeightTensor
 
 SAVE = "save model.state_dict() with torch.save, or use safetensors"
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # names under which a checkpoint keeps its weights
 SPARSE = ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc")
 
 
-def read(path: Path) -> Tensors:
+def read(path: Path) -> NamedTensors:
     """The tensors of a state dict, of which a checkpoint may hold more than that; raises InputError."""
     archive = _is_archive(path)
     torch = _torch(path)
@@ -28,7 +28,7 @@ def read(path: Path) -> Tensors:
         found = _state_dict(_load(torch, path, archive))
         if not found:
             raise InputError("no tensors in it", SAVE, path)
-        return Tensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found), ordered=True)
+        return NamedTensors({name: _weights(torch, path, name, tensor) for name, tensor in found.items()}, _shared(found), ordered=True)
 
 
 def _torch(path: Path) -> Any:
@@ -110,13 +110,13 @@ def _state_dict(loaded: Any) -> dict[str, Any]:
     return {name: value for name, value in loaded.items() if isinstance(name, str) and hasattr(value, "untyped_storage")}
 
 
-def _weights(torch: Any, path: Path, name: str, tensor: Any) -> Weights:
+def _weights(torch: Any, path: Path, name: str, tensor: Any) -> WeightTensor:
     if tensor.is_meta:
         raise InputError(f"'{name}' has a shape, but no numbers", "save the network after its weights are loaded")
     if tensor.is_nested:
         raise InputError(f"'{name}' is a nested tensor", "save plain tensors")
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Weights(tuple(tensor.shape), short(dtype), lambda: _slabs(torch, path, tensor.detach(), dtype))
+    return WeightTensor(tuple(tensor.shape), short(dtype), lambda: _slabs(torch, path, tensor.detach(), dtype))
 
 
 def _slabs(torch: Any, path: Path, tensor: Any, dtype: str) -> Iterator[np.ndarray]:

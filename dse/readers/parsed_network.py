@@ -40,7 +40,7 @@ MOST_GENERATED = 2**24  # elements of a computed weight, however few numbers it 
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightTensor:
     """A weight tensor [m, ...]: output channels of all groups by one group's inputs (a convolution: channels, height, width).
 
     `slabs()` reads it from the start, consecutive pieces along the first dimension, whatever the number type: values, or
@@ -53,23 +53,23 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Tensors:
+class NamedTensors:
     """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor; `ordered`: the file
     keeps them in the order in which they were put there, which is that of the modules."""
 
-    weights: Mapping[str, Weights]
+    weights: Mapping[str, WeightTensor]
     shared: tuple[tuple[str, ...], ...] = ()
     ordered: bool = False
 
 
 @dataclass(frozen=True)
-class State:
+class NetworkState:
     """One pruned state of the network: the weights of its layers by name. `sparsity` is nominal, where the source has one.
 
     `nonzeros`: of layers whose source counts them without saying where they are.
     """
 
-    weights: dict[str, Weights]
+    weights: dict[str, WeightTensor]
     nonzeros: dict[str, float] = field(default_factory=dict)
     method: str | None = None
     sparsity: float | None = None
@@ -91,13 +91,13 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Source:
+class ParsedNetwork:
     """A network as a file tells it; layers in the order in which they run, where the file knows it."""
 
     path: Path
     format: str
     layers: tuple[LayerRow, ...]
-    states: tuple[State, ...]
+    states: tuple[NetworkState, ...]
     operators: tuple[Operator, ...]
     shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
     notes: tuple[str, ...] = ()  # what had to be assumed

@@ -5,12 +5,12 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import load_document
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.source import Source, State, understood
-from dse.workload.rows import read_rows
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
 
 
 class TableRow(LayerRow):
@@ -45,7 +45,7 @@ class LayerTable(StrictModel):
     layers: tuple[TableRow, ...] = Field(min_length=1, examples=["[{name: fc, kind: gemm, m: 10, k: 64, n: 1}]"])
 
 
-def source(path: Path) -> Source:
+def source(path: Path) -> ParsedNetwork:
     """The layers of a table, in its order; raises InputError."""
     rows = (
         [row for _, row in read_rows(path, TableRow)] if path.suffix.lower() == ".csv" else load_document(path).validate(LayerTable).layers
@@ -55,4 +55,4 @@ def source(path: Path) -> Source:
         raise InputError.from_problems([Problem(f"layer '{name}' is given twice", "rename one", path) for name in twice])
     known = {row.name: row.nonzeros for row in rows if row.nonzeros is not None}
     layers = tuple(row.layer() for row in rows)
-    return Source(path, "layer table", layers, (State({}, known),), understood(layers))
+    return ParsedNetwork(path, "layer table", layers, (NetworkState({}, known),), understood(layers))

@@ -10,19 +10,19 @@ from pydantic import ValidationError
 
 from dse.base.errors import InputError
 from dse.networks.layers import LayerRow
-from dse.readers import operators
+from dse.readers import layer_rows
 from dse.readers.onnx import attention as onnx_attention
-from dse.readers.onnx import kinds as onnx_kinds
 from dse.readers.onnx import names as onnx_names
+from dse.readers.onnx import operators as onnx_kinds
 from dse.readers.onnx import weights as onnx_weights
 from dse.readers.onnx.attention import integers, name_of
 from dse.readers.onnx.contrib import flipped
 from dse.readers.onnx.file import File
-from dse.readers.onnx.kinds import Places
+from dse.readers.onnx.operators import Places
 from dse.readers.onnx.shapes import Values
 from dse.readers.onnx.storage import Stored
 from dse.readers.onnx.weights import Matrix, Tracer
-from dse.readers.source import Weights
+from dse.readers.parsed_network import WeightTensor
 
 Shape = tuple[int, ...]
 
@@ -40,7 +40,7 @@ class Layer:
     """A row of the trace, and its weights if it has any."""
 
     row: LayerRow
-    weights: Weights | None = None
+    weights: WeightTensor | None = None
     stored: Stored | None = None
 
 
@@ -49,7 +49,7 @@ class Rows:
 
     def __init__(self, file: File, values: Values, batch: int):
         self.values, self.batch, self.notes = values, batch, list[str]()
-        self.tracer, self.register, self.unweighted = Tracer(file, values), onnx_names.Register(), operators.Unweighted(batch)
+        self.tracer, self.register, self.unweighted = Tracer(file, values), onnx_names.Register(), layer_rows.Unweighted(batch)
         self._users = _users(file)
 
     def of(self, node: NodeProto) -> list[Layer] | None:
@@ -85,7 +85,7 @@ class Rows:
         if matrix.flipped:  # a kernel is read as it lies
             matrix = self.tracer.evaluated(node.input[places.right])
         name, groups = self._name(node, matrix, places), integers(node).get("group", 1)
-        row = operators.convolution(name, matrix.shape, inputs, outputs, groups, self.batch)
+        row = layer_rows.convolution(name, matrix.shape, inputs, outputs, groups, self.batch)
         return [self._weighted(row, matrix, onnx_weights.kernel(matrix), self._bias(node, places))]
 
     def _product(self, node: NodeProto) -> list[Layer]:
@@ -114,7 +114,7 @@ class Rows:
         """A weight [..., m, k]: leading dimensions are so many matrices that each see inputs of their own, that is groups."""
         *leading, m, k = matrix.shape
         groups, outputs = prod(leading), prod(self.shape(node.output[0]))
-        row = operators.linear(self._name(node, matrix, places), (m, k), (outputs // (groups * m), m), self.batch)
+        row = layer_rows.linear(self._name(node, matrix, places), (m, k), (outputs // (groups * m), m), self.batch)
         if groups > 1:
             inputs = prod(self.shape(node.input[other])) / self.batch
             row = row.model_copy(update={"m": groups * m, "groups": groups, "input_elements": inputs})
@@ -137,7 +137,7 @@ class Rows:
             raise NotUnderstood("its weights are computed from an input")
         matrix, inputs = matrix.transposed(), self.shape(node.input[0])
         m, k = matrix.shape
-        row = operators.linear(self._name(node, matrix, places), (m, k), (*inputs[:-1], m), self.batch)
+        row = layer_rows.linear(self._name(node, matrix, places), (m, k), (*inputs[:-1], m), self.batch)
         return [self._weighted(row, matrix, onnx_weights.stacked(matrix), self._bias(node, places))]
 
     def _matrix(self, node: NodeProto, place: int, zero: int | None, channels: int) -> Matrix | None:
@@ -150,7 +150,7 @@ class Rows:
             return matrix
         return matrix.with_zero(points, channels if len(matrix.shape) > 1 else 0)
 
-    def _weighted(self, row: LayerRow, matrix: Matrix, weights: tuple[Weights, str], bias: int) -> Layer:
+    def _weighted(self, row: LayerRow, matrix: Matrix, weights: tuple[WeightTensor, str], bias: int) -> Layer:
         if weights[1]:
             self.notes.append(weights[1])
         return Layer(row.model_copy(update={"other_parameters": bias}), weights[0], matrix.stored)

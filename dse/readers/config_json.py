@@ -11,7 +11,7 @@ from dse.base.regular_file import check_regular
 from dse.base.strict_model import explain_validation_error, validate_mapping
 from dse.networks.architecture import Architecture, Inputs
 from dse.networks.registry import FAMILIES
-from dse.readers.source import Source, State, understood
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
 
 
 def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
@@ -47,7 +47,7 @@ def _otherwise(path: Path) -> list[str]:
     return [f"otherwise in {path.name}: {', '.join(differ)}"] if differ else []
 
 
-def source(path: Path, inputs: dict[str, Any]) -> Source:
+def source(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
     """The layers of a configuration, run on `inputs`; raises InputError."""
     found, ignored = network(path)
     asked: Inputs = validate_mapping(type(found).inputs, inputs, ("inputs",))
@@ -56,7 +56,7 @@ def source(path: Path, inputs: dict[str, Any]) -> Source:
     notes = [f"assumed, since {path.name} does not say: " + ", ".join(f"{key} {value}" for key, value in usual.items())] if usual else []
     notes += _otherwise(path)
     notes += [f"not used of {path.name}: {', '.join(ignored)}"] if ignored else []
-    return Source(path, "config.json", rows, (State({}),), understood(rows), notes=tuple(notes), network=found)
+    return ParsedNetwork(path, "config.json", rows, (NetworkState({}),), understood(rows), notes=tuple(notes), network=found)
 
 
 def _read(path: Path) -> dict[str, Any]:

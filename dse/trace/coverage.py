@@ -5,20 +5,20 @@ from typing import Any
 
 from dse.base.units import format_count
 from dse.networks.layers import WITH_WEIGHTS, Layers
-from dse.readers.source import Operator, Source
-from dse.readers.tensors import ONCE
+from dse.readers.named_tensors import ONCE
+from dse.readers.parsed_network import Operator, ParsedNetwork
 from dse.trace.trace import Counting, Traced
 
 ENOUGH = 0.95  # of the multiply-adds; below, a prediction may be far off
 
 
-def coverage(source: Source) -> float:
+def coverage(source: ParsedNetwork) -> float:
     """Share of the multiply-adds whose layers were understood, as far as the rest can be counted."""
     known = Layers.of(list(source.layers)).macs
     return known / total if (total := known + sum(o.macs for o in source.operators if o.became == "skipped")) else 0.0
 
 
-def report(source: Source, states: list[Traced], counting: Counting) -> dict[str, Any]:
+def report(source: ParsedNetwork, states: list[Traced], counting: Counting) -> dict[str, Any]:
     layers = Layers.of(list(source.layers))
     return {
         "source": source.path.name.encode("utf-8", "replace").decode(),
@@ -38,12 +38,12 @@ def report(source: Source, states: list[Traced], counting: Counting) -> dict[str
     }
 
 
-def _counted_in(source: Source) -> str:
+def _counted_in(source: ParsedNetwork) -> str:
     """Without knowing how often a layer runs, its weights stand for its work."""
     return "weights" if ONCE in source.notes else "multiply-adds"
 
 
-def _kinds(source: Source, became: str) -> dict[str, int]:
+def _kinds(source: ParsedNetwork, became: str) -> dict[str, int]:
     return dict(Counter(_kind(operator) for operator in source.operators if operator.became == became))
 
 
@@ -63,7 +63,7 @@ def _state(state: Traced) -> dict[str, Any]:
     }
 
 
-def remarks(source: Source, states: list[Traced]) -> list[str]:
+def remarks(source: ParsedNetwork, states: list[Traced]) -> list[str]:
     """What a reader must know before using the trace."""
     found = []
     if (share := coverage(source)) < ENOUGH:
@@ -78,7 +78,7 @@ def remarks(source: Source, states: list[Traced]) -> list[str]:
     return found + _incomplete(source, states)
 
 
-def _incomplete(source: Source, states: list[Traced]) -> list[str]:
+def _incomplete(source: ParsedNetwork, states: list[Traced]) -> list[str]:
     """States that lack the mask of a layer: it counts as dense, which may not be meant."""
     sizes = {row.name: (row.m or 0) * (row.k or 0) * row.count for row in source.layers if row.kind in WITH_WEIGHTS and row.prunable}
     found = []

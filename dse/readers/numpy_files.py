@@ -15,27 +15,27 @@ import numpy as np
 import scipy.sparse
 
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.readers.source import SLAB_BYTES, Weights, check_sizes, rows_of, slabs_of
+from dse.readers.parsed_network import SLAB_BYTES, WeightTensor, check_sizes, rows_of, slabs_of
 
 T = TypeVar("T")
 SAVE = "save numeric arrays with numpy.save, numpy.savez or scipy.sparse.save_npz"
 SPARSE = {"format", "shape", "data"}  # what every archive of scipy.sparse has
 
 
-def weights(path: Path) -> dict[str, Weights]:
+def weights(path: Path) -> dict[str, WeightTensor]:
     """The arrays of one file by name; a file that holds a single one lends it its own. Raises InputError."""
     if path.suffix.lower() == ".npy":
         array = _attempt(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if not isinstance(array, np.ndarray):
             raise InputError("an archive, not one array", f"name it {path.stem}.npz", path)
-        return {path.stem: Weights(array.shape, _dtype(array.dtype), lambda: slabs_of(array))}
+        return {path.stem: WeightTensor(array.shape, _dtype(array.dtype), lambda: slabs_of(array))}
     members = _members(path)
     if members.keys() >= SPARSE:
         return {path.stem: _sparse(path)}
     problems, found = ProblemCollector(), {}
     for name, member in members.items():
         with problems.collect(path, key=name):
-            found[name] = Weights(member.shape, _dtype(member.dtype), member.slabs)
+            found[name] = WeightTensor(member.shape, _dtype(member.dtype), member.slabs)
     problems.raise_if_any()
     return {path.stem: next(iter(found.values()))} if list(found) == ["arr_0"] else found
 
@@ -112,12 +112,12 @@ def _numbers(file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.nda
     return np.frombuffer(file.read(prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
 
-def _sparse(path: Path) -> Weights:
+def _sparse(path: Path) -> WeightTensor:
     """A matrix of scipy.sparse; explicit zeros are zeros."""
     return _attempt(path, lambda: _checked_sparse(path))
 
 
-def _checked_sparse(path: Path) -> Weights:
+def _checked_sparse(path: Path) -> WeightTensor:
     """Indices are checked before the matrix is converted: the conversion trusts them."""
     with path.open("rb") as file:
         given: Any = scipy.sparse.load_npz(file)
@@ -131,7 +131,7 @@ def _checked_sparse(path: Path) -> Weights:
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
         raise InputError("a value is not finite", "give finite weights: whether such a one is zero can't be said", path)
-    return Weights(matrix.shape, str(matrix.dtype), lambda: rows_of(matrix))
+    return WeightTensor(matrix.shape, str(matrix.dtype), lambda: rows_of(matrix))
 
 
 def _attempt(path: Path, step: Callable[[], T], name: str = "") -> T:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Literal
 
 from dse.networks.layers import LayerRow
-from dse.readers import operators
-from dse.readers.operators import Shape, Unweighted
+from dse.readers import layer_rows
+from dse.readers.layer_rows import Shape, Unweighted
+from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork, WeightTensor
 from dse.readers.pytorch import archive as torch_archive
 from dse.readers.pytorch import aten
 from dse.readers.pytorch import constants as torch_constants
 from dse.readers.pytorch.archive import Archive
 from dse.readers.pytorch.constants import Constant
 from dse.readers.pytorch.program import Node
-from dse.readers.source import Operator, Source, State, Weights
 
 
-def read(path: Path) -> Source:
+def read_exported_program(path: Path) -> ParsedNetwork:
     """The layers and weights of a `torch.export` archive; raises InputError."""
     archive = torch_archive.read(path)
     with torch_archive.refused(path):
@@ -30,8 +30,8 @@ def read(path: Path) -> Source:
         for node in archive.program.nodes:
             walk.visit(node)
         shared = tuple(tuple(names) for names in walk.users.values() if len(names) > 1)
-        found = tuple(walk.layers), (State(walk.weights),), tuple(walk.operators), shared, tuple(walk.notes())
-        return Source(path, "torch.export", *found, parameters=_parameters(archive))
+        found = tuple(walk.layers), (NetworkState(walk.weights),), tuple(walk.operators), shared, tuple(walk.notes())
+        return ParsedNetwork(path, "torch.export", *found, parameters=_parameters(archive))
 
 
 def _parameters(archive: Archive) -> float:
@@ -62,7 +62,7 @@ class _Walk:
         self.unweighted = Unweighted(self.batch)
         self.constants = {name: Constant(name, weights.shape, name in archive.parameters) for name, weights in archive.stored.items()}
         self.layers: list[LayerRow] = []
-        self.weights: dict[str, Weights] = {}
+        self.weights: dict[str, WeightTensor] = {}
         self.operators: list[Operator] = []
         self.users: dict[object, list[str]] = {}  # layers by the tensor that they use
         self.made: dict[str, int] = {}  # rows by the tensors that are their outputs, maybe in another shape
@@ -145,7 +145,7 @@ class _Walk:
         *leading, m, k = weight.shape
         groups = prod(leading)
         outputs = (prod(self.shapes[node.outputs[0]]) // (groups * m), groups * m)
-        row = operators.linear(self._named(weight), (groups * m, k), outputs, self.batch)
+        row = layer_rows.linear(self._named(weight), (groups * m, k), outputs, self.batch)
         row = row.model_copy(update={"groups": groups, "other_parameters": self._elements(bias)})
         self._keep(node, row, weight.reshaped((groups * m, k)))
 
@@ -164,7 +164,7 @@ class _Walk:
             self._note(node, "skipped", macs, "a convolution by activations")
         else:
             groups = int(node.args.get("groups", 1))
-            row = operators.convolution(self._named(weight), weight.shape, inputs, outputs, groups, self.batch)
+            row = layer_rows.convolution(self._named(weight), weight.shape, inputs, outputs, groups, self.batch)
             self._keep(node, row.model_copy(update={"other_parameters": self._elements(node.args.get("bias"))}), weight)
 
     def _transposed_convolution(self, node: Node) -> None:
@@ -225,7 +225,7 @@ class _Walk:
         """A layer is called as its tensor, its second use "name#2"; masked and parametrised ones as without."""
         tensor = self.archive.names[weight.stored]
         tensor = re.sub(r"parametrizations\.(\w+)\.original\d*$", r"\1", tensor).removesuffix("_orig")
-        name = operators.layer_name(tensor)
+        name = layer_rows.layer_name(tensor)
         self.met[name] += 1
         return name if self.met[name] == 1 else f"{name}#{self.met[name]}"
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.networks.layers import LayerRow, computed_row
-from dse.readers.operators import layer_name
-from dse.readers.source import Operator, Source, State, Tensors, Weights
+from dse.readers.layer_rows import layer_name
+from dse.readers.parsed_network import NamedTensors, NetworkState, Operator, ParsedNetwork, WeightTensor
 
 # What a tensor is called that is no layer's weight: by the last part of its name, and for tables by the module before it.
 TABLE_MODULE = re.compile(r"\w*embed(ding)?s?|\w*embed_(tokens|positions)|wte|wpe|relative_attention_bias", re.I)
@@ -25,7 +25,7 @@ BUFFER = re.compile(r"running_(mean|var)|num_batches_tracked|\w*mask|\w*index|\w
 ONCE = "how often a layer runs is not in a file of weights: once a sample is assumed (give --like a network that knows)"
 
 
-def source(path: Path, kind: str, given: Tensors) -> Source:
+def source(path: Path, kind: str, given: NamedTensors) -> ParsedNetwork:
     """Tensors as a network of independent layers; raises InputError if none is a layer.
 
     In the order of the file, or in the natural order of their names if it keeps none.
@@ -45,11 +45,11 @@ def source(path: Path, kind: str, given: Tensors) -> Source:
     if not rows:
         raise InputError("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)
     shared = tuple(names for group in given.shared if len(names := tuple(n for n in map(layer_name, group) if n in weights)) > 1)
-    states, parameters = (State(weights),), _parameters(tensors, given.shared)
-    return Source(path, kind, tuple(rows), states, tuple(operators), shared, (ONCE,), parameters=parameters)
+    states, parameters = (NetworkState(weights),), _parameters(tensors, given.shared)
+    return ParsedNetwork(path, kind, tuple(rows), states, tuple(operators), shared, (ONCE,), parameters=parameters)
 
 
-def _parameters(tensors: Mapping[str, Weights], shared: tuple[tuple[str, ...], ...]) -> float:
+def _parameters(tensors: Mapping[str, WeightTensor], shared: tuple[tuple[str, ...], ...]) -> float:
     """Elements of all tensors that training changes, shared ones once; batch normalisation, which exporters fold away, left out."""
     again = {name for group in shared for name in group[1:]}
     folded = {name.removesuffix("running_mean") for name in tensors if name.endswith("running_mean")}
@@ -62,7 +62,7 @@ def _is_buffer(own: str, shape: tuple[int, ...]) -> bool:
     return bool(BUFFER.fullmatch(own)) or (own == "bias" and len(shape) > 1)
 
 
-def _no_layer(name: str, tensor: Weights) -> list[Operator] | None:
+def _no_layer(name: str, tensor: WeightTensor) -> list[Operator] | None:
     """What a tensor is that is no layer, judged by its own name and that of its module alone; None if it is one."""
     *_, module, own = ("", *name.split("."))
     size = prod(tensor.shape)
@@ -91,20 +91,20 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def unmasked(weights: Mapping[str, Weights]) -> dict[str, Weights]:
+def unmasked(weights: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:
     """Pairs of `torch.nn.utils.prune`, "weight_orig" and "weight_mask", as the weights that they make."""
-    found: dict[str, Weights] = {}
+    found: dict[str, WeightTensor] = {}
     for name, tensor in weights.items():
         plain = name.removesuffix("_orig")
         mask = weights.get(f"{plain}_mask") if plain != name else None
         if mask and mask.shape == tensor.shape:
-            found[plain] = Weights(tensor.shape, tensor.dtype, lambda tensor=tensor, mask=mask: _masked(tensor, mask))
+            found[plain] = WeightTensor(tensor.shape, tensor.dtype, lambda tensor=tensor, mask=mask: _masked(tensor, mask))
         elif not (name.endswith("_mask") and f"{name.removesuffix('_mask')}_orig" in weights):
             found[name] = tensor
     return found
 
 
-def _masked(tensor: Weights, mask: Weights) -> Iterator[np.ndarray]:
+def _masked(tensor: WeightTensor, mask: WeightTensor) -> Iterator[np.ndarray]:
     """Both in pieces, cut alike: their numbers may differ in size."""
     pieces, rest = mask.slabs(), None
     for slab in tensor.slabs():

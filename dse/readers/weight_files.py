@@ -7,15 +7,15 @@ from pathlib import Path
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.regular_file import check_regular
 from dse.networks.layers import LayerRow
-from dse.readers import arrays, safetensors_file, smtx, tensors
-from dse.readers.pytorch import weights as torch_weights
-from dse.readers.source import Source, State, Tensors, Weights
+from dse.readers import named_tensors, numpy_files, safetensors, smtx
+from dse.readers.parsed_network import NamedTensors, NetworkState, ParsedNetwork, WeightTensor
+from dse.readers.pytorch import checkpoint as torch_weights
 
-READERS: dict[str, Callable[[Path], Tensors]] = {
-    ".smtx": lambda path: Tensors({path.stem: smtx.weights(path)}),
-    ".npz": lambda path: Tensors(arrays.weights(path), ordered=True),
-    ".npy": lambda path: Tensors(arrays.weights(path)),
-    ".safetensors": lambda path: Tensors(safetensors_file.weights(path)),
+READERS: dict[str, Callable[[Path], NamedTensors]] = {
+    ".smtx": lambda path: NamedTensors({path.stem: smtx.weights(path)}),
+    ".npz": lambda path: NamedTensors(numpy_files.weights(path), ordered=True),
+    ".npy": lambda path: NamedTensors(numpy_files.weights(path)),
+    ".safetensors": lambda path: NamedTensors(safetensors.weights(path)),
     ".pt": torch_weights.read,
     ".pth": torch_weights.read,
     ".bin": torch_weights.read,
@@ -27,28 +27,28 @@ def within(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file() and file.suffix.lower() in READERS)
 
 
-def source(path: Path) -> Source:
+def source(path: Path) -> ParsedNetwork:
     """Every tensor in a file or below a folder; raises InputError with what is wrong in any of them."""
     if path.is_file():
-        return tensors.source(path, path.suffix[1:].lower(), READERS[path.suffix.lower()](path))
+        return named_tensors.source(path, path.suffix[1:].lower(), READERS[path.suffix.lower()](path))
     folders: dict[Path, list[Path]] = {}
     for file in within(path):
         folders.setdefault(file.parent, []).append(file)
     problems, parts = ProblemCollector(), {}
     for folder, files in folders.items():
         with problems.collect(folder):
-            parts[folder] = tensors.source(folder, "folder of weights", gathered(files))
+            parts[folder] = named_tensors.source(folder, "folder of weights", gathered(files))
     problems.raise_if_any()
     states = tuple(_state(folder, part, len(parts)) for folder, part in parts.items())
     most = max(parts.values(), key=lambda part: len(part.layers))
     layers = _common(path, parts, most)
-    return Source(path, "folder of weights", layers, states, most.operators, most.shared, most.notes, parameters=most.parameters)
+    return ParsedNetwork(path, "folder of weights", layers, states, most.operators, most.shared, most.notes, parameters=most.parameters)
 
 
-def gathered(files: list[Path]) -> Tensors:
+def gathered(files: list[Path]) -> NamedTensors:
     """The tensors of several files, such as shards; raises InputError with every broken file, and where a name comes twice."""
     problems, shared = ProblemCollector(), ()
-    found: dict[str, Weights] = {}
+    found: dict[str, WeightTensor] = {}
     where: dict[str, Path] = {}
     for file in files:
         with problems.collect(file):
@@ -61,10 +61,10 @@ def gathered(files: list[Path]) -> Tensors:
             found.update(part.weights)
             shared += part.shared
     problems.raise_if_any()
-    return Tensors(found, shared)
+    return NamedTensors(found, shared)
 
 
-def indexed(index: Path) -> Tensors:
+def indexed(index: Path) -> NamedTensors:
     """The tensors that an index (`*.index.json`) names, from all its shards; raises InputError."""
     check_regular(index)
     try:
@@ -80,19 +80,19 @@ def indexed(index: Path) -> Tensors:
     return found
 
 
-def _state(folder: Path, part: Source, states: int) -> State:
+def _state(folder: Path, part: ParsedNetwork, states: int) -> NetworkState:
     """Named by its folders: 'magnitude_pruning/0.5'."""
     weights = part.states[0].weights
     try:
         sparsity = float(folder.resolve().name)
     except ValueError:
-        return State(weights, method=folder.name if states > 1 else None)
+        return NetworkState(weights, method=folder.name if states > 1 else None)
     if not 0 <= sparsity <= 1:
         raise InputError(f"the folder's name, {folder.name}, is no sparsity", "rename it to a number from 0 to 1", folder)
-    return State(weights, method=folder.resolve().parent.name, sparsity=sparsity)
+    return NetworkState(weights, method=folder.resolve().parent.name, sparsity=sparsity)
 
 
-def _common(path: Path, parts: Mapping[Path, Source], most: Source) -> tuple[LayerRow, ...]:
+def _common(path: Path, parts: Mapping[Path, ParsedNetwork], most: ParsedNetwork) -> tuple[LayerRow, ...]:
     """The layers of all states, which must be of one network, in the order of the state that has most."""
     found: dict[str, tuple[LayerRow, Path]] = {}
     problems = ProblemCollector()

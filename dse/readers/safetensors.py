@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from dse.base.errors import InputError
-from dse.readers.source import SLAB_BYTES, Weights
+from dse.readers.parsed_network import SLAB_BYTES, WeightTensor
 
 DTYPES = {
     "F64": ("fp64", np.float64), "F32": ("fp32", np.float32), "F16": ("fp16", np.float16), "BF16": ("bf16", ml_dtypes.bfloat16),
@@ -43,18 +43,18 @@ class _Slot:
                 yield np.fromfile(file, self.dtype, height * width).reshape(height, *self.shape[1:])
 
 
-def weights(path: Path) -> dict[str, Weights]:
+def weights(path: Path) -> dict[str, WeightTensor]:
     """The tensors of one file by name; raises InputError."""
     header, start = _header(path)
     return {name: _weights(path, name, entry, start) for name, entry in header.items() if name != "__metadata__"}
 
 
-def _weights(path: Path, name: str, entry: dict, start: int) -> Weights:
+def _weights(path: Path, name: str, entry: dict, start: int) -> WeightTensor:
     if entry["dtype"] not in DTYPES:
-        return Weights(tuple(entry["shape"]), entry["dtype"], partial(_unknown, path, name, entry["dtype"]))
+        return WeightTensor(tuple(entry["shape"]), entry["dtype"], partial(_unknown, path, name, entry["dtype"]))
     dtype, numpy_dtype = DTYPES[entry["dtype"]]
     slot = _Slot(path, tuple(entry["shape"]), numpy_dtype, start + entry["data_offsets"][0])
-    return Weights(slot.shape, dtype, slot.slabs)
+    return WeightTensor(slot.shape, dtype, slot.slabs)
 
 
 def _unknown(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:

@@ -8,11 +8,11 @@ import numpy as np
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.source import Operator, Source, Weights, slabs_of
-from dse.readers.tensors import ONCE
+from dse.readers.named_tensors import ONCE
+from dse.readers.parsed_network import Operator, ParsedNetwork, WeightTensor, slabs_of
 
 
-def on_network(known: Source, traced: Source) -> Source:
+def on_network(known: ParsedNetwork, traced: ParsedNetwork) -> ParsedNetwork:
     """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises InputError."""
     states, left = [], set()
     stored_as = known.network.stored_as if known.network else "[m, k]"
@@ -30,10 +30,14 @@ def on_network(known: Source, traced: Source) -> Source:
     lost = [Operator("tensor", name, "skipped", prod(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
     notes = tuple(note for note in traced.notes if note != ONCE)
     operators = (*known.operators, *(o for o in traced.operators if o.became != "layer"), *lost)
-    return Source(traced.path, traced.format, known.layers, tuple(states), operators, traced.shared, known.notes + notes, known.network)
+    return ParsedNetwork(
+        traced.path, traced.format, known.layers, tuple(states), operators, traced.shared, known.notes + notes, known.network
+    )
 
 
-def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as: str = "[m, k]") -> tuple[dict[str, Weights], list[str]]:
+def matched(
+    rows: Iterable[LayerRow], weights: Mapping[str, WeightTensor], stored_as: str = "[m, k]"
+) -> tuple[dict[str, WeightTensor], list[str]]:
     """The weights of each row, and the names that belong to none; raises InputError where the shapes differ.
 
     A name belongs to the row of that name, or to the one row that it ends with, or that ends with it. `stored_as` says how a
@@ -55,7 +59,7 @@ def matched(rows: Iterable[LayerRow], weights: Mapping[str, Weights], stored_as:
     return found, [name for name, owner in owners.items() if owner is None]
 
 
-def _orientation(rows: Mapping[str, LayerRow], weights: Mapping[str, Weights], owners: Mapping[str, str | None]) -> str:
+def _orientation(rows: Mapping[str, LayerRow], weights: Mapping[str, WeightTensor], owners: Mapping[str, str | None]) -> str:
     """How the matrices of a file are stored, as far as those that are not square tell."""
     told = set()
     for name, owner in owners.items():
@@ -80,7 +84,7 @@ def _without_expert(name: str) -> str:
     return f"{before}.experts.{after.partition('.')[2]}" if after.partition(".")[0].isdigit() else name
 
 
-def _fitted(row: LayerRow, parts: list[Weights], stored_as: str) -> Weights:
+def _fitted(row: LayerRow, parts: list[WeightTensor], stored_as: str) -> WeightTensor:
     """The weights of one row, the experts of a mixture one below the other."""
     m, k = int(row.m or 0), int(row.k or 0)
     if len(parts) not in (1, row.experts):
@@ -95,13 +99,13 @@ def _fitted(row: LayerRow, parts: list[Weights], stored_as: str) -> Weights:
     return turned[0] if len(turned) == 1 else _stacked(turned)
 
 
-def _transposed(weights: Weights) -> Weights:
-    return Weights(weights.shape[::-1], weights.dtype, lambda: slabs_of(np.concatenate(list(weights.slabs())).T))
+def _transposed(weights: WeightTensor) -> WeightTensor:
+    return WeightTensor(weights.shape[::-1], weights.dtype, lambda: slabs_of(np.concatenate(list(weights.slabs())).T))
 
 
-def _stacked(parts: list[Weights]) -> Weights:
+def _stacked(parts: list[WeightTensor]) -> WeightTensor:
     def slabs() -> Iterator[np.ndarray]:
         for part in parts:
             yield from part.slabs()
 
-    return Weights((sum(part.shape[0] for part in parts), *parts[0].shape[1:]), parts[0].dtype, slabs)
+    return WeightTensor((sum(part.shape[0] for part in parts), *parts[0].shape[1:]), parts[0].dtype, slabs)
