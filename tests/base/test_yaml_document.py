@@ -143,7 +143,7 @@ def test_a_path_that_no_file_can_have():
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(yaml_document, "MOST_BYTES", 1000)
+    monkeypatch.setattr(yaml_document, "MAX_BYTES", 1000)
     (tmp_path / "file.yaml").write_text("a: " + "x" * 1000)
     assert problems(load_document, tmp_path / "file.yaml")[0].endswith("larger than 0.001 MB; split it, or keep what is needed")
 
