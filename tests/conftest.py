@@ -12,7 +12,7 @@ from tests import typechecker as typechecker
 
 install_import_hook("dse.model", "tests.typechecker.check_types")
 
-from dse.schema import accelerator  # noqa: E402 - the hook comes first
+from dse.schema.accelerator import Accelerator, read_accelerator  # noqa: E402 - the hook comes first
 from dse.workload import Workload, tables  # noqa: E402
 
 hypothesis.settings.register_profile("dse", deadline=None, max_examples=60, derandomize=True)
@@ -107,8 +107,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def chip(folder: Path) -> accelerator.Accelerator:
-    return accelerator.load(folder / "chip.yaml")
+def chip(folder: Path) -> Accelerator:
+    return read_accelerator(folder / "chip.yaml")
 
 
 @pytest.fixture

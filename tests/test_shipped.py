@@ -12,9 +12,8 @@ from dse.base import catalog
 from dse.base.csv_table import read_rows
 from dse.base.yaml_document import load_document
 from dse.report import listing
-from dse.schema import sweep
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import SweepSpec
+from dse.schema.sweep import SweepSpec, read_sweep
 from dse.searching import run as search
 from dse.sweeping import plan
 from dse.workload.schema import Description, VariantRow
@@ -79,7 +78,7 @@ def test_every_workload_loads_and_names_its_sources(name):
 
 @pytest.mark.parametrize("name", catalog.list_names("sweeps"))
 def test_every_sweep_resolves(name):
-    if sweep.load(catalog.find_path("sweeps", name))[0].search is not None:
+    if read_sweep(catalog.find_path("sweeps", name))[0].search is not None:
         assert search.load(name).states
         return
     found = plan.load(name)

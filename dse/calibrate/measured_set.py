@@ -11,8 +11,7 @@ from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.calibrate import published, sanity_checks
 from dse.calibrate.measurement import Measurement
-from dse.schema import accelerator
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 
 T = TypeVar("T")
 MOST_WRONG = 0.01  # of the rows of a table may be impossible or contradict each other: these are left out and listed
@@ -100,7 +99,7 @@ def described(name: str, folder: Path) -> Accelerator:
     beside = folder / f"{name}.yaml"
     path = beside if os.path.exists(beside) else catalog.find_path("accel_models", name, folder)
     try:
-        return accelerator.load(path)
+        return read_accelerator(path)
     except InputError as error:
         raise InputError.from_problems(
             [*error.problems, Problem(f"the description of '{name}' cannot be used", f"mend '{path}'")]

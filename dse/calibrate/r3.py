@@ -11,8 +11,7 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.peak import open_runs
-from dse.schema import accelerator
-from dse.schema.accelerator import Accelerator, Run, Unit
+from dse.schema.accelerator import Accelerator, Run, Unit, read_accelerator
 from dse.sparsity.kinds import DENSE
 
 Row = dict[str, Any]
@@ -63,7 +62,7 @@ def report(names: Sequence[str], dtype: str, sparsity: float, dense: float | Non
             raise InputError(f"an efficiency of {share:g} is out of range", "write a share of the peak, 0 < efficiency <= 1")
     if not 0 <= sparsity < 1:
         raise InputError(f"a sparsity of {sparsity:g} is out of range", "write a number of at least 0 and below 1")
-    devices = [accelerator.load(catalog.find_path("accel_models", name)) for name in names or catalog.list_names("accel_models")]
+    devices = [read_accelerator(catalog.find_path("accel_models", name)) for name in names or catalog.list_names("accel_models")]
     rows = [row for device in devices for row in runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
         raise InputError(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")

@@ -15,8 +15,8 @@ from dse.base import atomic_write, catalog, lock
 from dse.base.errors import InputError
 from dse.plot import pareto
 from dse.report import listing
-from dse.schema import sweep
-from dse.schema.reduction import Front, Top
+from dse.schema.reduction import FrontReduction, TopReduction
+from dse.schema.sweep import read_sweep
 from dse.sweeping import plan as plans
 from dse.sweeping import run, store
 from dse.sweeping.destination import check_whole, in_parts
@@ -30,7 +30,7 @@ def execute(options: argparse.Namespace) -> str:
     """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
     all others are and the files are printed.
     """
-    plan = plans.resolve(*sweep.load(catalog.find_path("sweeps", options.spec)), progress=True)
+    plan = plans.resolve(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
     parted = in_parts(plan, written)
@@ -63,9 +63,9 @@ def _destination(out: Path | None, name: str) -> tuple[Path, str]:
 
 def _drawings(plan: Plan, folder: Path, prefix: str) -> list[Path]:
     """The figures and tables that come to stand beside the results."""
-    if isinstance(plan.spec.keep, Top):
+    if isinstance(plan.spec.keep, TopReduction):
         return [folder / f"{prefix}top.csv"]
-    kinds = ("front",) if isinstance(plan.spec.keep, Front) else plan.spec.plots
+    kinds = ("front",) if isinstance(plan.spec.keep, FrontReduction) else plan.spec.plots
     return [file for kind in kinds for file in plot.files(folder / f"{prefix}{kind}")]
 
 
@@ -77,9 +77,9 @@ def _whole(plan: Plan, path: Path) -> xr.Dataset:
 
 def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[Path]:
     """The figures that are asked for; of a front, what it looks like; of the best, their table."""
-    if isinstance(plan.spec.keep, Front):
+    if isinstance(plan.spec.keep, FrontReduction):
         return plot.save(pareto.figure(dataset, dataset), pareto.table(dataset), folder / f"{prefix}front")
-    if isinstance(plan.spec.keep, Top):
+    if isinstance(plan.spec.keep, TopReduction):
         path = folder / f"{prefix}top.csv"
         atomic_write.replace_file(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
         return [path]

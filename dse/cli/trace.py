@@ -104,7 +104,7 @@ def _check_number(name: str, value: float | None) -> None:
 def _on_workload(source: ParsedNetwork, reference: str, hints: Hints) -> tuple[ParsedNetwork, Hints]:
     """The masks of a source on the layers of a workload, which say how often each one runs."""
     known = tables.load(catalog.find_path("workloads", reference), hints.inputs)
-    rows, about = tuple(known.layers.rows()), f"layers: as in the workload {known.description.name}"
+    rows, about = tuple(known.layers.to_rows()), f"layers: as in the workload {known.description.name}"
     base = ParsedNetwork(
         known.folder, "workload", rows, (NetworkState({}),), understood(rows), notes=(about,), network=known.description.network
     )

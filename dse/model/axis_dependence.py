@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from dse.model.piecewise_linear import Lines
 from dse.model.rate_pairs import Rate, pairs
 from dse.model.terms import Distinct
-from dse.schema.model_options import Combined
+from dse.schema.model_options import ResourceOverlap
 
 WORTH = 4  # times as many designs as a part has of its own
 
@@ -51,7 +51,7 @@ def parts(
     fixed: Fixed | None,
     constant: Float[np.ndarray, "execution term"],
     factors: list[Any],
-    overlap: Combined,
+    overlap: ResourceOverlap,
     lengths: Sequence[int] | None = None,
 ) -> list[LayerGroup]:
     """The layers by the axes that their time depends on, fewest axes first; work and rates are as of `roofline` and `grid.Grid`.
@@ -91,7 +91,9 @@ def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]
     return np.stack([(counts & scale).any(axis=(1, 2)) for scale in scales], axis=1) if factors else np.zeros((len(work), 0), bool)
 
 
-def decisive(work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: Combined) -> Work:
+def decisive(
+    work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: ResourceOverlap
+) -> Work:
     """The work without executions that another one beats, and (with full overlap) without terms that another outlasts, everywhere."""
     work = work.copy()
     for first, second in _pairs(work.shape[1]):

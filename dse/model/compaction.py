@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.networks.graph import Graph
-from dse.networks.layers import Layers
+from dse.networks.graph import LayerGraph
+from dse.networks.layers import LayerArrays
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -77,7 +77,7 @@ class _Channels:
     those of the one layer that it reads, or of every layer that an elementwise one reads. `elements`: of the outputs of each layer.
     """
 
-    graph: Graph
+    graph: LayerGraph
     count: PerLayer
     follows: Bool[np.ndarray, "layer"]
     depthwise: Bool[np.ndarray, "layer"]
@@ -85,13 +85,13 @@ class _Channels:
     elements: PerLayer
 
     @classmethod
-    def of(cls, layers: Layers, graph: Graph) -> "_Channels":
+    def of(cls, layers: LayerArrays, graph: LayerGraph) -> "_Channels":
         depthwise = layers.has_weights & (layers.groups > 1) & (layers.groups == layers.m)
         single = layers.count == 1  # repeats of a layer read each other
         count, follows = np.where(layers.has_weights & single, layers.m, np.nan), np.zeros(len(layers), bool)
         for number, read in enumerate(graph.reads):
             sources = np.unique([count[source] for source in read])
-            if not single[number] or len(sources) != 1 or graph.from_outside[number] or not np.isfinite(sources[0]):
+            if not single[number] or len(sources) != 1 or graph.reads_network_input[number] or not np.isfinite(sources[0]):
                 continue
             if layers.per_channel[number]:
                 count[number], follows[number] = sources[0], True

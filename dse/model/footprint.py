@@ -11,24 +11,24 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.base.dtype import OperandDtypes
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 
 PerLayer = Float[np.ndarray, "layer"]
 
 
-def cache(layers: Layers, batch: int, dtype: OperandDtypes) -> float:
+def cache(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the key-value cache [B]."""
     return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
 
 
-def activations(layers: Layers, batch: int, dtype: OperandDtypes) -> float:
+def activations(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the largest working set [B]; what is in the key-value cache is not counted twice."""
     read, others = working_set(layers)
     return float((dtype.bytes_per_element("activations") * read + dtype.bytes_per_element("outputs") * others).max(initial=0.0)) * batch
 
 
 @lru_cache(maxsize=64)
-def working_set(layers: Layers) -> tuple[PerLayer, PerLayer]:
+def working_set(layers: LayerArrays) -> tuple[PerLayer, PerLayer]:
     """Elements of one sample that each layer reads, and all others that are needed while it runs, its own outputs among them [layer]."""
     read, written = layers.input_elements * layers.instances, layers.output_elements * layers.instances
     if (graph := layers.graph) is None:

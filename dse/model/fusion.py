@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.networks.graph import Graph
-from dse.networks.layers import Layers
+from dse.networks.graph import LayerGraph
+from dse.networks.layers import LayerArrays
 from dse.schema.model_options import ModelOptions
 from dse.workload import Variant
 
@@ -34,8 +34,8 @@ class Fusion:
     `size`: bytes of all outputs of each layer [B]; `scratch`: bytes that a layer needs beside the operand that it holds [B].
     """
 
-    layers: Layers  # of one sample
-    graph: Graph
+    layers: LayerArrays  # of one sample
+    graph: LayerGraph
     size: PerLayer
     scratch: PerLayer
 
@@ -68,7 +68,7 @@ class Fusion:
     def _complete(self) -> Bool[np.ndarray, "layer"]:
         """Layers whose inputs are the outputs of others, at least those of one operand."""
         made = np.array([self.written[list(found)].sum() for found in self.graph.reads])
-        every = np.array([bool(found) for found in self.graph.reads]) & ~np.array(self.graph.from_outside)
+        every = np.array([bool(found) for found in self.graph.reads]) & ~np.array(self.graph.reads_network_input)
         return every & ((self.layers.kind == "matmul") | (made >= self.read))
 
     def held(self, capacity: float) -> Bool[np.ndarray, "layer"]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.model.peak import Execution
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import joint_columns, touched_share
 from dse.sparsity.kinds import Structured
@@ -28,7 +28,7 @@ class Needed(NamedTuple):
     most: PerLayer
 
 
-def needed(layers: Layers, variant: Variant, execution: Execution, options: ModelOptions) -> Needed:
+def needed(layers: LayerArrays, variant: Variant, execution: Execution, options: ModelOptions) -> Needed:
     """Shares of the inputs that one instance of each layer reads."""
     ones = np.ones(len(layers))
     if not skips_columns(variant, execution, options):
@@ -56,7 +56,7 @@ def skips_columns(variant: Variant, execution: Execution, options: ModelOptions)
     return options.inputs == "needed" if execution.sparse else isinstance(variant.pattern, Structured)
 
 
-def _of_elements(layers: Layers, expected: Callable[[PerLayer], PerLayer], joint: int) -> Needed:
+def _of_elements(layers: LayerArrays, expected: Callable[[PerLayer], PerLayer], joint: int) -> Needed:
     """Shares of a convolution's input elements, from those of rows of B that are used together.
 
     The chance that an element is needed is a concave function of its uses. So the mean over elements is at most that of the mean
@@ -79,7 +79,7 @@ def _unpadded_uses(uses: PerLayer, outputs: PerLayer) -> PerLayer:
     return np.maximum(root - root * (root + 2) / (4 * np.sqrt(outputs)), 1.0) ** 2
 
 
-def input_uses(layers: Layers) -> tuple[PerLayer, PerLayer]:
+def input_uses(layers: LayerArrays) -> tuple[PerLayer, PerLayer]:
     """Uses of an input element of a convolution by one filter, on average, and the root of the most of one sample.
 
     On average R^2 / stride^2 = k n groups / inputs, less what the edges lack: none with padding that keeps the size.

@@ -23,8 +23,7 @@ from dse.model.levels import levels, notes
 from dse.model.peak import Execution
 from dse.model.terms import BYTES, DECODE, LAUNCH, Case, inverse_rates
 from dse.model.work import dense_flops
-from dse.schema import accelerator as accelerators
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.sweep import Batch
 from dse.workload import Variant, Workload, tables
@@ -86,7 +85,7 @@ def evaluate(
 
 def _device(given: Any) -> Accelerator:
     if isinstance(given, str | Path | Mapping):
-        return accelerators.load(catalog.resolve_accelerator(given))
+        return read_accelerator(catalog.resolve_accelerator(given))
     if not isinstance(given, Accelerator):
         raise InputError(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
     return given
@@ -132,7 +131,7 @@ def times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.n
     """Time [s] of each resource [resource, layer, execution], and of them together [layer, execution]."""
     with jax.enable_x64(True):
         parts = roofline.seconds(np.moveaxis(found.timed, -1, 0), inverse.T, DECODE)
-        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.combined, found.fixed))
+        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.resource_overlap, found.fixed))
 
 
 def _sampled(found: Case, choice: np.ndarray, inverse: np.ndarray, options: ModelOptions) -> dict[str, np.ndarray]:

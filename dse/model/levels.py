@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import BY_CAPACITY, Fidelity
+from dse.schema.model_options import CAPACITY_FIDELITIES, Fidelity
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Level:
 
 def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
     """Outermost first. The outermost alone, unless capacity counts: then every level with a bandwidth and a capacity of its own."""
-    if fidelity not in BY_CAPACITY:
+    if fidelity not in CAPACITY_FIDELITIES:
         return (Level(accelerator.outermost, None),)
     names, memory = list(accelerator.memory), accelerator.memory
     holding = [name for name in names if memory[name].capacity is not None]
@@ -27,7 +27,7 @@ def levels(accelerator: Accelerator, fidelity: Fidelity) -> tuple[Level, ...]:
 
 def capacities(accelerator: Accelerator, fidelity: Fidelity) -> list[str]:
     """Paths of the capacities on chip that bytes depend on, as far as some level is outside of them."""
-    if fidelity not in BY_CAPACITY:
+    if fidelity not in CAPACITY_FIDELITIES:
         return []
     return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
 

@@ -19,7 +19,7 @@ from dse.model.capacity import Product, attainable, bound
 from dse.model.fusion import Fusion
 from dse.model.inputs import input_uses, needed, skips_columns
 from dse.model.peak import Execution
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import stripes
 from dse.sparsity.kinds import Structured
@@ -36,12 +36,17 @@ class Reuse:
     product: Product  # of arrays [layer, execution]
     multiplies: Bool[np.ndarray, "layer"]
     weighted: Bool[np.ndarray, "layer"]
-    layers: Layers  # of one sample
+    layers: LayerArrays  # of one sample
     count: PerLayer  # how often each layer runs at the batch
 
     @classmethod
     def of(
-        cls, layers: Layers, variant: Variant, pairs: Sequence[tuple[work.Stored, Execution]], dtype: OperandDtypes, options: ModelOptions
+        cls,
+        layers: LayerArrays,
+        variant: Variant,
+        pairs: Sequence[tuple[work.Stored, Execution]],
+        dtype: OperandDtypes,
+        options: ModelOptions,
     ) -> "Reuse":
         found = [_product(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
@@ -117,7 +122,7 @@ class Reuse:
 
 
 def _product(
-    layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> Product:
     weights, inputs, outputs = traffic.parts(layers, variant, stored, execution, dtype, options)
     read = needed(layers, variant, execution, options)
@@ -135,7 +140,7 @@ def _product(
 
 
 def _shared_columns(
-    layers: Layers, variant: Variant, execution: Execution, density: PerLayer, options: ModelOptions
+    layers: LayerArrays, variant: Variant, execution: Execution, density: PerLayer, options: ModelOptions
 ) -> dict[str, PerLayer]:
     """How the rows of A share columns, as `Product` takes it; where nothing is skipped, all that is stored counts as nonzero."""
     skipping = layers.has_weights & (variant.density < 1) & skips_columns(variant, execution, options)

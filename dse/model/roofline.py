@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float, Int
 
-from dse.schema.model_options import Combined
+from dse.schema.model_options import ResourceOverlap
 
 UNROLL = 64  # executions of layers in a step of the scan: their sum stays in registers, and compiling takes below a second
 ROOTS = 16  # of them where roots are drawn, with which compiling soon takes for ever
@@ -34,7 +34,7 @@ def seconds(work: Any, inverse: Any, compute: int) -> list[Any]:
     return [reduce(_larger, times[:compute]), *times[compute:]]
 
 
-def layer_time(times: list[Any], overlap: Combined, fixed: Any = None) -> Any:
+def layer_time(times: list[Any], overlap: ResourceOverlap, fixed: Any = None) -> Any:
     """Of the resources together, and what the layer takes beside [s]."""
     if overlap == "pipelined":  # a 4-norm of the unit and the slowest of the others: a maximum that is rounded where both are alike
         unit, other = ((time * 1e6) ** 2 for time in (times[0], reduce(_larger, times[1:])))  # in us: fourth powers stay within float32
@@ -90,7 +90,7 @@ def spent_time(
     preference: Int[Any, "layer execution"] | None = None,
     *,
     compute: int,
-    overlap: Combined,
+    overlap: ResourceOverlap,
     breakdown: bool,
 ) -> Any:
     """Time [s] of a network on rows x columns of designs; `work` is that of all repeats of a layer, `fixed` what they take beside [s].
@@ -115,7 +115,7 @@ def spent_time(
     return jnp.concatenate([spent.reshape(-1, *bound.shape), bound[None]])
 
 
-def _latency(work: Any, fixed: Any, *, inverse: Rates, compute: int, overlap: Combined) -> Designs:
+def _latency(work: Any, fixed: Any, *, inverse: Rates, compute: int, overlap: ResourceOverlap) -> Designs:
     """Sum over the layers of the time of the fastest execution [row, column]."""
 
     def step(total: Designs, layer: tuple[Work, Any]) -> tuple[Designs, None]:
@@ -126,7 +126,7 @@ def _latency(work: Any, fixed: Any, *, inverse: Rates, compute: int, overlap: Co
 
 
 def _broken_down(
-    work: Any, fixed: Any, preference: Any, *, inverse: Rates, compute: int, overlap: Combined
+    work: Any, fixed: Any, preference: Any, *, inverse: Rates, compute: int, overlap: ResourceOverlap
 ) -> Float[Array, "execution resource row column"]:
     """Time of the network by execution and resource, by decisions that are made first: where each sum repeated the comparison, the
     compiler would round each of them in a way of its own, and a layer could count twice in a tie, or not at all."""
@@ -155,7 +155,7 @@ def _broken_down(
 
 
 def _decisions(
-    work: Any, fixed: Any, preference: Any, stride: int, *, inverse: Rates, compute: int, overlap: Combined
+    work: Any, fixed: Any, preference: Any, stride: int, *, inverse: Rates, compute: int, overlap: ResourceOverlap
 ) -> tuple[Int[Array, "layer row column"], Any]:
     """Which execution runs each layer and which resource sets its time, as execution * `stride` + resource; and where that time is
     not one resource's own, the time itself [s]."""
@@ -173,12 +173,12 @@ def _decisions(
     return decision, reduce(_smaller, times) if overlap == "pipelined" else None
 
 
-def _times(work: Float[Any, "execution term *layers"], fixed: Any, inverse: Rates, compute: int, overlap: Combined) -> list[Any]:
+def _times(work: Float[Any, "execution term *layers"], fixed: Any, inverse: Rates, compute: int, overlap: ResourceOverlap) -> list[Any]:
     """Time [s] of one layer, or of several [*layers, row, column], under each execution."""
     beside = [None] * len(work) if fixed is None else fixed
     return [layer_time(seconds(w, i, compute), overlap, more) for w, i, more in zip(work, inverse, beside, strict=True)]
 
 
-def at_once(layers: int, size: int, overlap: Combined) -> int:
+def at_once(layers: int, size: int, overlap: ResourceOverlap) -> int:
     """How many layers a step of the scan takes, of `size` executions (or what is told of them) each."""
     return max(1, min(layers, (ROOTS if overlap == "pipelined" else UNROLL) // size))

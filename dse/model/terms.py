@@ -23,9 +23,9 @@ from dse.model import compaction, footprint, traffic, work
 from dse.model.levels import levels
 from dse.model.peak import Execution, executions
 from dse.model.reuse import Reuse
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import BY_CAPACITY, ModelOptions
+from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -47,7 +47,7 @@ class Case:
     `kernels` names the kernel that stands behind each.
     """
 
-    layers: Layers
+    layers: LayerArrays
     executions: tuple[Execution, ...]
     work: Float[np.ndarray, "layer execution term"]
     done: Float[np.ndarray, "layer execution"]
@@ -126,7 +126,7 @@ def compulsory_case(accelerator: Accelerator, variant: Variant, batch: int, dtyp
     used = np.any(legal, axis=0)
     kept = tuple(execution for execution, use in zip(candidates, used, strict=True) if use)
     reuse = None
-    if options.fidelity in BY_CAPACITY:
+    if options.fidelity in CAPACITY_FIDELITIES:
         taken = [pair for pair, use in zip(pairs, used, strict=True) if use]
         reuse = Reuse.of(layers, variant, taken, dtype, options)
     weights = float((smallest + others).sum())
@@ -152,7 +152,7 @@ def with_capacity(found: Case, accelerator: Accelerator, options: ModelOptions) 
 
 
 def _terms(
-    layers: Layers, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> np.ndarray:
     capped = work.dense_flops(layers) * stored.columns if execution.dense_rate else np.zeros(len(layers))
     decoded = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0) if execution.decode_rate else np.zeros(len(layers))

@@ -12,14 +12,14 @@ from dse.base.dtype import OperandDtypes
 from dse.model.inputs import needed
 from dse.model.peak import Execution
 from dse.model.work import PerLayer, Stored, held_activations
-from dse.networks.layers import Layers
-from dse.schema.model_options import Counting, ModelOptions
+from dse.networks.layers import LayerArrays
+from dse.schema.model_options import ConvolutionReads, ModelOptions
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 
 def compulsory(
-    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> PerLayer:
     """Bytes of one instance of each layer [B]: of the inputs, only what some kept weight needs."""
     weights, inputs, outputs = parts(layers, variant, stored, execution, dtype, options)
@@ -27,7 +27,7 @@ def compulsory(
 
 
 def parts(
-    layers: Layers, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> tuple[PerLayer, PerLayer, PerLayer]:
     """Bytes of the weights, of all inputs, needed or not, and of the outputs [B].
 
@@ -38,13 +38,13 @@ def parts(
     return weight_bytes(layers, stored, dtype), inputs, outputs
 
 
-def written_share(layers: Layers, variant: Variant, execution: Execution) -> PerLayer:
+def written_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
     """Share of the outputs that is left where whole rows are pruned [1]; what is added to a result has all rows."""
     rows = not execution.sparse and isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
     return np.where(rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
 
 
-def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
+def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
     """Bytes of the inputs [B], compressed where the run has a format for them: [n, inputs of a position], random zeros."""
     run, plain = execution.how.activations, dtype.bytes_per_element("activations") * elements
     if run is None or run.format is None:
@@ -59,13 +59,13 @@ def _input_bytes(layers: Layers, variant: Variant, execution: Execution, dtype: 
     return plain
 
 
-def weight_bytes(layers: Layers, stored: Stored, dtype: OperandDtypes) -> PerLayer:
+def weight_bytes(layers: LayerArrays, stored: Stored, dtype: OperandDtypes) -> PerLayer:
     """Bytes of the weights and of what says where they stand [B]."""
     sized = dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8
     return np.where(layers.has_weights, sized, 0.0)
 
 
-def input_elements(layers: Layers, activations: Counting) -> PerLayer:
+def input_elements(layers: LayerArrays, activations: ConvolutionReads) -> PerLayer:
     """`implicit`: each input element once; `im2col`: a convolution reads its unrolled k x n matrix of each group."""
     if activations == "implicit":
         return layers.input_elements

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.model.peak import Execution
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.sparsity import expectation
 from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Structured
 from dse.sparsity.pattern import Pattern
@@ -30,35 +30,35 @@ class Stored:
     worked: PerLayer  # elements that the unit works through: whole tiles, where it skips no less
 
 
-def dense_flops(layers: Layers) -> PerLayer:
+def dense_flops(layers: LayerArrays) -> PerLayer:
     """FLOPs of one instance of each layer, nothing skipped [FLOP]."""
     return np.where(layers.has_flops, 2 * layers.m * layers.k * layers.n, 0.0)
 
 
-def worked_flops(layers: Layers, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
+def worked_flops(layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
     """FLOPs that take time [FLOP]: over the weights worked through and the activations not skipped, never more than dense ones."""
     elements = stored.worked if execution.how.zeros == "skipped" else layers.weights * stored.columns
     return _products(layers, elements) * _activations(layers, variant, execution, {"skipped"})
 
 
-def done_flops(layers: Layers, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
+def done_flops(layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
     """FLOPs that take energy [FLOP]: those that take time, without the gated ones."""
     gated = execution.sparse and execution.how.zeros == "gated"
     elements = np.minimum(stored.worked, layers.weights * variant.density) if gated else stored.worked
     return _products(layers, elements) * activations_done(layers, variant, execution)
 
 
-def activations_done(layers: Layers, variant: Variant, execution: Execution) -> PerLayer:
+def activations_done(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
     """Share of the products with a weight that are made at all."""
     return _activations(layers, variant, execution, {"skipped", "gated"})
 
 
-def _products(layers: Layers, elements: PerLayer) -> PerLayer:
+def _products(layers: LayerArrays, elements: PerLayer) -> PerLayer:
     whole = dense_flops(layers)
     return np.where(layers.has_weights, np.minimum(2 * elements * layers.n, whole), whole)
 
 
-def _activations(layers: Layers, variant: Variant, execution: Execution, how: set[str]) -> PerLayer:
+def _activations(layers: LayerArrays, variant: Variant, execution: Execution, how: set[str]) -> PerLayer:
     """Share of the activations that meet a weight. Zeros of the two operands fall independently: a product is left if both are not."""
     run = execution.how.activations
     if run is None or run.zeros not in how:
@@ -80,7 +80,7 @@ def held_activations(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[
     return share, which
 
 
-def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> Stored:
+def stored_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> Stored:
     """How `execution` stores each layer of `variant`, and whether it may run it at all.
 
     Sparse runs take pruned layers whose pattern they contain, stored as the member of their pattern that fits;
@@ -109,7 +109,7 @@ def stored_weights(layers: Layers, variant: Variant, execution: Execution) -> St
     return replace(smallest, elements=elements, worked=worked)
 
 
-def _ways(layers: Layers, variant: Variant, pattern: Pattern) -> Iterator[tuple[Pattern, np.ndarray, PerLayer]]:
+def _ways(layers: LayerArrays, variant: Variant, pattern: Pattern) -> Iterator[tuple[Pattern, np.ndarray, PerLayer]]:
     """As which patterns hardware that lists `pattern` may store a variant, which layers, in how many elements.
 
     First what the variant's pattern guarantees, then what was counted from its masks: one that has no pattern as a whole may
@@ -136,7 +136,7 @@ def gathered(pattern: Pattern, own: Pattern) -> VNM | None:
     return VNM(own.v, pattern.n, own.m) if own.n <= pattern.n else None
 
 
-def _worked(layers: Layers, variant: Variant, execution: Execution, member: Pattern, elements: PerLayer) -> PerLayer:
+def _worked(layers: LayerArrays, variant: Variant, execution: Execution, member: Pattern, elements: PerLayer) -> PerLayer:
     """Elements worked through where only whole tiles are skipped: those that the mask occupies, as counted, else as expected."""
     if execution.how.tile is None:
         return elements
@@ -148,7 +148,7 @@ def _worked(layers: Layers, variant: Variant, execution: Execution, member: Patt
     return np.minimum(np.where(np.isnan(counted), expected, counted), layers.weights)
 
 
-def _occupied(layers: Layers, variant: Variant, tile: Block) -> PerLayer:
+def _occupied(layers: LayerArrays, variant: Variant, tile: Block) -> PerLayer:
     """Elements of the tiles that random masks of the variant's own pattern would occupy; one that fixes what each group keeps
     leaves none empty."""
     own, (down, across) = variant.pattern, tile.grid(layers.m, layers.k)

@@ -13,23 +13,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from dse.base.strict_model import StrictModel, field_error
-from dse.networks.graph import INPUT, SEPARATOR
-from dse.networks.layers import LayerRow, computed_row
+from dse.networks.graph import NETWORK_INPUT, SEPARATOR
+from dse.networks.layers import LayerRow, make_layer_row
 
-Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
-MOST_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
-Depth = Annotated[int, Field(strict=True, gt=0, le=MOST_BLOCKS)]
-Counts = Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]
+PositiveInt = Annotated[int, Field(strict=True, gt=0, le=10**9)]
+MAX_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
+BlockCount = Annotated[int, Field(strict=True, gt=0, le=MAX_BLOCKS)]
+PositiveInts = Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=100)]
 Scale = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
 def _few_blocks(depths: tuple[int, ...]) -> tuple[int, ...]:
-    if sum(depths) > MOST_BLOCKS:
-        raise field_error(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MOST_BLOCKS} together")
+    if sum(depths) > MAX_BLOCKS:
+        raise field_error(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MAX_BLOCKS} together")
     return depths
 
 
-Depths = Annotated[tuple[Depth, ...], Field(min_length=1, max_length=100), AfterValidator(_few_blocks)]
+BlockCounts = Annotated[tuple[BlockCount, ...], Field(min_length=1, max_length=100), AfterValidator(_few_blocks)]
 
 
 def check_heads(width: int, heads: int) -> None:
@@ -50,21 +50,21 @@ def check_patches(image: int, patch: int) -> None:
         raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
-class Inputs(StrictModel):
+class NetworkInputs(StrictModel):
     """What the network is run on; images have the size of the configuration."""
 
 
-class Attending(Inputs):
+class AttentionInputs(NetworkInputs):
     attention: Literal["fused", "unfused"] = Field(
         "fused", description="fused: scores stay on chip (FlashAttention); unfused: they are written, and softmax is a layer"
     )
 
 
-class Reading(Attending):
+class SequenceInputs(AttentionInputs):
     sequence: int = Field(512, gt=0, le=10**8, description="tokens of a sample")
 
 
-class Generating(Reading):
+class GenerationInputs(SequenceInputs):
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")
     logits: Literal["last", "all"] = Field(
@@ -84,15 +84,15 @@ class Generating(Reading):
 class Architecture(StrictModel, ABC):
     """A family of networks; `rows` are the layers of one, in the order in which they run."""
 
-    inputs: ClassVar[type[Inputs]] = Inputs
-    stored_as: ClassVar[str] = "[m, k]"  # how the reference implementation keeps a matrix
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
+    weight_layout: ClassVar[str] = "[m, k]"  # how the reference implementation keeps a matrix
 
     @abstractmethod
-    def rows(self, inputs: Any) -> list[LayerRow]:
+    def build_layers(self, inputs: Any) -> list[LayerRow]:
         """The layers of this network on `inputs` of its own kind."""
 
 
-class Rows(list[LayerRow]):
+class LayerListBuilder(list[LayerRow]):
     """Collects the layers of a network; names follow the modules of the reference implementation.
 
     A layer reads the one before it, unless `reads` names others. `stream` is the layer whose output carries the residual stream.
@@ -102,8 +102,8 @@ class Rows(list[LayerRow]):
 
     def append_row(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
         """Append a layer that reads the outputs of some layers above; `adds`: the one whose output is added to its result."""
-        sources = reads or ((self[-1].name,) if self else (INPUT,))
-        self.append(computed_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
+        sources = reads or ((self[-1].name,) if self else (NETWORK_INPUT,))
+        self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
 
     def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **more: Any) -> None:
         extra = m * more.get("experts", 1) if bias else 0

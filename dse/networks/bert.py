@@ -4,29 +4,29 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Depth, Inputs, Reading, Rows, check_heads
+from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, SequenceInputs, check_heads
 from dse.networks.layers import LayerRow
 
 
 class BERT(Architecture):
     model_type: Literal["bert", "roberta"]
-    vocab_size: Count
-    hidden_size: Count
-    intermediate_size: Count
-    num_hidden_layers: Depth
-    num_attention_heads: Count
-    max_position_embeddings: Count
-    type_vocab_size: Count
+    vocab_size: PositiveInt
+    hidden_size: PositiveInt
+    intermediate_size: PositiveInt
+    num_hidden_layers: BlockCount
+    num_attention_heads: PositiveInt
+    max_position_embeddings: PositiveInt
+    type_vocab_size: PositiveInt
 
-    inputs: ClassVar[type[Inputs]] = Reading
+    inputs: ClassVar[type[NetworkInputs]] = SequenceInputs
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         check_heads(self.hidden_size, self.num_attention_heads)
         return self
 
-    def rows(self, inputs: Reading) -> list[LayerRow]:
-        found, hidden, tokens = Rows(), self.hidden_size, inputs.sequence
+    def build_layers(self, inputs: SequenceInputs) -> list[LayerRow]:
+        found, hidden, tokens = LayerListBuilder(), self.hidden_size, inputs.sequence
         tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
         found.moved("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
         found.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)
@@ -35,7 +35,7 @@ class BERT(Architecture):
         found.linear("pooler.dense", hidden, hidden, 1, prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, inputs: Reading) -> None:
+    def _block(self, found: LayerListBuilder, name: str, inputs: SequenceInputs) -> None:
         hidden, tokens, heads, inner = self.hidden_size, inputs.sequence, self.num_attention_heads, self.intermediate_size
         projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
         for role in projected:

@@ -4,20 +4,29 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_patches, check_stages
+from dse.networks.architecture import (
+    Architecture,
+    BlockCounts,
+    LayerListBuilder,
+    NetworkInputs,
+    PositiveInt,
+    PositiveInts,
+    check_patches,
+    check_stages,
+)
 from dse.networks.layers import LayerRow
 
 
 class ConvNeXt(Architecture):
     model_type: Literal["convnext"]
-    image_size: Count
-    patch_size: Count = 4
-    num_channels: Count = 3
-    hidden_sizes: Counts
-    depths: Depths
-    num_labels: Count = 1000
+    image_size: PositiveInt
+    patch_size: PositiveInt = 4
+    num_channels: PositiveInt = 3
+    hidden_sizes: PositiveInts
+    depths: BlockCounts
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Inputs
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
@@ -25,8 +34,8 @@ class ConvNeXt(Architecture):
         check_patches(self.image_size, self.patch_size)
         return self
 
-    def rows(self, inputs: Inputs) -> list[LayerRow]:
-        found, first = Rows(), self.hidden_sizes[0]
+    def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
+        found, first = LayerListBuilder(), self.hidden_sizes[0]
         size = found.patches("embeddings.patch_embeddings", first, self.num_channels, self.patch_size, self.image_size)
         found.norm("embeddings.layernorm", first, size**2, 2 * first, residual=False)
         before = first
@@ -42,7 +51,7 @@ class ConvNeXt(Architecture):
         found.linear("classifier", self.num_labels, before, 1, prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, width: int, size: int) -> None:
+    def _block(self, found: LayerListBuilder, name: str, width: int, size: int) -> None:
         before = found[-1].name
         found.conv(f"{name}.dwconv", width, width, 7, size, groups=width, extra=width)
         found.norm(f"{name}.layernorm", width, size**2, 3 * width, residual=False)  # with the scale of the residual branch

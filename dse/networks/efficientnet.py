@@ -3,7 +3,7 @@
 from math import ceil
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, Count, Inputs, Rows, Scale
+from dse.networks.architecture import Architecture, LayerListBuilder, NetworkInputs, PositiveInt, Scale
 from dse.networks.layers import LayerRow
 
 # Expansion, kernel, stride, channels and repeats of each stage of B0 (table 1 of the paper).
@@ -16,16 +16,16 @@ SQUEEZE = 4  # the gate is as wide as the block's input over this
 
 class EfficientNet(Architecture):
     model_type: Literal["efficientnet"]
-    image_size: Count = 224
-    num_channels: Count = 3
+    image_size: PositiveInt = 224
+    num_channels: PositiveInt = 3
     width_coefficient: Scale = 1.0
     depth_coefficient: Scale = 1.0
-    num_labels: Count = 1000
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Inputs
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
-    def rows(self, inputs: Inputs) -> list[LayerRow]:
-        found, before = Rows(), self._wide(32)
+    def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
+        found, before = LayerListBuilder(), self._wide(32)
         size = found.conv("embeddings.convolution", before, self.num_channels, 3, self.image_size, 2, extra=2 * before)
         number = 0
         for expansion, kernel, first, channels, repeats in STAGES:
@@ -44,7 +44,9 @@ class EfficientNet(Architecture):
         rounded = max(8, int(wanted + 4) // 8 * 8)
         return rounded + 8 if rounded < 0.9 * wanted else rounded
 
-    def _block(self, found: Rows, name: str, before: int, width: int, expansion: int, kernel: int, stride: int, size: int) -> int:
+    def _block(
+        self, found: LayerListBuilder, name: str, before: int, width: int, expansion: int, kernel: int, stride: int, size: int
+    ) -> int:
         inner, gate, above = before * expansion, max(1, before // SQUEEZE), found[-1].name
         added = above if stride == 1 and before == width else ""
         if expansion > 1:

@@ -4,29 +4,29 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
 from dse.networks.layers import LayerRow
 
 
 class GPT2(Architecture):
     model_type: Literal["gpt2"]
-    vocab_size: Count
-    n_positions: Count
-    n_embd: Count
-    n_layer: Depth
-    n_head: Count
-    n_inner: Count | None = None
+    vocab_size: PositiveInt
+    n_positions: PositiveInt
+    n_embd: PositiveInt
+    n_layer: BlockCount
+    n_head: PositiveInt
+    n_inner: PositiveInt | None = None
 
-    inputs: ClassVar[type[Inputs]] = Generating
-    stored_as: ClassVar[str] = "[k, m]"
+    inputs: ClassVar[type[NetworkInputs]] = GenerationInputs
+    weight_layout: ClassVar[str] = "[k, m]"
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         check_heads(self.n_embd, self.n_head)
         return self
 
-    def rows(self, inputs: Generating) -> list[LayerRow]:
-        found, width, queries = Rows(), self.n_embd, inputs.queries
+    def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
+        found, width, queries = LayerListBuilder(), self.n_embd, inputs.queries
         found.moved("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the table is the head's
         for number in range(self.n_layer):
             self._block(found, f"h.{number}", inputs)
@@ -34,7 +34,7 @@ class GPT2(Architecture):
         found.linear("lm_head", self.vocab_size, width, inputs.scored, bias=False, prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, inputs: Generating) -> None:
+    def _block(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         width, queries, heads, inner = self.n_embd, inputs.queries, self.n_head, self.n_inner or 4 * self.n_embd
         found.norm(f"{name}.ln_1", width, queries, 2 * width)
         found.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)

@@ -11,30 +11,30 @@ import numpy as np
 
 from dse.base.errors import InputError, did_you_mean
 
-INPUT = "input"  # what the network itself is given
+NETWORK_INPUT = "input"  # what the network itself is given
 SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
-class Graph:
+class LayerGraph:
     """For each layer the numbers of those whose outputs it takes as inputs, and of those whose outputs are added to its result;
-    `from_outside`: whether it reads the network's own input too."""
+    `reads_network_input`: whether it reads the network's own input too."""
 
     reads: tuple[tuple[int, ...], ...]
     adds: tuple[tuple[int, ...], ...]
-    from_outside: tuple[bool, ...]
+    reads_network_input: tuple[bool, ...]
 
     @classmethod
-    def of(cls, names: Sequence[str], reads: Sequence[str | None], adds: Sequence[str | None]) -> "Graph | None":
+    def from_names(cls, names: Sequence[str], reads: Sequence[str | None], adds: Sequence[str | None]) -> "LayerGraph | None":
         """The graph of the layers, in the order in which they run; None unless each has `reads`. Raises InputError."""
         if not names or None in reads:
             return None
         known, found = {}, []
         for number, (name, *links) in enumerate(zip(names, reads, adds, strict=True)):
-            found.append([sources(text or INPUT, known) for text in links])
+            found.append([parse_reads(text or NETWORK_INPUT, known) for text in links])
             known[name] = number
         read, added = zip(*found, strict=True)
-        return cls(read, added, tuple(INPUT in names_in(text or INPUT) and INPUT not in known for text in reads))
+        return cls(read, added, tuple(NETWORK_INPUT in split_names(text or NETWORK_INPUT) and NETWORK_INPUT not in known for text in reads))
 
     def __len__(self) -> int:
         return len(self.reads)
@@ -56,14 +56,16 @@ class Graph:
         return (number[:, None] <= number) & (number <= last[:, None])
 
 
-def sources(text: str, known: dict[str, int]) -> tuple[int, ...]:
+def parse_reads(text: str, known: dict[str, int]) -> tuple[int, ...]:
     """The numbers of the layers that a cell names, the network's input left out; `known`: the layers before. Raises InputError."""
-    names = names_in(text)
+    names = split_names(text)
     for name in names:
-        if name not in known and name != INPUT:
-            raise InputError(f"no layer above is named '{name}'", f"{did_you_mean(name, known)} ('{INPUT}': what the network is given)")
+        if name not in known and name != NETWORK_INPUT:
+            raise InputError(
+                f"no layer above is named '{name}'", f"{did_you_mean(name, known)} ('{NETWORK_INPUT}': what the network is given)"
+            )
     return tuple(dict.fromkeys(known[name] for name in names if name in known))
 
 
-def names_in(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(SEPARATOR)]

@@ -23,14 +23,14 @@ from pydantic import Field, ValidationError, model_validator
 
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, explain_validation_error, field_error
-from dse.networks.graph import Graph
+from dse.networks.graph import LayerGraph
 
-Size = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
-Elements = Annotated[float, Field(ge=0, le=1e15)]
+LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
+ElementCount = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 WITH_WEIGHTS = ("gemm", "conv")
-NOT_NUMBERS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
+NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
 
 
 class LayerRow(StrictModel):
@@ -38,23 +38,23 @@ class LayerRow(StrictModel):
 
     name: str
     kind: LayerKind
-    m: Size | None = None
-    k: Size | None = None
-    n: Size | None = None
-    count: Size = 1
-    groups: Size = 1
-    input_elements: Elements | None = None
-    output_elements: Elements | None = None
+    m: LayerSize | None = None
+    k: LayerSize | None = None
+    n: LayerSize | None = None
+    count: LayerSize = 1
+    groups: LayerSize = 1
+    input_elements: ElementCount | None = None
+    output_elements: ElementCount | None = None
     prunable: bool = True
-    experts: Size = 1
-    active: Size = 1
-    other_parameters: Elements = 0
+    experts: LayerSize = 1
+    active: LayerSize = 1
+    other_parameters: ElementCount = 0
     activation_density: Density = 1
     own_weights: bool = True
     reads: str | None = None
     adds: str | None = None
     per_channel: bool = False
-    cache_elements: Elements = 0
+    cache_elements: ElementCount = 0
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -75,21 +75,21 @@ class LayerRow(StrictModel):
         return self
 
 
-def computed_row(**fields: Any) -> LayerRow:
+def make_layer_row(**fields: Any) -> LayerRow:
     """A row whose sizes were computed from those of a file; raises InputError that names the layer if one is out of range."""
     try:
         return LayerRow(**fields)
     except ValidationError as error:
         places = [(".".join(map(str, loc)), what) for loc, what, _ in explain_validation_error(LayerRow, error)]
         listed = "; ".join(f"{place}: {what}" if place else what for place, what in places)
-        raise InputError(f"layer '{fields['name']}' has sizes that are not possible ({listed})", FIX_SIZES) from error
+        raise InputError(f"layer '{fields['name']}' has sizes that are not possible ({listed})", SIZES_FIX) from error
 
 
-FIX_SIZES = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
+SIZES_FIX = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class LayerArrays:
     """The layers of a network as columns; numbers are float64, since products pass 2**31."""
 
     name: tuple[str, ...]
@@ -116,8 +116,8 @@ class Layers:
         return len(self.name)
 
     @classmethod
-    def of(cls, rows: list[LayerRow]) -> "Layers":
-        names = [field.name for field in fields(cls) if field.name not in NOT_NUMBERS]
+    def from_rows(cls, rows: list[LayerRow]) -> "LayerArrays":
+        names = [field.name for field in fields(cls) if field.name not in NON_NUMERIC_COLUMNS]
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
         kind = np.array([row.kind for row in rows])
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
@@ -132,14 +132,14 @@ class Layers:
             reads=reads, adds=adds, **columns,
         )  # fmt: skip
 
-    def rows(self) -> list[LayerRow]:
+    def to_rows(self) -> list[LayerRow]:
         """As they would be written down: what follows from the rest is left out."""
         usual = _moved_once(self.kind, self.m, self.k, self.n, self.groups)
         return [self._row(number, usual) for number in range(len(self))]
 
     def _row(self, number: int, usual: Mapping[str, np.ndarray]) -> LayerRow:
         kind = self.kind[number]
-        names = LayerRow.model_fields.keys() - set(NOT_NUMBERS) - ({"m", "k", "n"} if kind == "elementwise" else set())
+        names = LayerRow.model_fields.keys() - set(NON_NUMERIC_COLUMNS) - ({"m", "k", "n"} if kind == "elementwise" else set())
         given = {name: float(getattr(self, name)[number]) for name in names}
         for name, values in usual.items():
             if given[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
@@ -149,9 +149,9 @@ class Layers:
         return LayerRow.model_validate({"name": self.name[number], "kind": kind, "prunable": prunable, "own_weights": own} | links | given)
 
     @cached_property
-    def graph(self) -> Graph | None:
+    def graph(self) -> LayerGraph | None:
         """Which layer reads the output of which; None unless every layer says so."""
-        return Graph.of(self.name, self.reads, self.adds)
+        return LayerGraph.from_names(self.name, self.reads, self.adds)
 
     @property
     def has_weights(self) -> np.ndarray:
@@ -186,7 +186,7 @@ class Layers:
         """Multiply-adds of one sample, nothing skipped."""
         return float((np.where(self.has_flops, self.m * self.k * self.n, 0.0) * self.active * self.count).sum())
 
-    def at_batch(self, batch: float) -> "Layers":
+    def at_batch(self, batch: float) -> "LayerArrays":
         """Samples widen n and spread over the experts; a `matmul` has operands of its own for each sample, so there
         they multiply `count`."""
         matmul = self.kind == "matmul"

@@ -10,25 +10,25 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.base.strict_model import field_error
-from dse.networks.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
 from dse.networks.layers import LayerRow
 
 
 class Llama(Architecture):
     model_type: Literal["llama", "mistral", "qwen2", "qwen3"]
-    vocab_size: Count
-    hidden_size: Count
-    intermediate_size: Count
-    num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_key_value_heads: Count | None = None
-    head_dim: Count | None = None
+    vocab_size: PositiveInt
+    hidden_size: PositiveInt
+    intermediate_size: PositiveInt
+    num_hidden_layers: BlockCount
+    num_attention_heads: PositiveInt
+    num_key_value_heads: PositiveInt | None = None
+    head_dim: PositiveInt | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
     tie_word_embeddings: bool = False
-    sliding_window: Count | None = None  # tokens that a query looks back to
+    sliding_window: PositiveInt | None = None  # tokens that a query looks back to
 
-    inputs: ClassVar[type[Inputs]] = Generating
+    inputs: ClassVar[type[NetworkInputs]] = GenerationInputs
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -47,8 +47,8 @@ class Llama(Architecture):
     def width(self) -> int:
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
-    def rows(self, inputs: Generating) -> list[LayerRow]:
-        found, hidden = Rows(), self.hidden_size
+    def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
+        found, hidden = LayerListBuilder(), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
         found.moved("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
         for number in range(self.num_hidden_layers):
@@ -58,7 +58,7 @@ class Llama(Architecture):
         found.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
         return found
 
-    def _attention(self, found: Rows, name: str, inputs: Generating) -> None:
+    def _attention(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         queries, hidden, at = inputs.queries, self.hidden_size, f"{name}.self_attn"
         wide, narrow = self.num_attention_heads * self.width, self.key_heads * self.width
         qkv_bias = self.attention_bias or self.model_type == "qwen2"
@@ -77,7 +77,7 @@ class Llama(Architecture):
         found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
         found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
 
-    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+    def _feed_forward(self, found: LayerListBuilder, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
         found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
         for half in ("gate", "up"):
@@ -91,8 +91,8 @@ class Mixtral(Llama):
     """Each token takes `num_experts_per_tok` of the feed-forward networks; a row has the weights of all."""
 
     model_type: Literal["mixtral"]  # type: ignore[assignment]
-    num_local_experts: Count
-    num_experts_per_tok: Count
+    num_local_experts: PositiveInt
+    num_experts_per_tok: PositiveInt
 
     @model_validator(mode="after")
     def _check_experts(self) -> Self:
@@ -101,7 +101,7 @@ class Mixtral(Llama):
             raise field_error(what, "write num_experts_per_tok <= num_local_experts")
         return self
 
-    def _feed_forward(self, found: Rows, name: str, positions: int) -> None:
+    def _feed_forward(self, found: LayerListBuilder, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
         experts: dict[str, Any] = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
         moved = positions * self.num_experts_per_tok * inner

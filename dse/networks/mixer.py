@@ -4,30 +4,30 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Depth, Inputs, Rows, check_patches
+from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_patches
 from dse.networks.layers import LayerRow
 
 
 class Mixer(Architecture):
     model_type: Literal["mlp_mixer"]
-    image_size: Count
-    patch_size: Count
-    num_channels: Count = 3
-    hidden_size: Count
-    tokens_mlp_dim: Count
-    channels_mlp_dim: Count
-    num_hidden_layers: Depth
-    num_labels: Count = 1000
+    image_size: PositiveInt
+    patch_size: PositiveInt
+    num_channels: PositiveInt = 3
+    hidden_size: PositiveInt
+    tokens_mlp_dim: PositiveInt
+    channels_mlp_dim: PositiveInt
+    num_hidden_layers: BlockCount
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Inputs
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         check_patches(self.image_size, self.patch_size)
         return self
 
-    def rows(self, inputs: Inputs) -> list[LayerRow]:
-        found, hidden = Rows(), self.hidden_size
+    def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
+        found, hidden = LayerListBuilder(), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
         found.patches("stem", hidden, self.num_channels, self.patch_size, self.image_size)
         for number in range(self.num_hidden_layers):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, Count, Inputs, Rows, Scale
+from dse.networks.architecture import Architecture, LayerListBuilder, NetworkInputs, PositiveInt, Scale
 from dse.networks.layers import LayerRow
 
 # Output channels at width 1 and stride of each pair (table 1 of the paper).
@@ -11,15 +11,15 @@ PAIRS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] 
 
 class MobileNetV1(Architecture):
     model_type: Literal["mobilenet_v1"]
-    image_size: Count = 224
-    num_channels: Count = 3
+    image_size: PositiveInt = 224
+    num_channels: PositiveInt = 3
     depth_multiplier: Scale = 1.0
-    num_labels: Count = 1000
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Inputs
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
-    def rows(self, inputs: Inputs) -> list[LayerRow]:
-        found, width = Rows(), self._wide(32)
+    def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
+        found, width = LayerListBuilder(), self._wide(32)
         size = found.conv("conv_stem.convolution", width, self.num_channels, 3, self.image_size, 2, extra=2 * width)
         for number, (channels, stride) in enumerate(PAIRS):
             out = self._wide(channels)

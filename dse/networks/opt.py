@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Depth, Generating, Inputs, Rows, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
 from dse.networks.layers import LayerRow
 
 OFFSET = 2  # the first two learned positions are never used
@@ -12,24 +12,24 @@ OFFSET = 2  # the first two learned positions are never used
 
 class OPT(Architecture):
     model_type: Literal["opt"]
-    vocab_size: Count
-    hidden_size: Count
-    ffn_dim: Count
-    num_hidden_layers: Depth
-    num_attention_heads: Count
-    max_position_embeddings: Count
-    word_embed_proj_dim: Count | None = None  # the tables may be narrower than the blocks, with a projection on either side
+    vocab_size: PositiveInt
+    hidden_size: PositiveInt
+    ffn_dim: PositiveInt
+    num_hidden_layers: BlockCount
+    num_attention_heads: PositiveInt
+    max_position_embeddings: PositiveInt
+    word_embed_proj_dim: PositiveInt | None = None  # the tables may be narrower than the blocks, with a projection on either side
     do_layer_norm_before: bool = True
 
-    inputs: ClassVar[type[Inputs]] = Generating
+    inputs: ClassVar[type[NetworkInputs]] = GenerationInputs
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         check_heads(self.hidden_size, self.num_attention_heads)
         return self
 
-    def rows(self, inputs: Generating) -> list[LayerRow]:
-        found, hidden, queries = Rows(), self.hidden_size, inputs.queries
+    def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
+        found, hidden, queries = LayerListBuilder(), self.hidden_size, inputs.queries
         narrow = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden
         found.moved("model.decoder.embed_tokens", 2 * queries * hidden, queries * hidden, positions)  # the table is the head's
@@ -44,7 +44,7 @@ class OPT(Architecture):
         found.linear("lm_head", self.vocab_size, narrow, inputs.scored, bias=False, prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, inputs: Generating) -> None:
+    def _block(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         hidden, queries, heads = self.hidden_size, inputs.queries, self.num_attention_heads
         found.norm(f"{name}.self_attn_layer_norm", hidden, queries, 2 * hidden)
         projected = tuple(f"{name}.self_attn.{role}_proj" for role in "qkv")

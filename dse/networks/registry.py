@@ -16,9 +16,9 @@ from dse.networks.resnet import ResNet
 from dse.networks.swin import Swin
 from dse.networks.vit import ViT
 
-FAMILIES = (BERT, ConvNeXt, EfficientNet, GPT2, Llama, Mixtral, Mixer, MobileNetV1, OPT, ResNet, Swin, ViT)
+ARCHITECTURES = (BERT, ConvNeXt, EfficientNet, GPT2, Llama, Mixtral, Mixer, MobileNetV1, OPT, ResNet, Swin, ViT)
 
-Network = Annotated[
+AnyArchitecture = Annotated[
     BERT | ConvNeXt | EfficientNet | GPT2 | Llama | Mixtral | Mixer | MobileNetV1 | OPT | ResNet | Swin | ViT,
     Field(discriminator="model_type"),
 ]

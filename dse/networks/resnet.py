@@ -4,29 +4,29 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Count, Counts, Depths, Inputs, Rows, check_stages
+from dse.networks.architecture import Architecture, BlockCounts, LayerListBuilder, NetworkInputs, PositiveInt, PositiveInts, check_stages
 from dse.networks.layers import LayerRow
 
 
 class ResNet(Architecture):
     model_type: Literal["resnet"]
-    image_size: Count = 224
-    num_channels: Count = 3
-    embedding_size: Count = 64
-    hidden_sizes: Counts
-    depths: Depths
+    image_size: PositiveInt = 224
+    num_channels: PositiveInt = 3
+    embedding_size: PositiveInt = 64
+    hidden_sizes: PositiveInts
+    depths: BlockCounts
     layer_type: Literal["bottleneck", "basic"] = "bottleneck"
-    num_labels: Count = 1000
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Inputs
+    inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
         check_stages(depths=self.depths, hidden_sizes=self.hidden_sizes)
         return self
 
-    def rows(self, inputs: Inputs) -> list[LayerRow]:
-        found, before = Rows(), self.embedding_size
+    def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
+        found, before = LayerListBuilder(), self.embedding_size
         size = found.conv("embedder.embedder.convolution", before, self.num_channels, 7, self.image_size, 2, extra=2 * before)
         size = -(-size // 2)  # pooling
         for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
@@ -37,7 +37,7 @@ class ResNet(Architecture):
         found.linear("classifier.1", self.num_labels, before, 1)
         return found
 
-    def _block(self, found: Rows, name: str, before: int, width: int, size: int, stride: int) -> int:
+    def _block(self, found: LayerListBuilder, name: str, before: int, width: int, size: int, stride: int) -> int:
         above = skip = found[-1].name
         if before != width or stride > 1:
             found.conv(skip := f"{name}.shortcut.convolution", width, before, 1, size, stride, extra=2 * width)

@@ -6,12 +6,12 @@ from pydantic import model_validator
 
 from dse.networks.architecture import (
     Architecture,
-    Attending,
-    Count,
-    Counts,
-    Depths,
-    Inputs,
-    Rows,
+    AttentionInputs,
+    BlockCounts,
+    LayerListBuilder,
+    NetworkInputs,
+    PositiveInt,
+    PositiveInts,
     Scale,
     check_heads,
     check_patches,
@@ -22,17 +22,17 @@ from dse.networks.layers import LayerRow
 
 class Swin(Architecture):
     model_type: Literal["swin"]
-    image_size: Count
-    patch_size: Count = 4
-    num_channels: Count = 3
-    embed_dim: Count
-    depths: Depths
-    num_heads: Counts
-    window_size: Count = 7
+    image_size: PositiveInt
+    patch_size: PositiveInt = 4
+    num_channels: PositiveInt = 3
+    embed_dim: PositiveInt
+    depths: BlockCounts
+    num_heads: PositiveInts
+    window_size: PositiveInt = 7
     mlp_ratio: Scale = 4.0
-    num_labels: Count = 1000
+    num_labels: PositiveInt = 1000
 
-    inputs: ClassVar[type[Inputs]] = Attending
+    inputs: ClassVar[type[NetworkInputs]] = AttentionInputs
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
@@ -42,8 +42,8 @@ class Swin(Architecture):
         check_patches(self.image_size, self.patch_size)
         return self
 
-    def rows(self, inputs: Attending) -> list[LayerRow]:
-        found, width, fused = Rows(), self.embed_dim, inputs.attention == "fused"
+    def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
+        found, width, fused = LayerListBuilder(), self.embed_dim, inputs.attention == "fused"
         size = found.patches("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
         found.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
         for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):
@@ -55,7 +55,7 @@ class Swin(Architecture):
         found.linear("classifier", self.num_labels, width, 1, prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, width: int, heads: int, size: int, fused: bool) -> None:
+    def _block(self, found: LayerListBuilder, name: str, width: int, heads: int, size: int, fused: bool) -> None:
         window = min(self.window_size, size)
         side = -(-size // window) * window  # the map is padded to whole windows
         tokens, windows, inner = window**2, (side // window) ** 2, max(1, int(self.mlp_ratio * width))
@@ -70,7 +70,7 @@ class Swin(Architecture):
         found.linear(f"{name}.intermediate.dense", inner, width, size**2)
         found.linear(f"{name}.output.dense", width, inner, size**2)
 
-    def _merge(self, found: Rows, name: str, width: int, size: int) -> tuple[int, int]:
+    def _merge(self, found: LayerListBuilder, name: str, width: int, size: int) -> tuple[int, int]:
         """Each 2 x 2 patches become one, twice as wide."""
         half = -(-size // 2)
         found.norm(f"{name}.norm", 4 * width, half**2, 8 * width)

@@ -4,23 +4,32 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, Attending, Count, Depth, Inputs, Rows, check_heads, check_patches
+from dse.networks.architecture import (
+    Architecture,
+    AttentionInputs,
+    BlockCount,
+    LayerListBuilder,
+    NetworkInputs,
+    PositiveInt,
+    check_heads,
+    check_patches,
+)
 from dse.networks.layers import LayerRow
 
 
 class ViT(Architecture):
     model_type: Literal["vit", "deit"]
-    image_size: Count
-    patch_size: Count
-    num_channels: Count = 3
-    hidden_size: Count
-    intermediate_size: Count
-    num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_labels: Count = 1000
+    image_size: PositiveInt
+    patch_size: PositiveInt
+    num_channels: PositiveInt = 3
+    hidden_size: PositiveInt
+    intermediate_size: PositiveInt
+    num_hidden_layers: BlockCount
+    num_attention_heads: PositiveInt
+    num_labels: PositiveInt = 1000
     distilled: bool = False  # a second learned token and a second head (arXiv 2012.12877, section 4)
 
-    inputs: ClassVar[type[Inputs]] = Attending
+    inputs: ClassVar[type[NetworkInputs]] = AttentionInputs
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -32,8 +41,8 @@ class ViT(Architecture):
     def learned_tokens(self) -> int:
         return 2 if self.distilled else 1
 
-    def rows(self, inputs: Attending) -> list[LayerRow]:
-        found, hidden = Rows(), self.hidden_size
+    def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
+        found, hidden = LayerListBuilder(), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
         tokens = patches + self.learned_tokens
         embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
@@ -45,7 +54,7 @@ class ViT(Architecture):
             found.linear(head, self.num_labels, hidden, 1, reads=(found.stream,), prunable=False)
         return found
 
-    def _block(self, found: Rows, name: str, tokens: int, fused: bool) -> None:
+    def _block(self, found: LayerListBuilder, name: str, tokens: int, fused: bool) -> None:
         hidden, heads = self.hidden_size, self.num_attention_heads
         found.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
         projected = tuple(f"{name}.attention.attention.{role}" for role in ("query", "key", "value"))

@@ -52,7 +52,7 @@ def _front(ax: Axes, archive: Archive, random: Archive, devices: Rows, name: str
     ax.plot(x[archive.best()], y[archive.best()], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design")
     if first == "performance":
         ax.axhline(1.0, color=style.GREY, linewidth=0.8, label="dense networks, accelerator as described")
-    for limit in archive.evaluator.problem.search.limits:
+    for limit in archive.evaluator.problem.search.bounds:
         if str(limit.expression) == name:
             ax.axvline(limit.bound * scale, color="black", linewidth=0.8, linestyle=":", label="limit")
     ax.set_xlabel(label, fontsize=9)

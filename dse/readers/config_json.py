@@ -9,15 +9,15 @@ from pydantic import ValidationError
 from dse.base.errors import InputError, Problem, did_you_mean
 from dse.base.regular_file import check_regular
 from dse.base.strict_model import explain_validation_error, validate_mapping
-from dse.networks.architecture import Architecture, Inputs
-from dse.networks.registry import FAMILIES
+from dse.networks.architecture import Architecture, NetworkInputs
+from dse.networks.registry import ARCHITECTURES
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
 
 
 def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
     """The architecture that a configuration describes, and the keys in it that layers don't depend on; raises InputError."""
     config = _read(path)
-    kinds = {name: family for family in FAMILIES for name in get_args(family.model_fields["model_type"].annotation)}
+    kinds = {name: family for family in ARCHITECTURES for name in get_args(family.model_fields["model_type"].annotation)}
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in kinds:
         raise InputError(f"model_type '{kind}' is not known", did_you_mean(kind, kinds), path)
@@ -50,8 +50,8 @@ def _otherwise(path: Path) -> list[str]:
 def source(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
     """The layers of a configuration, run on `inputs`; raises InputError."""
     found, ignored = network(path)
-    asked: Inputs = validate_mapping(type(found).inputs, inputs, ("inputs",))
-    rows = tuple(found.rows(asked))
+    asked: NetworkInputs = validate_mapping(type(found).inputs, inputs, ("inputs",))
+    rows = tuple(found.build_layers(asked))
     usual = {key: value for key, value in found.model_dump(exclude=found.model_fields_set).items() if value is not None}
     notes = [f"assumed, since {path.name} does not say: " + ", ".join(f"{key} {value}" for key, value in usual.items())] if usual else []
     notes += _otherwise(path)

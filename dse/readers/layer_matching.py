@@ -15,7 +15,7 @@ from dse.readers.parsed_network import Operator, ParsedNetwork, WeightTensor, sl
 def on_network(known: ParsedNetwork, traced: ParsedNetwork) -> ParsedNetwork:
     """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises InputError."""
     states, left = [], set()
-    stored_as = known.network.stored_as if known.network else "[m, k]"
+    stored_as = known.network.weight_layout if known.network else "[m, k]"
     problems = ProblemCollector()
     for state in traced.states:
         with problems.collect(traced.path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dse.base.errors import InputError
-from dse.networks.layers import LayerRow, computed_row
+from dse.networks.layers import LayerRow, make_layer_row
 from dse.readers.layer_rows import layer_name
 from dse.readers.parsed_network import NamedTensors, NetworkState, Operator, ParsedNetwork, WeightTensor
 
@@ -82,8 +82,8 @@ def _no_layer(name: str, tensor: WeightTensor) -> list[Operator] | None:
 def _row(name: str, shape: tuple[int, ...], bias: int) -> LayerRow:
     m, k = shape[0], prod(shape[1:])
     if len(shape) == 2:
-        return computed_row(name=name, kind="gemm", m=m, k=k, n=1, other_parameters=bias)
-    return computed_row(name=name, kind="conv", m=m, k=k, n=1, input_elements=k, other_parameters=bias)
+        return make_layer_row(name=name, kind="gemm", m=m, k=k, n=1, other_parameters=bias)
+    return make_layer_row(name=name, kind="conv", m=m, k=k, n=1, input_elements=k, other_parameters=bias)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

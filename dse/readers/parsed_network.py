@@ -10,7 +10,7 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.networks.architecture import Architecture
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 
 SLAB_BYTES = 32 * 2**20  # of weights held at a time
 MOST_ROWS = 10**8  # or columns: far beyond any layer, and its counts still fit into memory
@@ -121,4 +121,4 @@ def rows_of(matrix: Any) -> Iterator[np.ndarray]:
 
 def understood(rows: Iterable[LayerRow]) -> tuple[Operator, ...]:
     """Operators of a source that is made of layers, so that each became one."""
-    return tuple(Operator(row.kind, row.name, "layer", Layers.of([row]).macs) for row in rows)
+    return tuple(Operator(row.kind, row.name, "layer", LayerArrays.from_rows([row]).macs) for row in rows)

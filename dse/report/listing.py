@@ -10,7 +10,8 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.units import Quantity, format_count
 from dse.base.yaml_document import load_document
-from dse.schema import accelerator, sweep
+from dse.schema.accelerator import Accelerator, Unit, read_accelerator
+from dse.schema.sweep import SweepSpec, read_sweep
 from dse.workload import schema, tables
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def _plain(quantity: Quantity) -> dict[str, Any]:
 
 
 def accelerators() -> Rows:
-    return [_accelerator(accelerator.load(catalog.find_path("accel_models", name))) for name in catalog.list_names("accel_models")]
+    return [_accelerator(read_accelerator(catalog.find_path("accel_models", name))) for name in catalog.list_names("accel_models")]
 
 
-def _accelerator(found: accelerator.Accelerator) -> dict[str, Any]:
+def _accelerator(found: Accelerator) -> dict[str, Any]:
     outer = found.memory[found.outermost]
     units = list(found.units.values())
     patterns = dict.fromkeys(str(run.pattern) for unit in units for run in unit.runs.values())
@@ -69,7 +70,7 @@ def _accelerator(found: accelerator.Accelerator) -> dict[str, Any]:
     }
 
 
-def _best(units: list[accelerator.Unit], dtypes: tuple[str, ...]) -> Quantity | None:
+def _best(units: list[Unit], dtypes: tuple[str, ...]) -> Quantity | None:
     peaks = [unit.peak[dtype] for unit in units for dtype in dtypes if dtype in unit.peak]
     return max(peaks, key=lambda peak: peak.value, default=None)
 
@@ -171,7 +172,7 @@ def _known(value: float) -> float | None:
 
 
 def sweeps() -> Rows:
-    found = [sweep.load(catalog.find_path("sweeps", name))[0] for name in catalog.list_names("sweeps")]
+    found = [read_sweep(catalog.find_path("sweeps", name))[0] for name in catalog.list_names("sweeps")]
     return [{"name": s.name, "description": " ".join(s.description.split())} for s in found]
 
 
@@ -192,7 +193,7 @@ def check(path: Path) -> str:
     if path.is_dir() or path.name == "workload.yaml":
         return f"workload '{tables.load(path).name}'"
     document = load_document(path)
-    models = {"accelerator": accelerator.Accelerator, "sweep": sweep.SweepSpec, "workload": schema.Description}
+    models = {"accelerator": Accelerator, "sweep": SweepSpec, "workload": schema.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":
         from dse.sweeping import plan

@@ -8,8 +8,7 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.work import gathered
-from dse.schema import accelerator
-from dse.schema.accelerator import Accelerator, Run
+from dse.schema.accelerator import Accelerator, Run, read_accelerator
 from dse.sparsity.format import Combinatorial, DenseFormat, candidates
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import CHOSEN, DENSE, BlockFamily, Structured, VNMFamily
@@ -72,7 +71,7 @@ def devices(pattern: Pattern) -> list[dict[str, Any]]:
     """The runs of shipped devices that take a mask of the pattern, as what they store it and the most that they gain; alike ones as one."""
     found: dict[Any, list[str]] = {}
     for name in catalog.list_names("accel_models"):
-        device = accelerator.load(catalog.find_path("accel_models", name))
+        device = read_accelerator(catalog.find_path("accel_models", name))
         for key in _runs(device, pattern):
             found.setdefault(key, []).append(name)
     return [{"run": run, "as": member, "gain": gain, "devices": names} for (run, member, gain), names in found.items()]

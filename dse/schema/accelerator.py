@@ -21,7 +21,7 @@ from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import Named, WrittenPattern
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
 
 
 def _tile(value: Any) -> Any:
@@ -30,10 +30,10 @@ def _tile(value: Any) -> Any:
     return value
 
 
-Tile = Annotated[str, BeforeValidator(_tile)]
+TileText = Annotated[str, BeforeValidator(_tile)]
 
 
-Zeros = Literal["skipped", "gated"]
+ZeroHandling = Literal["skipped", "gated"]
 
 
 class Activations(StrictModel):
@@ -43,7 +43,7 @@ class Activations(StrictModel):
         default=(UNSTRUCTURED,), min_length=1, description="what it can leave out; of several the sparsest that holds a layer's density",
         examples=['["2:8", "4:8"]'],
     )  # fmt: skip
-    zeros: Zeros = Field(default="skipped", description="skipped: they take no time; gated: they take no energy")
+    zeros: ZeroHandling = Field(default="skipped", description="skipped: they take no time; gated: they take no energy")
     format: Format | None = Field(default=None, description="how memory holds them; default: as they are, zeros and all")
 
     @model_validator(mode="after")
@@ -65,8 +65,10 @@ class Run(StrictModel):
     gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")
     efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
     enabled: bool = True
-    zeros: Zeros = Field(default="skipped", description="skipped: zero weights take no time; gated: they take their time, but no energy")
-    tile: Tile | None = Field(default=None, description="weights that are only skipped together, rows x columns", examples=["16x16"])
+    zeros: ZeroHandling = Field(
+        default="skipped", description="skipped: zero weights take no time; gated: they take their time, but no energy"
+    )
+    tile: TileText | None = Field(default=None, description="weights that are only skipped together, rows x columns", examples=["16x16"])
     activations: Activations | None = Field(default=None, description="default: their zeros are multiplied like any number")
     decode: Bandwidth | None = Field(default=None, description="metadata that its decoder reads; default: as fast as it comes")
     source: str | None = None
@@ -88,8 +90,8 @@ class Run(StrictModel):
 class Unit(StrictModel):
     """A compute unit: dense peaks by dtype, and the patterns it runs beyond dense."""
 
-    peak: dict[Name, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
-    runs: dict[Name, Run] = Field(default_factory=dict)
+    peak: dict[Identifier, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
+    runs: dict[Identifier, Run] = Field(default_factory=dict)
     processors: Count | None = Field(None, description="cores that share out the tiles of a launch; measured kernels come in waves of them")
     scratchpad: Capacity | None = Field(None, description="on-chip memory of each processor, in which its tiles stage their operands")
     issue: Rate | None = Field(
@@ -142,8 +144,8 @@ class Accelerator(StrictModel):
     source: str = Field(min_length=1, examples=["vendor data sheet (2026)"])
     hypothetical: bool = False
     patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
-    units: dict[Name, Unit] = Field(min_length=1)
-    memory: dict[Name, Memory] = Field(min_length=1)
+    units: dict[Identifier, Unit] = Field(min_length=1)
+    memory: dict[Identifier, Memory] = Field(min_length=1)
     efficiencies: str | None = Field(
         default=None, description="what 'dse calibrate' wrote of this device, relative to this file", examples=["efficiencies.yaml"]
     )
@@ -240,7 +242,7 @@ def _put(data: Any, path: list[str], value: Any) -> dict[str, Any]:
     return {**inside, head: _put(inside.get(head), rest, value) if rest else value}
 
 
-def load(path: Any) -> Accelerator:
+def read_accelerator(path: Any) -> Accelerator:
     """Read one description, a file or a mapping; raises InputError with every problem it has."""
     document = load_document(path)
     accelerator = document.validate(Accelerator)

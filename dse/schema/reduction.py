@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from dse.base.strict_model import StrictModel, field_error
 
 
-class Objectives(StrictModel):
+class ObjectiveNames(StrictModel):
     maximize: tuple[str, ...] = Field(default=(), examples=["[speedup]"])
     minimize: tuple[str, ...] = Field(default=(), examples=["[latency, area]"])
 
@@ -23,14 +23,14 @@ class Objectives(StrictModel):
         return self
 
 
-class FrontObjectives(Objectives):
+class FrontOptions(ObjectiveNames):
     pool: bool = Field(default=False, description="one front over all networks and batches, instead of one for each")
 
 
-class Front(StrictModel):
+class FrontReduction(StrictModel):
     """The Pareto front."""
 
-    front: FrontObjectives = Field(examples=["{minimize: [latency, area]}"])
+    front: FrontOptions = Field(examples=["{minimize: [latency, area]}"])
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -39,7 +39,7 @@ class Front(StrictModel):
         return self
 
 
-class Top(Objectives):
+class TopReduction(ObjectiveNames):
     """The best so many in one objective."""
 
     top: Annotated[int, Field(ge=1, le=10**6, examples=[100])]
@@ -52,18 +52,19 @@ class Top(Objectives):
 
 
 def _form(written: Any) -> str:
-    if isinstance(written, Top) or (isinstance(written, dict) and "top" in written):
+    if isinstance(written, TopReduction) or (isinstance(written, dict) and "top" in written):
         return "top"
-    return "front" if isinstance(written, Front | dict) else "name"
+    return "front" if isinstance(written, FrontReduction | dict) else "name"
 
 
-Keep = Annotated[
-    Annotated[Literal["all", "summary"], Tag("name")] | Annotated[Front, Tag("front")] | Annotated[Top, Tag("top")], Discriminator(_form)
+ReductionSpec = Annotated[
+    Annotated[Literal["all", "summary"], Tag("name")] | Annotated[FrontReduction, Tag("front")] | Annotated[TopReduction, Tag("top")],
+    Discriminator(_form),
 ]
 
 
-def objectives(keep: Keep) -> dict[str, float]:
+def objective_signs(keep: ReductionSpec) -> dict[str, float]:
     """What is kept is chosen by: -1 for what is maximised, 1 for what is minimised, by name."""
-    if isinstance(keep, Front):
+    if isinstance(keep, FrontReduction):
         return keep.front.signs
-    return keep.signs if isinstance(keep, Top) else {}
+    return keep.signs if isinstance(keep, TopReduction) else {}

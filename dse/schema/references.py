@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dse.base import catalog
-from dse.schema import accelerator as accelerators
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.workload import Workload, tables
 
 
@@ -28,7 +27,7 @@ def load_accelerator(reference: str | Path | Mapping[str, Any] | Accelerator) ->
     """
     if isinstance(reference, Accelerator):
         return reference
-    return accelerators.load(catalog.resolve_accelerator(reference))
+    return read_accelerator(catalog.resolve_accelerator(reference))
 
 
 def load_workload(reference: str | Path, **inputs: Any) -> Workload:

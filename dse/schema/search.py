@@ -14,7 +14,7 @@ from dse.base.strict_model import StrictModel, field_error, nested_field_errors
 from dse.base.units import Area, Power, Quantity, Time
 
 # What a design is scored by. Over several networks each is their weighted geometric mean, or that of the network that gains least.
-RESULTS = {
+SEARCH_RESULTS = {
     "performance": "times as fast as the dense network on the accelerator as described, at iso-accuracy",
     "speedup": "times as fast as the dense network on the same design, at iso-accuracy",
     "latency": "of the network, at iso-accuracy [s]",
@@ -23,16 +23,16 @@ RESULTS = {
     "area": "[m^2]",
     "power": "at full load [W]",
 }
-COSTS = ("area", "power", "energy", "edp")
+COST_RESULTS = ("area", "power", "energy", "edp")
 _UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time}
-Engine = Literal["exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
+SamplerName = Literal["exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
 
 
 def _expression(value: Any) -> Expression:
     if isinstance(value, Expression):
         return value
     try:
-        return expression.parse_expression(str(value), RESULTS)
+        return expression.parse_expression(str(value), SEARCH_RESULTS)
     except InputError as error:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
@@ -43,7 +43,7 @@ Objective = Annotated[
 
 
 @dataclass(frozen=True)
-class Limit:
+class ResultConstraint:
     """`expression` <= or >= `bound`, in SI units; `text` as written."""
 
     text: str
@@ -60,11 +60,11 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Drop:
+class AccuracyTolerance:
     """How much accuracy may be lost, in the metric's own points, or relative to the dense network in %."""
 
     text: str
-    drop: float
+    max_drop: float
     relative: bool
 
     def __str__(self) -> str:
@@ -74,8 +74,8 @@ class Drop:
 _RELATION = re.compile(r"(<=|>=)")
 
 
-def _constraint(value: Any) -> Limit | Drop:
-    if isinstance(value, Limit | Drop):
+def _constraint(value: Any) -> ResultConstraint | AccuracyTolerance:
+    if isinstance(value, ResultConstraint | AccuracyTolerance):
         return value
     parts = [part.strip() for part in _RELATION.split(str(value), maxsplit=1)]
     if len(parts) != 3 or not all(parts):
@@ -87,10 +87,10 @@ def _constraint(value: Any) -> Limit | Drop:
     number = _bound(found, bound)
     if number == 0:
         raise field_error(f"'{value}' has the bound 0", "write another bound: by how much a design breaks it is told in its terms")
-    return Limit(str(value).strip(), found, 1.0 if relation == "<=" else -1.0, number)
+    return ResultConstraint(str(value).strip(), found, 1.0 if relation == "<=" else -1.0, number)
 
 
-def _drop(text: str, relation: str, bound: str) -> Drop:
+def _drop(text: str, relation: str, bound: str) -> AccuracyTolerance:
     relative = bound.endswith("%")
     try:
         drop = float(bound.removesuffix("%"))
@@ -98,7 +98,7 @@ def _drop(text: str, relation: str, bound: str) -> Drop:
         drop = -1.0
     if relation != "<=" or not 0 <= drop < 1e6:
         raise field_error(f"'{text}' is no tolerance", "write 'accuracy_drop <= 1.0', in points of the metric, or 'accuracy_drop <= 1 %'")
-    return Drop(text.strip(), drop, relative)
+    return AccuracyTolerance(text.strip(), drop, relative)
 
 
 def _bound(found: Expression, bound: str) -> float:
@@ -115,11 +115,14 @@ def _bound(found: Expression, bound: str) -> float:
 
 
 Constraint = Annotated[
-    Limit | Drop, PlainValidator(_constraint), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": ["area <= 826 mm^2"]})
+    ResultConstraint | AccuracyTolerance,
+    PlainValidator(_constraint),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["area <= 826 mm^2"]}),
 ]
 
 
-class Robust(StrictModel):
+class RobustOptions(StrictModel):
     """Efficiencies of sparse runs are uncertain: designs are scored by a quantile over samples of them, none of which exceeds 1."""
 
     spread: float = Field(gt=0, le=2, description="standard deviation of the logarithm of each sparse run's efficiency", examples=[0.2])
@@ -127,7 +130,7 @@ class Robust(StrictModel):
     samples: int = Field(default=32, ge=2, le=1000)
 
 
-class Search(StrictModel):
+class SearchSpec(StrictModel):
     maximize: tuple[Objective, ...] = Field(default=(), examples=["[performance]"])
     minimize: tuple[Objective, ...] = Field(default=(), examples=["[area]"])
     constraints: tuple[Constraint, ...] = Field(default=(), examples=['["area <= 826 mm^2", "power <= 400 W", "accuracy_drop <= 1 %"]'])
@@ -141,8 +144,8 @@ class Search(StrictModel):
         description="one figure for several networks: their weighted geometric mean, or that of the network that gains least against its "
         "own dense latency (energy, edp) on the accelerator as described; constraints then hold for each network",
     )
-    robust: Robust | None = None
-    sampler: Engine = Field(default="nsga2", description="exhaustive: every design of a grid; the others are Optuna's")
+    robust: RobustOptions | None = None
+    sampler: SamplerName = Field(default="nsga2", description="exhaustive: every design of a grid; the others are Optuna's")
     trials: int = Field(default=2000, ge=1, le=10**7)
     ask_batch: int = Field(default=50, ge=1, le=10**5, description="designs that are asked for and evaluated at once")
     seed: int = Field(default=0, ge=0, lt=2**31)
@@ -153,32 +156,32 @@ class Search(StrictModel):
         texts = [str(found) for found in (*self.maximize, *self.minimize)]
         if len(set(texts)) < len(texts):
             raise field_error("an objective is given twice", "name each once")
-        if sum(isinstance(found, Drop) for found in self.constraints) > 1:
+        if sum(isinstance(found, AccuracyTolerance) for found in self.constraints) > 1:
             raise field_error("two tolerances of accuracy are given", "keep one 'accuracy_drop <= ...'")
         if self.over_workloads == "worst" and self.weights:
             what = "weights count in a geometric mean, and 'over_workloads: worst' takes the network that gains least"
             raise nested_field_errors(
-                "Search", [(("weights",), field_error(what, "remove 'weights', or write 'over_workloads: geometric_mean'"))]
+                "SearchSpec", [(("weights",), field_error(what, "remove 'weights', or write 'over_workloads: geometric_mean'"))]
             )
         return self
 
     @property
     def objectives(self) -> list[tuple[Expression, float]]:
         """Each with the sign that makes it something to minimise."""
-        default = (expression.parse_expression("performance", RESULTS),) if not (self.maximize or self.minimize) else ()
+        default = (expression.parse_expression("performance", SEARCH_RESULTS),) if not (self.maximize or self.minimize) else ()
         return [*((found, -1.0) for found in (*default, *self.maximize)), *((found, 1.0) for found in self.minimize)]
 
     @property
-    def limits(self) -> list[Limit]:
-        return [found for found in self.constraints if isinstance(found, Limit)]
+    def bounds(self) -> list[ResultConstraint]:
+        return [found for found in self.constraints if isinstance(found, ResultConstraint)]
 
-    def tolerance(self, default: float) -> Drop:
+    def tolerance(self, default: float) -> AccuracyTolerance:
         """The tolerated loss of accuracy; `default` in points of the metric where no constraint gives it."""
-        given = (found for found in self.constraints if isinstance(found, Drop))
-        return next(given, Drop(f"accuracy_drop <= {default:g}", default, False))
+        given = (found for found in self.constraints if isinstance(found, AccuracyTolerance))
+        return next(given, AccuracyTolerance(f"accuracy_drop <= {default:g}", default, False))
 
     @property
     def costs(self) -> set[str]:
         """Which costs are spoken of."""
-        spoken = [found for found, _ in self.objectives] + [limit.expression for limit in self.limits]
-        return {name for found in spoken for name in found.names} & set(COSTS)
+        spoken = [found for found, _ in self.objectives] + [limit.expression for limit in self.bounds]
+        return {name for found in spoken for name in found.names} & set(COST_RESULTS)

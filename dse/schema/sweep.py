@@ -11,12 +11,12 @@ from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.schema.model_options import Fidelity, ModelOptions
-from dse.schema.reduction import Keep, objectives
-from dse.schema.search import Search
+from dse.schema.reduction import ReductionSpec, objective_signs
+from dse.schema.search import SearchSpec
 from dse.sparsity.grammar import Named, named_in
 from dse.workload.schema import NetworkPattern
 
-Share = Annotated[float, Field(gt=0, le=1)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Batch = Annotated[int, Field(ge=1, le=10**9)]
 PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
@@ -32,29 +32,31 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-Distinct = AfterValidator(_different)
+AllDifferent = AfterValidator(_different)
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
-SPEEDUPS = {"speedup": ("speedup_low", "speedup_high")}
-BANDS: dict[Fidelity, dict[str, tuple[str, ...]]] = {
-    "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | SPEEDUPS,
+SPEEDUP_INTERVAL = {"speedup": ("speedup_low", "speedup_high")}
+INTERVAL_VARIABLES: dict[Fidelity, dict[str, tuple[str, ...]]] = {
+    "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | SPEEDUP_INTERVAL,
     "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency", "speedup")},
 }
 CostVariable = Literal[
     "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency"
 ]
-RESULTS = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))  # a number each
+SCALAR_VARIABLES = tuple(
+    name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share")
+)  # a number each
 
 
-def with_bands(variables: Iterable[str], fidelity: Fidelity) -> list[str]:
+def with_interval_variables(variables: Iterable[str], fidelity: Fidelity) -> list[str]:
     """The variables of a dataset: with each time how far schedules may move it, or measured kernels leave it open, if they count."""
-    return [name for variable in variables for name in (variable, *BANDS.get(fidelity, {}).get(variable, ()))]
+    return [name for variable in variables for name in (variable, *INTERVAL_VARIABLES.get(fidelity, {}).get(variable, ()))]
 
 
-class Patterns(StrictModel):
+class HypotheticalPatterns(StrictModel):
     """Hypothetical variants: patterns that nobody has pruned the network to, at densities that are known."""
 
-    list: Annotated[tuple[NetworkPattern, ...], Distinct] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
-    densities: Literal["own", "from_method"] | tuple[Share, ...] = Field(
+    list: Annotated[tuple[NetworkPattern, ...], AllDifferent] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    densities: Literal["own", "from_method"] | tuple[PositiveFraction, ...] = Field(
         "own",
         description="own: the pattern's N/M; from_method: each measured variant's, layer by layer; or a list of uniform ones",
         examples=["from_method"],
@@ -82,25 +84,27 @@ def _one_or_many(written: Any) -> str:
     return "all" if isinstance(written, str) else "list"
 
 
-Methods = Annotated[Annotated[Literal["all"], Tag("all")] | Annotated[tuple[str, ...], Distinct, Tag("list")], Discriminator(_one_or_many)]
+Methods = Annotated[
+    Annotated[Literal["all"], Tag("all")] | Annotated[tuple[str, ...], AllDifferent, Tag("list")], Discriminator(_one_or_many)
+]
 
 
-class Selection(StrictModel):
+class WorkloadSelection(StrictModel):
     """What of a network is evaluated."""
 
     methods: Methods = Field("all", examples=["[magnitude_pruning]"])
-    sparsities: Annotated[tuple[Fraction, ...], Distinct] | None = Field(
+    sparsities: Annotated[tuple[Fraction, ...], AllDifferent] | None = Field(
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
     )
-    patterns: tuple[Patterns, ...] = ()
-    activation_density: Share | None = Field(
+    patterns: tuple[HypotheticalPatterns, ...] = ()
+    activation_density: PositiveFraction | None = Field(
         default=None, description="nonzero share of every layer's inputs, assumed; default: as counted, or 1", examples=[0.5]
     )
-    inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), Distinct]] = Field(
+    inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), AllDifferent]] = Field(
         {}, description="what the network is run on: a value or a list of each, every combination", examples=["{sequence: [512, 2048]}"]
     )
 
-    def combinations(self) -> list[dict[str, Any]]:
+    def input_combinations(self) -> list[dict[str, Any]]:
         return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
 
     @field_validator("inputs", mode="before", json_schema_input_type=dict[str, str | int | float | list[str | int | float]])
@@ -115,7 +119,7 @@ class Selection(StrictModel):
             raise field_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
         return value
 
-    @field_validator("patterns", mode="before", json_schema_input_type=Patterns | list[Patterns])
+    @field_validator("patterns", mode="before", json_schema_input_type=HypotheticalPatterns | list[HypotheticalPatterns])
     @classmethod
     def _accept_one(cls, value: Any) -> Any:
         return [value] if isinstance(value, dict) else value
@@ -129,7 +133,7 @@ class _Axis(StrictModel):
     )
 
 
-class Range(_Axis):
+class RangeAxis(_Axis):
     """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm); without `steps` a search
     takes any value in between."""
 
@@ -139,62 +143,62 @@ class Range(_Axis):
     scale: Literal["linear", "log"] = "linear"
 
 
-class Listed(_Axis):
+class ListAxis(_Axis):
     """A list of values with a condition."""
 
     values: Annotated[tuple[Any, ...], Field(min_length=1)]
 
 
 def _form(written: Any) -> str:
-    if isinstance(written, Listed) or (isinstance(written, dict) and "values" in written):
+    if isinstance(written, ListAxis) or (isinstance(written, dict) and "values" in written):
         return "listed"
-    return "range" if isinstance(written, dict | Range) else "list"
+    return "range" if isinstance(written, dict | RangeAxis) else "list"
 
 
-Written = Annotated[
-    Annotated[Range, Tag("range")] | Annotated[Listed, Tag("listed")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)
+AxisSpec = Annotated[
+    Annotated[RangeAxis, Tag("range")] | Annotated[ListAxis, Tag("listed")] | Annotated[tuple[Any, ...], Tag("list")], Discriminator(_form)
 ]
 
 
-class Store(StrictModel):
-    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], Distinct] = Field(get_args(TimeVariable), min_length=1)
+class StoreOptions(StrictModel):
+    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], AllDifferent] = Field(get_args(TimeVariable), min_length=1)
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
     @property
-    def cost(self) -> frozenset[str]:
+    def cost_variables(self) -> frozenset[str]:
         """What is asked for of area, power and energy."""
         return frozenset(self.variables) & frozenset(get_args(CostVariable))
 
     @property
-    def energy(self) -> bool:
-        return not self.cost.isdisjoint({"energy", "edp", "average_power", "power_limited_latency"})
+    def needs_energy(self) -> bool:
+        return not self.cost_variables.isdisjoint({"energy", "edp", "average_power", "power_limited_latency"})
 
 
 class SweepSpec(StrictModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=["my_sweep"])
     description: str = ""
-    accelerators: Annotated[tuple[str, ...], Distinct] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
-    workloads: dict[str, Selection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
-    batch: Annotated[tuple[Batch, ...], Distinct] = Field((1,), min_length=1, examples=["[1, 32]"])
-    dtype: Annotated[tuple[OperandDtypes, ...], Distinct] = Field(min_length=1, examples=["fp16"])
+    accelerators: Annotated[tuple[str, ...], AllDifferent] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
+    workloads: dict[str, WorkloadSelection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
+    batch: Annotated[tuple[Batch, ...], AllDifferent] = Field((1,), min_length=1, examples=["[1, 32]"])
+    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
     patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
-    axes: dict[str, Written] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
+    axes: dict[str, AxisSpec] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
-    search: Search | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
-    plots: Annotated[tuple[PlotName, ...], Distinct] = ()
-    keep: Keep = Field(default="all", description="of the results", examples=["{front: {minimize: [latency, area]}}"])
-    store: Store = Field(default_factory=lambda: Store.model_validate({}))
+    search: SearchSpec | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
+    plots: Annotated[tuple[PlotName, ...], AllDifferent] = ()
+    keep: ReductionSpec = Field(default="all", description="of the results", examples=["{front: {minimize: [latency, area]}}"])
+    store: StoreOptions = Field(default_factory=lambda: StoreOptions.model_validate({}))
 
-    def stored(self) -> "SweepSpec":
+    def with_stored_variables(self) -> "SweepSpec":
         """With the results that something is kept by, where it doesn't say which are stored."""
         if self.keep == "all" or "variables" in self.store.model_fields_set:
             return self
-        chosen = objectives(self.keep) or ("dense_latency", "speedup")
-        names = dict.fromkeys(("latency", *(name for name in chosen if name in RESULTS)))
+        chosen = objective_signs(self.keep) or ("dense_latency", "speedup")
+        names = dict.fromkeys(("latency", *(name for name in chosen if name in SCALAR_VARIABLES)))
         return self.model_copy(update={"store": self.store.model_copy(update={"variables": tuple(names)})})
 
-    @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, Selection | None])
+    @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, WorkloadSelection | None])
     @classmethod
     def _accept_names(cls, value: Any) -> Any:
         """`[resnet50]` and `{resnet50: }` mean all its methods."""
@@ -228,7 +232,7 @@ class SweepSpec(StrictModel):
         )
 
 
-def load(given: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocument]:
+def read_sweep(given: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocument]:
     """Read one sweep specification, a file or a mapping; raises InputError with every problem it has."""
     document = load_document(given)
     return document.validate(SweepSpec), document

@@ -42,12 +42,12 @@ class Archive:
     def columns(self) -> list[str]:
         """What `values` are: the objectives, then what the limits are about, all to be minimised."""
         search = self.evaluator.problem.search
-        return list(dict.fromkeys([*(str(found) for found, _ in search.objectives), *(str(limit.expression) for limit in search.limits)]))
+        return list(dict.fromkeys([*(str(found) for found, _ in search.objectives), *(str(limit.expression) for limit in search.bounds)]))
 
     @property
     def signs(self) -> np.ndarray:
         search = self.evaluator.problem.search
-        known = {str(limit.expression): limit.sign for limit in search.limits} | {str(found): sign for found, sign in search.objectives}
+        known = {str(limit.expression): limit.sign for limit in search.bounds} | {str(found): sign for found, sign in search.objectives}
         return np.array([known[name] for name in self.columns])
 
     def judge(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +70,7 @@ class Archive:
 
     def _count_undefined(self, objectives: np.ndarray, excess: np.ndarray) -> None:
         search = self.evaluator.problem.search
-        texts = [*(str(found) for found, _ in search.objectives), *(str(limit) for limit in search.limits)]
+        texts = [*(str(found) for found, _ in search.objectives), *(str(limit) for limit in search.bounds)]
         counts = (~np.isfinite(np.concatenate([objectives, excess], axis=1))).sum(axis=0)
         for text, count in zip(texts, counts, strict=True):
             if count:
@@ -102,7 +102,7 @@ class Archive:
         """The values of `columns`: what a limit is about follows from its excess."""
         search = self.evaluator.problem.search
         named = {str(found): objectives[:, n] for n, (found, _) in enumerate(search.objectives)}
-        for number, limit in enumerate(search.limits):
+        for number, limit in enumerate(search.bounds):
             own = limit.sign * excess[:, number] * abs(limit.bound) + limit.bound
             named.setdefault(str(limit.expression), limit.sign * own)
         return np.stack([named[name] for name in self.columns], axis=1)
@@ -171,7 +171,7 @@ class Archive:
         if self.nearest is None or not np.isfinite(self.nearest).all() or self.nearest.max() <= 0:
             texts = ", ".join(f"'{text}' at {count}" for text, count in self.undefined.items())
             raise InfeasibleError(f"no feasible design among {self.evaluated}: not a finite number are {texts}")
-        limits = self.evaluator.problem.search.limits
+        limits = self.evaluator.problem.search.bounds
         assert self.least is not None, "known with the nearest"
         hardest = int(self.nearest.argmax())
         what = f"no feasible design among {self.evaluated}: '{limits[hardest]}' is hardest to meet"

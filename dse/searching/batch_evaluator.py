@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.model import roofline
 from dse.model.cost.network import energy_of_fastest
-from dse.schema.model_options import Combined
+from dse.schema.model_options import ResourceOverlap
 
 
 class Arrays(NamedTuple):
@@ -48,7 +48,7 @@ def spent(
     arrays: Arrays,
     *,
     compute: int,
-    overlap: Combined,
+    overlap: ResourceOverlap,
 ) -> tuple[Float[Array, "state design"], Float[Array, "state design"] | None]:
     """Latency [s], and energy of the work [J] if it is known, of each network state on each design: min over executions, sum over layers.
 
@@ -80,7 +80,7 @@ def _each(layers: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     return [tuple(None if part is None else part[number] for part in layers) for number in range(len(layers[2]))]
 
 
-def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, compute: int, overlap: Combined) -> tuple[Array, Any]:
+def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, compute: int, overlap: ResourceOverlap) -> tuple[Array, Any]:
     """Time [s] and energy [J] of all repeats of a layer [design]."""
     flops, moved, count, fixed, joules = layer
     times = []

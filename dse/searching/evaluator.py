@@ -19,8 +19,8 @@ from dse.model.efficiency.fitted import LAUNCH, case, remarks
 from dse.model.layer_results import times
 from dse.model.peak import Execution
 from dse.model.terms import inverse_rates
-from dse.schema.model_options import Combined
-from dse.schema.search import Robust
+from dse.schema.model_options import ResourceOverlap
+from dse.schema.search import RobustOptions
 from dse.searching import categorical_config as structures
 from dse.searching.batch_evaluator import spent_at, spent_within
 from dse.searching.categorical_config import Structure
@@ -130,7 +130,7 @@ class Evaluator:
         search = self.problem.search
         with np.errstate(all="ignore"):
             values = [_finite(sign * found.evaluate(combined) * np.ones(number)) for found, sign in search.objectives]
-            broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.limits]
+            broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.bounds]
         return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
 
     def _grouped(self, points: Points) -> list[tuple[np.ndarray, Structure]]:
@@ -159,8 +159,8 @@ class Evaluator:
         return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.states)))) if robust else CHUNK
 
     @property
-    def _overlap(self) -> Combined:
-        return self.problem.options.combined
+    def _overlap(self) -> ResourceOverlap:
+        return self.problem.options.resource_overlap
 
     @property
     def _with_energy(self) -> bool:
@@ -192,7 +192,9 @@ class Evaluator:
         each = self._each(latency, joules, choice)
         return Scores(self.networks.combined(each) | costs, each, choice)
 
-    def _scored_robustly(self, structure: Structure, points: Points, robust: Robust, design: Design, costs: dict[str, Any]) -> Scores:
+    def _scored_robustly(
+        self, structure: Structure, points: Points, robust: RobustOptions, design: Design, costs: dict[str, Any]
+    ) -> Scores:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by the quantiles of their own figures."""
         pairs = [self._times(structure, points, *self._sampled(structure, points, robust, sample)) for sample in range(robust.samples)]
         latency = np.stack([pair[0] for pair in pairs])
@@ -250,7 +252,9 @@ class Evaluator:
 
         return results
 
-    def _sampled(self, structure: Structure, points: Points, robust: Robust, sample: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def _sampled(
+        self, structure: Structure, points: Points, robust: RobustOptions, sample: int
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """One sample of the efficiencies of sparse runs: how many times as slow each execution is [execution], and the efficiencies of
         designs that vary them [design]. No efficiency exceeds 1."""
         slow, given, values = _alike(structure), dict[str, np.ndarray](), self.space.values(points)
@@ -266,7 +270,7 @@ class Evaluator:
                 slow[number] = own / min(own * factor, 1.0)
         return slow, given
 
-    def _deviations(self, name: str, robust: Robust) -> np.ndarray:
+    def _deviations(self, name: str, robust: RobustOptions) -> np.ndarray:
         """Standard normal deviations of the efficiency of one execution [sample]: the same ones on every design."""
         if name not in self._samples:
             draw = np.random.default_rng([self.problem.search.seed, *name.encode()])
@@ -304,7 +308,7 @@ def _alike(structure: Structure) -> np.ndarray:
     return np.ones(len(structure.executions))
 
 
-def _quantile(name: str, samples: list[dict[str, Any]], robust: Robust) -> Any:
+def _quantile(name: str, samples: list[dict[str, Any]], robust: RobustOptions) -> Any:
     """The quantile on the bad side of one result."""
     return np.quantile([one[name] for one in samples], robust.quantile if name in HIGHER else 1 - robust.quantile, axis=0)
 

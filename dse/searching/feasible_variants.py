@@ -3,13 +3,13 @@
 import numpy as np
 
 from dse.base.errors import InputError
-from dse.schema.search import Drop
-from dse.schema.sweep import Selection
+from dse.schema.search import AccuracyTolerance
+from dse.schema.sweep import WorkloadSelection
 from dse.workload import Variant, Workload
 from dse.workload.accuracy import EXACT, accuracy_curves
 
 
-def tolerated(workload: Workload, selection: Selection, drop: Drop) -> list[Variant]:
+def tolerated(workload: Workload, selection: WorkloadSelection, drop: AccuracyTolerance) -> list[Variant]:
     """The dense network, then of each method and pattern every measured variant within the loss, and the sparsest one that interpolates
     between two of them, unless `selection` lists sparsities.
 
@@ -17,15 +17,15 @@ def tolerated(workload: Workload, selection: Selection, drop: Drop) -> list[Vari
     """
     found, listed = [workload.dense], _listed(workload, selection)
     for curve in _curves(workload, selection):
-        best = curve.iso(drop.drop, drop.relative)
-        allowed = drop.drop * (abs(curve.pruned.dense_accuracy) / 100 if drop.relative else 1.0)
+        best = curve.iso(drop.max_drop, drop.relative)
+        allowed = drop.max_drop * (abs(curve.pruned.dense_accuracy) / 100 if drop.relative else 1.0)
         within = [point for point, lost in zip(curve.points, curve.loss(curve.sparsities), strict=True) if lost <= allowed + EXACT]
         states = [*within, *([best] if best is not None and all(best is not point for point in within) else [])]
         found += [state for state in states if state.method != "dense" and (listed is None or id(state) in listed)]
     return found
 
 
-def left_out(name: str, workload: Workload, selection: Selection) -> list[str]:
+def left_out(name: str, workload: Workload, selection: WorkloadSelection) -> list[str]:
     """Variants with an accuracy that the tolerance cannot be applied to, as warnings that name them and the reason."""
     metric = workload.description.metric.name
     listed, reasons = _listed(workload, selection), dict[str, list[str]]()
@@ -39,7 +39,7 @@ def left_out(name: str, workload: Workload, selection: Selection) -> list[str]:
     return [f"'{name}': the search leaves out {', '.join(variants)}: {reason}" for reason, variants in reasons.items()]
 
 
-def _curves(workload: Workload, selection: Selection) -> list:
+def _curves(workload: Workload, selection: WorkloadSelection) -> list:
     try:
         curves = accuracy_curves(workload)
     except InputError:  # no accuracies: the dense network alone
@@ -49,11 +49,11 @@ def _curves(workload: Workload, selection: Selection) -> list:
     return [curve for curve in chosen if np.isfinite(curve.pruned.dense_accuracy)]
 
 
-def _chosen(variant: Variant, selection: Selection) -> bool:
+def _chosen(variant: Variant, selection: WorkloadSelection) -> bool:
     return selection.methods == "all" or variant.method in selection.methods
 
 
-def _listed(workload: Workload, selection: Selection) -> set[int] | None:
+def _listed(workload: Workload, selection: WorkloadSelection) -> set[int] | None:
     """Identities of the variants whose sparsity is listed; None where all are wanted."""
     if selection.sparsities is None:
         return None

@@ -130,7 +130,7 @@ def _descended(evaluator: Evaluator, point: np.ndarray, held: list[int]) -> np.n
     low, high = np.where(still, start, low), np.where(still, start, high)
     with jax.enable_x64(True):
         goal, limits = _functions(evaluator, point, at)
-        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if evaluator.problem.search.limits else []
+        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if evaluator.problem.search.bounds else []
         ends = list(zip(low, high, strict=True))
         found = minimize(goal[0], start, jac=goal[1], bounds=ends, constraints=bounded, method="SLSQP", options={"maxiter": 200})
     if not np.isfinite(found.x).all():
@@ -186,7 +186,7 @@ def derivatives(evaluator: Evaluator, structure: Structure) -> tuple[Any, Any, A
 
     def limits(logarithms: Any, choice: Any) -> Any:
         combined, each = results(logarithms, choice)
-        return jnp.stack([jnp.asarray(evaluator.networks.excess(limit, combined, each, jnp), float) for limit in search.limits])
+        return jnp.stack([jnp.asarray(evaluator.networks.excess(limit, combined, each, jnp), float) for limit in search.bounds])
 
     goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
     return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))

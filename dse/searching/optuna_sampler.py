@@ -16,7 +16,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dse.base.errors import InputError
-from dse.schema.search import Search
+from dse.schema.search import SearchSpec
 from dse.searching.archive import Archive
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Dimension, Space
@@ -103,7 +103,7 @@ def recall(archive: Archive, study: Study) -> None:
         part = done[start : start + size]
         points = archive.evaluator.space.canonical(np.stack([row_of(archive.evaluator.space, trial.params) for trial in part]))
         signs = np.array([sign for _, sign in search.objectives])
-        excess = np.array([[trial.constraints[str(limit)] for limit in search.limits] for trial in part]).reshape(len(part), -1)
+        excess = np.array([[trial.constraints[str(limit)] for limit in search.bounds] for trial in part]).reshape(len(part), -1)
         archive.take(points, np.array([trial.values for trial in part]) * signs, excess)
 
 
@@ -128,7 +128,7 @@ def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:
     return np.array([params.get(d.path, d.usual) for d in space.dimensions], float)
 
 
-def _asked(study: Study, space: Space, search: Search, number: int, limit: int) -> list[Trial]:
+def _asked(study: Study, space: Space, search: SearchSpec, number: int, limit: int) -> list[Trial]:
     """A batch of new trials, as far as the budget goes. The sampler starts each batch from a seed of its own, so that a resumed
     search goes on as it would have."""
     shared = SHARED in study.user_attrs
@@ -171,16 +171,21 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def tell(
-    study: Study, trial: Trial, search: Search, objectives: Sequence[float], excess: Sequence[float], known: Sequence[str] | Mapping = ()
+    study: Study,
+    trial: Trial,
+    search: SearchSpec,
+    objectives: Sequence[float],
+    excess: Sequence[float],
+    known: Sequence[str] | Mapping = (),
 ) -> None:
     """`known`: constraints that the trial has already, from a worker that was killed just then."""
-    for limit, missed in zip(search.limits, excess, strict=True):
+    for limit, missed in zip(search.bounds, excess, strict=True):
         if str(limit) not in known:
             trial.set_constraint(str(limit), float(missed))
     study.tell(trial, [float(value * sign) for value, (_, sign) in zip(objectives, search.objectives, strict=True)])
 
 
-def sampler(search: Search, space: Space, started: int) -> Any:
+def sampler(search: SearchSpec, space: Space, started: int) -> Any:
     """The sampler for the next batch of a study that has `started` trials."""
     seed = (search.seed * 1_000_003 + started) % 2**31
     samplers = optuna.samplers

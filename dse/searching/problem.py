@@ -13,12 +13,10 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.peak import executions
-from dse.schema import accelerator as accelerators
-from dse.schema import sweep as specs
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
-from dse.schema.search import Drop, Search
-from dse.schema.sweep import Selection, SweepSpec
+from dse.schema.search import AccuracyTolerance, SearchSpec
+from dse.schema.sweep import SweepSpec, WorkloadSelection, read_sweep
 from dse.searching import space
 from dse.searching.feasible_variants import left_out, tolerated
 from dse.searching.space import Space
@@ -37,12 +35,12 @@ class SearchProblem:
     sweep reads and a search does not.
     """
 
-    networks: Mapping[str, tuple[Workload, Selection]]
+    networks: Mapping[str, tuple[Workload, WorkloadSelection]]
     batch: int
     dtype: OperandDtypes
     options: ModelOptions
-    search: Search
-    drop: Drop
+    search: SearchSpec
+    drop: AccuracyTolerance
     weights: Mapping[str, float] = field(default_factory=dict)
     kernels: tuple[KernelRecord, ...] = ()
     name: str = "search"
@@ -62,12 +60,12 @@ class SearchProblem:
 
 def load(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises InputError with every problem."""
-    written, document = specs.load(catalog.resolve_specification(reference))
+    written, document = read_sweep(catalog.resolve_specification(reference))
     problems = ProblemCollector()
     _check(written, document, problems)
     problems.raise_if_any()
     with problems.collect(*document.locate(("accelerators", 0))):
-        base = accelerators.load(catalog.find_path("accel_models", written.accelerators[0], document.path.parent))
+        base = read_accelerator(catalog.find_path("accel_models", written.accelerators[0], document.path.parent))
     networks = _networks(written, document, problems)
     if not problems.problems:
         _check_weights(written, networks, document, problems)
@@ -117,7 +115,7 @@ def _check_weights(written: SweepSpec, networks: Mapping[str, Any], document: Ya
             problems.add(document.make_problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
 
 
-def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, Selection]]) -> dict[str, float]:
+def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, WorkloadSelection]]) -> dict[str, float]:
     """Of each network: its own, else that of the workload it is of."""
     assert written.search is not None
     keys = {id(selection): reference for reference, selection in written.workloads.items()}
@@ -139,14 +137,14 @@ def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> t
     return kernels
 
 
-def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> dict[str, tuple[Workload, Selection]]:
+def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> dict[str, tuple[Workload, WorkloadSelection]]:
     """Each network by its name in results: once for every combination of its inputs."""
-    found: dict[str, tuple[Workload, Selection]] = {}
+    found: dict[str, tuple[Workload, WorkloadSelection]] = {}
     for reference, selection in written.workloads.items():
         at = ("workloads", reference)
         with problems.collect(*document.locate(at)):
             folder = catalog.find_path("workloads", reference, document.path.parent)
-            for inputs in selection.combinations():
+            for inputs in selection.input_combinations():
                 workload = tables.load(folder, inputs)
                 name = workload.name if inputs else reference
                 if name in found:

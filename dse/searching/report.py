@@ -17,7 +17,7 @@ from dse.base.errors import InputError
 from dse.model.efficiency.fitted import case
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.layer_results import described
-from dse.schema import accelerator
+from dse.schema.accelerator import read_accelerator
 from dse.searching import exhaustive, uncertainty
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
@@ -58,7 +58,7 @@ def best(archive: Archive) -> pd.DataFrame:
     table.insert(0, "rank", np.arange(1, len(points) + 1))
     excess = evaluator.objectives(points)[1]
     table["active"] = [
-        ", ".join(str(limit) for limit, e in zip(evaluator.problem.search.limits, row, strict=True) if e > -ACTIVE) for row in excess
+        ", ".join(str(limit) for limit, e in zip(evaluator.problem.search.bounds, row, strict=True) if e > -ACTIVE) for row in excess
     ]
     if any(dimension.when for dimension in evaluator.space.dimensions):
         off = [np.where(dimension.holds(points), "", dimension.path) for dimension in evaluator.space.dimensions]
@@ -166,7 +166,7 @@ def devices(evaluator: Evaluator) -> pd.DataFrame:
     """Shipped devices that exist and compute in the search's precision, judged as designs are: name and results."""
     found, asked = [], evaluator.problem
     for name in catalog.list_names("accel_models"):
-        device = accelerator.load(catalog.find_path("accel_models", name))
+        device = read_accelerator(catalog.find_path("accel_models", name))
         with suppress(InputError):  # another precision, or no process to say what it costs
             if not device.hypothetical:
                 kernels = asked.kernels if asked.options.efficiencies else available_kernels(device, asked.options)

@@ -21,7 +21,7 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import LAUNCH, drivers
 from dse.model.levels import capacities
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import Range, SweepSpec
+from dse.schema.sweep import RangeAxis, SweepSpec
 from dse.sweeping import axis as axes
 from dse.sweeping.axis import Axis
 
@@ -177,13 +177,13 @@ def load(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> S
 
 
 def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
-    continuous = isinstance(written, Range) and written.steps is None
+    continuous = isinstance(written, RangeAxis) and written.steps is None
     axis = axes.parse(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
     slows = drivers(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
     if path in (*capacities(accelerator, spec.model.fidelity), *slows):
         axis = replace(axis, role="capacity")
         _check_tabulated(axis, "kernels" if path in slows else "bytes")
-    log = isinstance(written, Range) and written.scale == "log"
+    log = isinstance(written, RangeAxis) and written.scale == "log"
     if not continuous:
         return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
     if axis.role == "structure":

@@ -17,7 +17,7 @@ from dse.model.efficiency.interval import QUANTILES
 from dse.model.peak import Execution
 from dse.model.terms import DECODE, Case, inverse_rates
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import Combined
+from dse.schema.model_options import ResourceOverlap
 from dse.searching.evaluator import Evaluator
 from dse.searching.space import Points
 from dse.workload import Variant
@@ -38,7 +38,7 @@ class _Draws:
         work = np.stack([np.moveaxis(draw.timed, -1, 0) for draw in draws], axis=1)
         return cls(found.executions, work, np.stack([draw.fixed for draw in draws if draw.fixed is not None]), found.count)
 
-    def latency(self, chip: Accelerator, overlap: Combined) -> Float[np.ndarray, "draw"]:
+    def latency(self, chip: Accelerator, overlap: ResourceOverlap) -> Float[np.ndarray, "draw"]:
         """On a device that differs in rates alone [s]."""
         inverse, _ = inverse_rates(self.executions, chip, {})
         with jax.enable_x64(True):
@@ -78,4 +78,4 @@ def _drawn(evaluator: Evaluator, point: np.ndarray | None, chosen: dict[str, Var
         if (key, state) not in cases:
             made = case(chip, state, asked.batch, asked.dtype, asked.options, asked.kernels, space.accelerator)
             cases[key, state] = _Draws.of(made)
-    return np.stack([cases[key, state].latency(chip, asked.options.combined) for state in chosen.values()])
+    return np.stack([cases[key, state].latency(chip, asked.options.resource_overlap) for state in chosen.values()])

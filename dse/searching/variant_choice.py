@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from dse.schema.search import Search
+from dse.schema.search import SearchSpec
 from dse.searching import monotonicity
 from dse.searching.monotonicity import DOWN, EITHER, NONE, Directions
 
@@ -31,10 +31,10 @@ class Rule:
     energy: Directions
 
     @classmethod
-    def of(cls, search: Search) -> "Rule":
+    def of(cls, search: SearchSpec) -> "Rule":
         wanted = [
             *(-monotonicity.trend(found) if sign < 0 else monotonicity.trend(found) for found, sign in search.objectives),
-            *(-monotonicity.trend(limit.expression) if limit.sign < 0 else monotonicity.trend(limit.expression) for limit in search.limits),
+            *(-monotonicity.trend(limit.expression) if limit.sign < 0 else monotonicity.trend(limit.expression) for limit in search.bounds),
         ]
         found = monotonicity.together(wanted)
         return cls(found.latency, found.energy)

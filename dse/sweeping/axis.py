@@ -15,7 +15,7 @@ import numpy as np
 
 from dse.base.errors import InputError, did_you_mean
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import Listed, Range
+from dse.schema.sweep import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
 Role = Literal["rate", "structure", "capacity", "idle"]
@@ -64,14 +64,14 @@ class Axis:
         return self.role in ("structure", "capacity")
 
 
-def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+def parse(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
     """The axis at `path`; raises InputError (with a suggestion for an unknown path).
 
     Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
     known when all axes are put together (`plan`).
     """
-    written = written.values if isinstance(written, Listed) else written
-    if isinstance(written, Range) and written.steps is None:
+    written = written.values if isinstance(written, ListAxis) else written
+    if isinstance(written, RangeAxis) and written.steps is None:
         raise InputError(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
     for accelerator in accelerators:
         if path not in accelerator.paths():
@@ -79,23 +79,23 @@ def parse(path: str, written: Range | Listed | Sequence[Any], accelerators: Sequ
     role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
     if role == "structure" and not path.endswith((".index", ".pointer")):
         return _labelled(path, written)
-    ends = (written.start, written.stop) if isinstance(written, Range) else tuple(written)
-    if role == "structure" and isinstance(written, Range) and (written.steps or 0) > 1000:
+    ends = (written.start, written.stop) if isinstance(written, RangeAxis) else tuple(written)
+    if role == "structure" and isinstance(written, RangeAxis) and (written.steps or 0) > 1000:
         raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
     if None in ends:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
     unit, numbers = type(found[0]).unit, np.array([value.value for value in found])
-    if isinstance(written, Range):
+    if isinstance(written, RangeAxis):
         numbers = _spaced(written, *numbers)
     if len(np.unique(numbers)) < len(numbers):
         raise _taken_twice(path)
     return Axis(path, Texts(numbers, unit), numbers, unit, role)
 
 
-def _labelled(path: str, written: Range | Sequence[Any]) -> Axis:
+def _labelled(path: str, written: RangeAxis | Sequence[Any]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
-    if isinstance(written, Range):
+    if isinstance(written, RangeAxis):
         raise InputError(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
     if any(isinstance(raw, dict) or raw is None for raw in written):
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
@@ -129,7 +129,7 @@ def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
         raise InputError.from_problems(replace(problem, file=None, line=None, key="") for problem in error.problems) from error
 
 
-def _spaced(written: Range, start: float, stop: float) -> np.ndarray:
+def _spaced(written: RangeAxis, start: float, stop: float) -> np.ndarray:
     space = np.geomspace if written.scale == "log" else np.linspace
     return space(start, stop, written.steps or 2)
 

@@ -111,11 +111,13 @@ def _at_once(plan: Plan, size: int) -> tuple[int, int]:
 
 def _parts(case: Case, job: Job, plan: Plan) -> list[LayerGroup]:
     """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
-    if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.energy:
+    if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.needs_energy:
         return axis_dependence.whole(case.distinct(_preference(case, job, plan)), len(plan.rate_axes))
     (constant, factors), layers = rate_factors(case.executions, job.accelerator, plan.rate_axes), case.distinct()
     sizes = [len(values) for values in plan.rate_axes.values()]
-    return axis_dependence.parts(layers.work, layers.fixed, constant, [factor.ends for factor in factors], plan.spec.model.combined, sizes)
+    return axis_dependence.parts(
+        layers.work, layers.fixed, constant, [factor.ends for factor in factors], plan.spec.model.resource_overlap, sizes
+    )
 
 
 def _preference(case: Case, job: Job, plan: Plan) -> np.ndarray | None:

@@ -46,7 +46,7 @@ def arrays(plan: Plan) -> dict[str, np.ndarray]:
     shape, precision = tuple(plan.dims.values()), plan.spec.store.dtype
     designs = shape[: 1 + len(plan.axes)]
     sizes = {"area": designs, "power": designs, "leakage": designs, "energy": shape}
-    found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost}
+    found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost_variables}
     for name, function in (("area", area), ("power", power), ("leakage", static_power)):
         for place, accelerator in plan.designs() if name in found else ():
             at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
@@ -71,7 +71,7 @@ class Energies:
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
         """None where nothing asks for them."""
-        if not plan.spec.store.energy:
+        if not plan.spec.store.needs_energy:
             return None
         sizes = tuple(map(len, plan.rate_axes.values()))
         return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs), sizes)
@@ -91,7 +91,7 @@ class Energies:
         layers, case = Layers.of(job.case), job.case
         energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
         work, energy, fixed = self._padded(layers, energy)
-        options = {"compute": self.common.compute, "overlap": self.plan.spec.model.combined}
+        options = {"compute": self.common.compute, "overlap": self.plan.spec.model.resource_overlap}
         spent = partial(spent_energy, work, energy, fixed=fixed, **options)
         rates = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
         return self.common.grid(*rates, self.sizes).evaluated(spent)
@@ -118,7 +118,7 @@ def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray])
         "average_power": lambda: found.energy / found.latency,
         "power_limited_latency": lambda: power_limited_latency(found),
     }
-    return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost})
+    return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost_variables})
 
 
 def power_limited_latency(found: xr.Dataset) -> xr.DataArray:
@@ -155,7 +155,7 @@ def basis(name: str, plan: Plan) -> dict[str, Any]:
     of = {"area": "area", "performance_per_area": "area"} | dict.fromkeys(
         ("power", "performance_per_watt", "power_limited_latency"), "power"
     )
-    if name not in plan.spec.store.cost:
+    if name not in plan.spec.store.cost_variables:
         return {}
     errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
     attrs = {"model_error": f"mean error of the cost model for a die that it does not know, relative: {errors}"}

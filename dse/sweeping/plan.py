@@ -25,11 +25,9 @@ from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.levels import capacities
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
-from dse.schema import accelerator as accelerators_
-from dse.schema import sweep as specs
-from dse.schema.accelerator import Accelerator
-from dse.schema.reduction import Top, objectives
-from dse.schema.sweep import RESULTS, SweepSpec, with_bands
+from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.reduction import TopReduction, objective_signs
+from dse.schema.sweep import SCALAR_VARIABLES, SweepSpec, read_sweep, with_interval_variables
 from dse.sweeping import axis as axes_
 from dse.sweeping.axis import Axis
 from dse.sweeping.variants import select
@@ -89,7 +87,7 @@ class Plan:
     @property
     def variables(self) -> list[str]:
         """Of the dataset."""
-        return with_bands(self.spec.store.variables, self.spec.model.fidelity)
+        return with_interval_variables(self.spec.store.variables, self.spec.model.fidelity)
 
     @property
     def designs_count(self) -> int:
@@ -128,12 +126,12 @@ class Plan:
 
 def load(reference: catalog.Reference) -> Plan:
     """Read a sweep, by name, path or as a mapping, and all it names; raises InputError with every problem found."""
-    return resolve(*specs.load(catalog.resolve_specification(reference)))
+    return resolve(*read_sweep(catalog.resolve_specification(reference)))
 
 
 def resolve(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> Plan:
     """Everything that a specification names, read and checked against each other; raises InputError."""
-    spec, problems = spec.stored(), ProblemCollector()
+    spec, problems = spec.with_stored_variables(), ProblemCollector()
     accelerators = _load_all(spec, document, problems)
     workloads = _load_workloads(spec, document, problems, progress)
     problems.raise_if_any()
@@ -193,14 +191,14 @@ def _load_all(spec: SweepSpec, document: YamlDocument, problems: ProblemCollecto
     found: list[Accelerator] = []
     for index, reference in enumerate(spec.accelerators):
         with problems.collect(*document.locate(("accelerators", index))):
-            found.append(accelerators_.load(catalog.find_path("accel_models", reference, document.path.parent)))
+            found.append(read_accelerator(catalog.find_path("accel_models", reference, document.path.parent)))
     return found
 
 
 def _load_workloads(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector, progress: bool) -> list[tuple[str, Workload]]:
     """Each network of the specification, by the key that names it: once for every combination of its inputs."""
     found: list[tuple[str, Workload]] = []
-    inputs = {reference: selection.combinations() for reference, selection in spec.workloads.items()}
+    inputs = {reference: selection.input_combinations() for reference, selection in spec.workloads.items()}
     with progress_bar("reading networks", sum(map(len, inputs.values())), progress) as advance:
         for reference, selection in spec.workloads.items():
             with problems.collect(*document.locate(("workloads", reference))):
@@ -266,19 +264,19 @@ def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[t
 def _check_keep(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> None:
     """What is kept is chosen by stored results, axes or what is known of a variant; figures are of all results."""
     known = [
-        *(name for name in spec.store.variables if name in RESULTS),
+        *(name for name in spec.store.variables if name in SCALAR_VARIABLES),
         *spec.axes,
         "accuracy",
         "accuracy_drop",
         "sparsity",
         "nominal_sparsity",
     ]
-    chosen = set(objectives(spec.keep))
+    chosen = set(objective_signs(spec.keep))
     for name in sorted(chosen - set(known)):
-        fix = f"add '{name}' to the 'variables' of 'store'" if name in RESULTS else did_you_mean(name, [*known, *RESULTS])
+        fix = f"add '{name}' to the 'variables' of 'store'" if name in SCALAR_VARIABLES else did_you_mean(name, [*known, *SCALAR_VARIABLES])
         problems.add(document.make_problem(("keep",), f"there is no '{name}' to choose by", fix))
-    if chosen and chosen <= {*known} - {*RESULTS} | {"area", "power"}:
-        fix = "write another objective, as 'latency'" if isinstance(spec.keep, Top) else "add 'latency'"
+    if chosen and chosen <= {*known} - {*SCALAR_VARIABLES} | {"area", "power"}:
+        fix = "write another objective, as 'latency'" if isinstance(spec.keep, TopReduction) else "add 'latency'"
         problems.add(document.make_problem(("keep",), "nothing of this is about the network", fix))
     if spec.keep != "all" and spec.plots:
         problems.add(document.make_problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
@@ -288,7 +286,7 @@ def _check_cost(
     spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerator], axes: list[Axis], problems: ProblemCollector
 ) -> None:
     given = {axis.path: axis.values for axis in axes}
-    for index, accelerator in enumerate(accelerators if spec.store.cost else ()):
+    for index, accelerator in enumerate(accelerators if spec.store.cost_variables else ()):
         with problems.collect(*document.locate(("accelerators", index))):
             for design in (Design(accelerator), Design(accelerator, given)):
                 scaling.check(design)
@@ -323,7 +321,7 @@ def _rate_paths(plan: Plan) -> set[str]:
 def idle_axes(plan: Plan) -> list[Problem]:
     """Axes that change no latency under this model, as remarks: capacity decides what fits, what costs is asked for, so they count."""
     counted = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
-    counted |= {axis.path for axis in plan.axes if plan.spec.store.cost and DRIVER.fullmatch(axis.path)}
+    counted |= {axis.path for axis in plan.axes if plan.spec.store.cost_variables and DRIVER.fullmatch(axis.path)}
     idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
     return [
         plan.document.make_problem(

@@ -59,7 +59,7 @@ def unverified(plan: Plan) -> dict[str, list[str]]:
         used = rate_paths(listed) | inside | {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
         if plan.spec.model.fidelity == "calibrated":
             used |= {f"units.{e.unit}.{number}" for e in listed for number in ("processors", "scratchpad", "issue")} | {"overhead.launch"}
-        costly = plan.spec.store.cost
+        costly = plan.spec.store.cost_variables
         found[accelerator.name] = [path for path in accelerator.unverified() if path in used or (costly and DRIVER.fullmatch(path))]
     return {name: paths for name, paths in found.items() if paths}
 

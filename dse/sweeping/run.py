@@ -15,7 +15,7 @@ from dse.model.efficiency.constant import unstated
 from dse.model.efficiency.fitted import remarks as kernel_remarks
 from dse.model.levels import notes
 from dse.model.peak import Execution
-from dse.schema.model_options import BY_CAPACITY
+from dse.schema.model_options import CAPACITY_FIDELITIES
 from dse.sweeping import cost, results
 from dse.sweeping import plan as plans
 from dse.sweeping.job import Job
@@ -82,7 +82,7 @@ def _notes(plan: Plan) -> list[str]:
     """Memory levels that do not count, for lack of a number."""
     return (
         list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design)))
-        if plan.spec.model.fidelity in BY_CAPACITY
+        if plan.spec.model.fidelity in CAPACITY_FIDELITIES
         else []
     )
 

@@ -25,7 +25,7 @@ class Times:
     def __init__(self, case: Case, job: Job, plan: Plan, common: Common):
         self.common, self.parts, self.least = common, common.parts[case], case.least
         self.constant, self.factors = rate_factors(case.executions, job.accelerator, plan.rate_axes)
-        self.options = {"compute": common.compute, "overlap": plan.spec.model.combined}
+        self.options = {"compute": common.compute, "overlap": plan.spec.model.resource_overlap}
         self.whole = (slice(None),) * len(self.factors)
 
     def spent(self, block: Block) -> tuple[np.ndarray, np.ndarray | None]:

@@ -6,13 +6,13 @@ import numpy as np
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
-from dse.schema.sweep import Patterns, Selection
+from dse.schema.sweep import HypotheticalPatterns, WorkloadSelection
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant, Workload
 
 
 def select(
-    workload: Workload, selection: Selection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
 ) -> list[Variant]:
     """The measured variants chosen, then the hypothetical ones made from `patterns`."""
     measured: list[Variant] = []
@@ -31,7 +31,7 @@ def select(
 
 
 def _methods(
-    workload: Workload, selection: Selection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
 ) -> list[str]:
     if selection.methods == "all":
         return workload.methods
@@ -55,7 +55,7 @@ def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[f
     return [variant for variant in workload.variants if id(variant) in found]
 
 
-def hypothetical(workload: Workload, patterns: Patterns, measured: list[Variant]) -> list[Variant]:
+def hypothetical(workload: Workload, patterns: HypotheticalPatterns, measured: list[Variant]) -> list[Variant]:
     """Variants of patterns that nobody has pruned the network to; raises InputError where densities cannot be had, or no layer has
     room for a block."""
     for pattern in patterns.list:
@@ -63,7 +63,7 @@ def hypothetical(workload: Workload, patterns: Patterns, measured: list[Variant]
     return [variant for pattern in patterns.list for variant in _densities(workload, patterns, pattern, measured)]
 
 
-def _densities(workload: Workload, patterns: Patterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
+def _densities(workload: Workload, patterns: HypotheticalPatterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
     if patterns.densities == "own" and pattern.density is not None:  # the specification lets no other through
         return [workload.from_densities(pattern, workload.own_density(pattern), 1 - pattern.density, "own")]
     if isinstance(patterns.densities, tuple):

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from dse.base.units import format_count
-from dse.networks.layers import WITH_WEIGHTS, Layers
+from dse.networks.layers import WITH_WEIGHTS, LayerArrays
 from dse.readers.named_tensors import ONCE
 from dse.readers.parsed_network import Operator, ParsedNetwork
 from dse.trace.trace import Counting, Traced
@@ -14,12 +14,12 @@ ENOUGH = 0.95  # of the multiply-adds; below, a prediction may be far off
 
 def coverage(source: ParsedNetwork) -> float:
     """Share of the multiply-adds whose layers were understood, as far as the rest can be counted."""
-    known = Layers.of(list(source.layers)).macs
+    known = LayerArrays.from_rows(list(source.layers)).macs
     return known / total if (total := known + sum(o.macs for o in source.operators if o.became == "skipped")) else 0.0
 
 
 def report(source: ParsedNetwork, states: list[Traced], counting: Counting) -> dict[str, Any]:
-    layers = Layers.of(list(source.layers))
+    layers = LayerArrays.from_rows(list(source.layers))
     return {
         "source": source.path.name.encode("utf-8", "replace").decode(),
         "format": source.format,

@@ -8,7 +8,7 @@ from typing import Any
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.regular_file import check_regular
-from dse.networks.layers import WITH_WEIGHTS, Layers, computed_row
+from dse.networks.layers import WITH_WEIGHTS, LayerArrays, make_layer_row
 from dse.readers import config_json, layer_matching, layer_table, named_tensors, weight_files
 from dse.readers.onnx import read_onnx
 from dse.readers.parsed_network import ParsedNetwork, check_sizes
@@ -108,7 +108,7 @@ def _named(source: ParsedNetwork) -> ParsedNetwork:
         used[clean] += 1
         named = {"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}
         with problems.collect(source.path):
-            rows.append(computed_row(**{**dict(row), **named}))
+            rows.append(make_layer_row(**{**dict(row), **named}))
         if row.name not in names or row.kind in WITH_WEIGHTS:  # a product of activations may be called like a layer
             names[row.name] = named["name"]
     problems.raise_if_any()
@@ -133,7 +133,7 @@ def _complete(source: ParsedNetwork) -> ParsedNetwork:
         raise InputError("nothing in it became a layer with weights", fix, source.path)
     borrowed = {name for group in source.shared for name in group[1:]}
     rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
-    rest = (source.parameters or 0) - Layers.of(list(rows)).parameters
+    rest = (source.parameters or 0) - LayerArrays.from_rows(list(rows)).parameters
     if rest > 0:
-        rows += (computed_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
+        rows += (make_layer_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
     return replace(source, layers=rows)

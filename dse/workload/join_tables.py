@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
 from dse.workload.variant import Variant, Workload
@@ -67,7 +67,7 @@ def _known_accuracies(
 
 
 def _counted(
-    layers: Layers, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: ProblemCollector
+    layers: LayerArrays, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: ProblemCollector
 ) -> dict[State, dict[Pattern, np.ndarray]]:
     """Elements that patterns store of each traced state [layer], NaN where a pattern can't hold the mask."""
     index = {name: position for position, name in enumerate(layers.name)}
@@ -121,7 +121,7 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
     )  # fmt: skip
 
 
-def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.ndarray, np.ndarray]:
+def _densities(layers: LayerArrays, entries: list[Traced], told: bool) -> tuple[np.ndarray, np.ndarray]:
     """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises InputError.
 
     `told`: what may be pruned was written down, so that a trace must not differ; a formula only knows what is usual.
@@ -145,13 +145,13 @@ def _densities(layers: Layers, entries: list[Traced], told: bool) -> tuple[np.nd
     return density, activations
 
 
-def _row_spread(layers: Layers, entries: list[Traced]) -> np.ndarray:
+def _row_spread(layers: LayerArrays, entries: list[Traced]) -> np.ndarray:
     """Standard deviation of the nonzeros in a row over their mean [layer], NaN where it was not counted."""
     told = {row.layer: row.row_std / row.row_mean for _, _, row in entries if row.row_std is not None and row.row_mean}
     return np.array([told.get(name, np.nan) for name in layers.name])
 
 
-def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
+def _touched_columns(layers: LayerArrays, entries: list[Traced]) -> np.ndarray:
     """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises InputError."""
     index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), ProblemCollector()
     for file, line, row in entries:
@@ -168,7 +168,7 @@ def _touched_columns(layers: Layers, entries: list[Traced]) -> np.ndarray:
     return share
 
 
-def _density(layers: Layers, layer: int, row: VariantRow, size: float, told: bool) -> float:
+def _density(layers: LayerArrays, layer: int, row: VariantRow, size: float, told: bool) -> float:
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
         raise InputError(what, "write at most m x k nonzeros")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from dse.base.strict_model import StrictModel, field_error
-from dse.networks.registry import Network
+from dse.networks.registry import AnyArchitecture
 from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
@@ -44,7 +44,7 @@ class Description(StrictModel):
     other_metrics: tuple[Metric, ...] = Field((), description="metrics of accuracies whose row names one")
     sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
     notes: tuple[str, ...] = ()
-    network: Network | None = Field(None, description="a published configuration, of which formulas make the layers")
+    network: AnyArchitecture | None = Field(None, description="a published configuration, of which formulas make the layers")
     inputs: dict[str, Any] = Field({}, description="what the network is run on, unless a sweep says otherwise")
     published: Published | None = None
 

@@ -14,7 +14,7 @@ from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.networks import graph as graphs
 from dse.networks.architecture import Architecture
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.workload import join_tables
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
 from dse.workload.variant import Workload
@@ -51,10 +51,10 @@ TABLES = (
 )
 
 
-def _layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, Any]) -> Layers:
+def _layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, Any]) -> LayerArrays:
     """From the architecture if there is one, else from layers.csv."""
     if document is None and not (folder / "layers.csv").exists():
-        return Layers.of([])  # the description that can't be read may have the network
+        return LayerArrays.from_rows([])  # the description that can't be read may have the network
     if document is None or "network" not in document.data:
         if inputs or (description is not None and description.inputs):
             raise InputError("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
@@ -63,11 +63,11 @@ def _layers(folder: Path, document: YamlDocument | None, description: Descriptio
         what = "the layers are given twice: 'network' here and layers.csv beside it"
         raise InputError.from_problems([document.make_problem(("network",), what, "remove one of them")])
     if description is None or description.network is None:
-        return Layers.of([])  # what is wrong with the network has been told
+        return LayerArrays.from_rows([])  # what is wrong with the network has been told
     return _made(description.network, document, description.inputs, inputs)
 
 
-def _made(network: Architecture, document: YamlDocument, own: Mapping[str, Any], asked: Mapping[str, Any]) -> Layers:
+def _made(network: Architecture, document: YamlDocument, own: Mapping[str, Any], asked: Mapping[str, Any]) -> LayerArrays:
     """By formula, on the inputs of the description with those asked for in their place."""
     model, problems = type(network).inputs, ProblemCollector()
     with problems.collect():
@@ -76,11 +76,11 @@ def _made(network: Architecture, document: YamlDocument, own: Mapping[str, Any],
         validate_mapping(model, dict(asked), ("inputs",))
     problems.raise_if_any()
     with problems.collect(*document.locate(("network",))):
-        return Layers.of(network.rows(model.model_validate({**own, **asked})))
+        return LayerArrays.from_rows(network.build_layers(model.model_validate({**own, **asked})))
     raise InputError.from_problems(problems.problems)
 
 
-def _read_layers(path: Path) -> Layers:
+def _read_layers(path: Path) -> LayerArrays:
     rows = read_rows(path, LayerRow)
     first: dict[str, int] = {}
     problems = ProblemCollector()
@@ -89,10 +89,10 @@ def _read_layers(path: Path) -> Layers:
             problems.add(Problem(f"layer '{row.name}' is given twice", f"rename one (the first is on line {first[row.name]})", path, line))
         for column, text in (("reads", row.reads), ("adds", row.adds)):
             with problems.collect(path, line, column):
-                graphs.sources(text or graphs.INPUT, dict.fromkeys(first, 0))
+                graphs.parse_reads(text or graphs.NETWORK_INPUT, dict.fromkeys(first, 0))
         first.setdefault(row.name, line)
     problems.raise_if_any()
-    return Layers.of([row for _, row in rows])
+    return LayerArrays.from_rows([row for _, row in rows])
 
 
 def _hashes(folder: Path, document: YamlDocument) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dse.base.errors import InputError, did_you_mean
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
 from dse.sparsity.pattern import Pattern
@@ -26,7 +26,7 @@ class Variant:
     """One pruned state of a network: the density of each layer and, where known, its accuracy."""
 
     workload: str
-    layers: Layers = field(repr=False)
+    layers: LayerArrays = field(repr=False)
     method: str
     pattern: Pattern
     nominal_sparsity: float
@@ -63,7 +63,7 @@ class Variant:
 @dataclass(frozen=True, eq=False)
 class Workload:
     description: Description
-    layers: Layers
+    layers: LayerArrays
     variants: tuple[Variant, ...]
     folder: Path
     files: dict[str, str] = field(repr=False)

@@ -11,7 +11,7 @@ from dse.base import yaml_document
 from dse.base.errors import InputError, Problem
 from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import load_document
-from dse.schema import accelerator
+from dse.schema.accelerator import read_accelerator
 from dse.schema.sweep import SweepSpec
 
 
@@ -45,12 +45,12 @@ def lines_of(path) -> list[str]:
 def test_one_mistake_in_an_accelerator(edited, old, new, expected):
     path = edited("chip.yaml", (old, new))
     line = next(number for number, text in enumerate(lines_of(path), 1) if new in text)
-    assert problems(accelerator.load, path) == [f"{path}:{line}: {expected}"]
+    assert problems(read_accelerator, path) == [f"{path}:{line}: {expected}"]
 
 
 def test_all_mistakes_at_once_in_the_order_of_the_file(edited):
     path = edited("chip.yaml", ("source: a test", "sauce: a test"), ("1 TB/s", "1 TB"), ("2:4", "0:4"))
-    assert problems(accelerator.load, path) == [
+    assert problems(read_accelerator, path) == [
         f"{path}:1: source: 'source' is missing; add 'source: vendor data sheet (2026)'",
         f"{path}:2: sauce: unknown key 'sauce'; did you mean 'source'?",
         f"{path}:7: units.tensor.runs.sparse_24.pattern: '0:4' keeps nothing; write N:M with N >= 1, as in '2:4'",
@@ -111,7 +111,7 @@ def test_keys_are_text_as_written(tmp_path):
 
 def test_a_number_as_a_key_is_refused_with_its_line(edited):
     path = edited("chip.yaml", ("units:\n", "units:\n  1e400: {peak: {1: 3 FLOP/s}}\n"))
-    assert any(line.startswith(f"{path}:4: units.1e400") for line in problems(accelerator.load, path))
+    assert any(line.startswith(f"{path}:4: units.1e400") for line in problems(read_accelerator, path))
 
 
 def test_thousands_of_mistakes_are_explained_at_once(edited):
@@ -119,7 +119,7 @@ def test_thousands_of_mistakes_are_explained_at_once(edited):
     path = edited("chip.yaml", ("source: a test", "source: a test\n" + "".join(f"{'x' * 900}{n}: 1\n" for n in range(5000))))
     began = time.process_time()
     with pytest.raises(InputError) as caught:
-        accelerator.load(path)
+        read_accelerator(path)
     assert time.process_time() - began < 10
     assert len(str(caught.value)) < 1_000_000
     assert "5000 problems, of which 100 are listed; fix these first" in str(caught.value)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dse
 from dse.calibrate import measured_set, ratios
 from dse.model.efficiency import assumed, kernel_selection
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
@@ -27,7 +27,7 @@ def with_run(tmp_path, run):
 
 
 def layer(m, k, n, pattern, density):
-    layers = Layers.of([LayerRow.model_validate({"name": "l", "kind": "gemm", "m": m, "k": k, "n": n})])
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": "l", "kind": "gemm", "m": m, "k": k, "n": n})])
     return Variant("made", layers, "made", parse(pattern), 1 - density, np.array([density]))
 
 

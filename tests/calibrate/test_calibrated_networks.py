@@ -23,7 +23,7 @@ from dse.model.cost.power import static
 from dse.model.efficiency import assertions, assumed, fitted, interval, kernel_file, kernel_selection
 from dse.model.efficiency.kernel_file import SHIPPED
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
 from dse.sweeping import run
@@ -48,7 +48,7 @@ patterns = st.sampled_from(
 
 
 def variant(rows: list[dict], pattern: str = "dense", density: float = 1.0) -> Variant:
-    layers = Layers.of([LayerRow.model_validate({"name": f"l{n}", **row}) for n, row in enumerate(rows)])
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": f"l{n}", **row}) for n, row in enumerate(rows)])
     return Variant("made", layers, "made", parse(pattern), 1 - density, np.where(layers.prunable, density, 1.0))
 
 

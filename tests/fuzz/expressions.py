@@ -7,7 +7,7 @@ import numpy as np
 
 from dse.base import expression
 from dse.base.yaml_document import parse_document
-from dse.schema.search import RESULTS, Search
+from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from tests.fuzz import odd
 from tests.fuzz.outcome import call
 
@@ -45,7 +45,7 @@ def case(random: Random, folder: Path) -> str:
     if random.random() < 0.15:
         text = odd.damaged(random, text)
     (folder / "expression").write_text(text, encoding="utf-8", errors="surrogatepass")
-    outcome = call(expression.parse_expression, text, RESULTS)
+    outcome = call(expression.parse_expression, text, SEARCH_RESULTS)
     if outcome == "accepted":
         _evaluate(text, random)
     return f"{outcome}, search {_search(random, text, folder)}"
@@ -57,7 +57,7 @@ def _expression(random: Random, depth: int) -> str:
     if depth <= 0 or chance < 0.1:
         chance = random.random()
         if chance < 0.55:
-            return random.choice([*RESULTS])
+            return random.choice([*SEARCH_RESULTS])
         return odd.number(random) if chance < 0.85 else random.choice(_ATOMS) if chance < 0.93 else f"{random.uniform(-1000, 1000):g}"
     if chance < 0.65:
         left, right = _expression(random, depth - 1), _expression(random, depth - random.randint(1, depth))
@@ -81,9 +81,9 @@ def _nested(random: Random) -> str:
 
 def _evaluate(text: str, random: Random) -> None:
     """Of arrays and of single numbers, ordinary and not: a real number or NaN for each, without a warning."""
-    parsed = expression.parse_expression(text, RESULTS)
+    parsed = expression.parse_expression(text, SEARCH_RESULTS)
     columns = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0], [np.inf, np.nan, 1e308], [1e-300, 1e300, -0.0]])
-    results = {name: columns[random.randrange(4)] for name in RESULTS}
+    results = {name: columns[random.randrange(4)] for name in SEARCH_RESULTS}
     value = np.asarray(parsed.evaluate(results))
     assert value.dtype.kind == "f", value.dtype
     assert value.shape in ((), (3,))
@@ -95,14 +95,16 @@ def _evaluate(text: str, random: Random) -> None:
 def _search(random: Random, text: str, folder: Path) -> str:
     """The same text as an objective or as a side of a constraint, in a file."""
     form = random.choice(["{} <= {}", "{} >= {}", "{}<={}", "{} == {}", "{} <= {} <= 3"])
-    left, right = (text, odd.number(random)) if random.random() < 0.6 else (random.choice([*RESULTS, "accuracy_drop"]), _bound(random))
+    left, right = (
+        (text, odd.number(random)) if random.random() < 0.6 else (random.choice([*SEARCH_RESULTS, "accuracy_drop"]), _bound(random))
+    )
     written = text if random.random() < 0.3 else form.format(left, right)
     key = "constraints" if written != text else random.choice(["maximize", "minimize"])
     path = folder / "spec.yaml"
 
     def check() -> None:
         document = parse_document(path, f'{key}: ["{_quoted(written)}"]\n')
-        for limit in document.validate(Search).limits:
+        for limit in document.validate(SearchSpec).limits:
             assert np.isfinite(limit.bound)
             assert limit.bound != 0
 

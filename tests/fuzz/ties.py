@@ -29,7 +29,7 @@ from dse.model.efficiency.fitted import case as assemble
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.terms import BYTES, DECODE, Case, inverse_rates
 from dse.schema.accelerator import Accelerator
-from dse.schema.accelerator import load as load_accelerator
+from dse.schema.accelerator import read_accelerator
 from dse.schema.model_options import ModelOptions
 from dse.sweeping import common
 from dse.workload import Variant, tables
@@ -141,7 +141,7 @@ def _sweep(folder: Path, spec: dict[str, Any]) -> xr.Dataset:
 
 def _expected(folder: Path, spec: dict[str, Any], options: ModelOptions, found: xr.Dataset) -> dict[str, xr.DataArray]:
     """Every number of the sweep by loops, [*axes, batch, variant]."""
-    described, workload = load_accelerator(folder / "chip.yaml"), tables.load(folder / "net")
+    described, workload = read_accelerator(folder / "chip.yaml"), tables.load(folder / "net")
     variants = _variants(workload, found)
     axes = spec.get("axes", {})
     dims, shape = [*axes, "batch", "variant"], [*map(len, axes.values()), len(spec["batch"]), len(variants)]
@@ -209,12 +209,12 @@ def _way(made: Case, layer: int, e: int, inverse: np.ndarray, options: ModelOpti
     named = [execution.unit, *([f"{execution.unit}.decoder"] if times[DECODE] else []), execution.memory, *execution.inner]
     by_resource = [max(times[:DECODE]), *([times[DECODE]] if times[DECODE] else []), *times[BYTES:]]
     fixed = 0.0 if made.fixed is None else float(made.fixed[layer, e])
-    if options.combined == "none":
+    if options.resource_overlap == "none":
         spent, shares = sum(by_resource), dict(zip(named, by_resource, strict=True))
     else:
         longest = max(by_resource)
         others = max(by_resource[1:])
-        spent = longest if options.combined == "full" else longest and (by_resource[0] ** 4 + others**4) ** 0.25
+        spent = longest if options.resource_overlap == "full" else longest and (by_resource[0] ** 4 + others**4) ** 0.25
         bound = next(name for name, time in zip(named, by_resource, strict=True) if time >= longest * (1 - EQUAL))
         shares = {bound: spent}
     done = float(made.done[layer, e])
@@ -233,7 +233,7 @@ def _way(made: Case, layer: int, e: int, inverse: np.ndarray, options: ModelOpti
 
 def _check_layers(folder: Path, spec: dict[str, Any], options: ModelOptions) -> None:
     """`dse.evaluate` chooses as the loops do, layer by layer."""
-    chip, workload = load_accelerator(folder / "chip.yaml"), tables.load(folder / "net")
+    chip, workload = read_accelerator(folder / "chip.yaml"), tables.load(folder / "net")
     for variant in (workload.dense, workload.from_densities(dse.sparsity.parse("block:16x16"), 0.5, 0.5, "own")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dse.ModelWarning)
@@ -241,7 +241,7 @@ def _check_layers(folder: Path, spec: dict[str, Any], options: ModelOptions) -> 
         expected = _network_by_loops(chip, chip, variant, 8, options)
         np.testing.assert_allclose(layers.latency.sum(), expected["latency"], rtol=1e-12)
         for column, dim in (("execution", "execution"), ("bound", "resource")):
-            if dim == "execution" or options.combined == "full":
+            if dim == "execution" or options.resource_overlap == "full":
                 spent = dict.fromkeys(expected[dim], 0.0)
                 for label, seconds in zip(layers[column].values, layers.latency.values, strict=True):
                     spent[label] = spent.get(label, 0.0) + seconds

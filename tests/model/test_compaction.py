@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dse
 from dse.model.compaction import compacted
 from dse.model.layer_results import evaluate
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
@@ -22,7 +22,7 @@ def linear(name: str, m: int, k: int, reads: str, adds: str | None = None, n: in
 
 
 def pruned(rows: list[LayerRow], pattern: str, density: float | np.ndarray) -> Variant:
-    layers = Layers.of(rows)
+    layers = LayerArrays.from_rows(rows)
     return Variant("made", layers, "made", parse(pattern), 0.5, np.where(layers.has_weights, density, 1.0))
 
 
@@ -49,7 +49,7 @@ def test_inputs_that_a_layer_ignores_need_not_be_made(chip):
 def test_mobilenet_at_half_its_channels_is_mobilenet_at_half_its_width(chip):
     """Through depthwise convolutions, whose channels follow those of the layer before; the classifier keeps its rows."""
     whole, half = dse.load_workload("mobilenet-v1"), dse.load_workload("mobilenet-v1").description.network
-    narrow = Layers.of(half.model_copy(update={"depth_multiplier": 0.5}).rows(None))
+    narrow = LayerArrays.from_rows(half.model_copy(update={"depth_multiplier": 0.5}).build_layers(None))
     depthwise = whole.layers.groups > 1
     density = np.where(depthwise | (np.arange(len(whole.layers)) == len(whole.layers) - 1), 1.0, 0.5)
     state = replace(whole.dense, pattern=parse("row"), density=density)
@@ -112,7 +112,7 @@ def masked(draw) -> tuple[list[LayerRow], np.ndarray]:
 def test_no_channel_that_is_needed_is_removed(network):
     """Channel by channel: what a mask of rows leaves alive, and what a mask of columns needs, is at most what the model computes."""
     rows, masks = network
-    layers = Layers.of(rows)
+    layers = LayerArrays.from_rows(rows)
     graph, density = layers.graph, masks.mean(axis=1)
     alive = np.zeros(masks.shape, bool)
     for number in range(len(rows)):

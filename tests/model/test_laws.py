@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dse.base.yaml_document import parse_document
 from dse.model.layer_results import evaluate
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator, Run
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
@@ -98,7 +98,7 @@ def network(rows: list[dict], pattern: str, share: float) -> tuple[Variant, list
         )
         for number, row in enumerate(rows)
     ]
-    layers = Layers.of(named)
+    layers = LayerArrays.from_rows(named)
     fixed = parse(pattern).density
     density = np.where(layers.has_weights, share if fixed is None else fixed, 1.0)
     return Variant("made", layers, "made", parse(pattern), 1 - share, density), rows, list(density)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.yaml_document import parse_document
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.sparsity import count, random_mask
 from dse.sparsity.format import default_format
@@ -78,7 +78,7 @@ def evaluated(case: tuple):
     pattern, sparsity = parse(text), 0.75 if text in FREE else None
     masks = [random_mask(pattern, m, k, sparsity, seed=seed) for seed in range(4)]
     density = float(np.mean([mask.mean() for mask in masks]))
-    layers = Layers.of([LayerRow(name="l", kind="gemm", m=m, k=k, n=n)])
+    layers = LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=m, k=k, n=n)])
     variant = Variant("n", layers, "m", pattern, 1 - density, np.array([density]))
     found = dse.evaluate(chip(text, capacity), variant, 1, "fp16", fidelity="capacity").isel(layer=0)
     return found, masks, pattern, n, capacity
@@ -109,7 +109,7 @@ def test_rows_that_share_their_columns_share_their_inputs(m):
         width = min(500, 4096 - left)
         schedule += 64 * (4096 // m * 4 + 64) * width * BYTES
     pattern = parse(f"64:2:{m}")
-    layers = Layers.of([LayerRow(name="l", kind="gemm", m=4096, k=4096, n=4096)])
+    layers = LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=4096, k=4096, n=4096)])
     variant = Variant("n", layers, "m", pattern, 1 - 2 / m, np.array([2 / m]))
     for runs in ("2:4", "64:2:*"):
         found = dse.evaluate(chip(runs, 65536.0), variant, 1, "fp16", fidelity="capacity").isel(layer=0)

@@ -11,7 +11,7 @@ from dse.base.csv_table import read_rows
 from dse.base.errors import ProblemCollector
 from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity import random_mask
 from dse.sparsity.columns import touched_share
 from dse.sparsity.grammar import parse
@@ -49,7 +49,7 @@ def bytes_of(variant: Variant, **options) -> float:
 
 
 def one(row: dict, pattern: str, density: float, counted: float | None = None) -> Variant:
-    layers = Layers.of([LayerRow.model_validate({"name": "l"} | row)])
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": "l"} | row)])
     known = None if counted is None else np.array([counted])
     return Variant("n", layers, "m", parse(pattern), 1 - density, np.array([density]), touched_columns=known)
 
@@ -114,7 +114,7 @@ def test_no_measured_kernel_is_faster_than_the_speed_of_light():
     faster, seen = [], 0
     for (device, dtype, pattern), rows in groups.items():
         chip = dse.load_accelerator(device)
-        layers = Layers.of([LayerRow(name=str(n), kind="gemm", m=row.m, k=row.k, n=row.n) for n, row in enumerate(rows)])
+        layers = LayerArrays.from_rows([LayerRow(name=str(n), kind="gemm", m=row.m, k=row.k, n=row.n) for n, row in enumerate(rows)])
         variant = Variant("n", layers, "m", pattern, 0.5, np.array([row.kept for row in rows]))
         found = dse.evaluate(chip, variant, 1, dtype)
         hot = sum(level.capacity.value for name, level in chip.memory.items() if name != chip.outermost and level.capacity)

@@ -5,7 +5,7 @@ import pytest
 
 import dse
 from dse.model.levels import levels
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
@@ -21,7 +21,7 @@ CYCLES = {
 def predicted(weights: float, activations: float, fidelity: str) -> float:
     """Share of the time of a dense product at the speed of light. A full operand counts as pruned of next to nothing."""
     row = LayerRow(name="l", kind="gemm", m=4096, k=4096, n=4096, activation_density=activations)
-    variant = Variant("n", Layers.of([row]), "m", parse("unstructured"), 0.5, np.array([min(weights, 1 - 1e-9)]))
+    variant = Variant("n", LayerArrays.from_rows([row]), "m", parse("unstructured"), 0.5, np.array([min(weights, 1 - 1e-9)]))
     found = dse.evaluate("dstc-like", variant, 1, "fp16", fidelity=fidelity)
     return float(found.latency.sum()) / (2 * 4096**3 / 125e12)
 
@@ -45,7 +45,9 @@ def test_the_register_file_of_the_sparse_tensor_core_is_inside_its_buffer():
     chip = dse.load_accelerator("stc-like")
     assert levels(chip, "capacity")[1].inside == "memory.registers.capacity"
     assert chip.value("memory.registers.capacity") == 4 * 2048
-    variant = Variant("n", Layers.of([LayerRow(name="l", kind="gemm", m=512, k=512, n=512)]), "m", parse("dense"), 0.0, np.ones(1))
+    variant = Variant(
+        "n", LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=512, k=512, n=512)]), "m", parse("dense"), 0.0, np.ones(1)
+    )
     found = dse.evaluate(chip, variant, 1, "int8", fidelity="capacity")
     assert found.traffic.values[0, 1] > found.traffic.values[0, 0]
     assert "'registers' has no bandwidth" in found.notes

@@ -7,14 +7,14 @@ import pytest
 
 import dse
 from dse.model.layer_results import evaluate
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle
 
 
 def one_layer(m: float, k: float, n: float, pattern: str = "unstructured", density: float = 1.0, **more) -> Variant:
-    layers = Layers.of([LayerRow.model_validate({"name": "layer", "kind": "gemm", "m": m, "k": k, "n": n, **more})])
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": "layer", "kind": "gemm", "m": m, "k": k, "n": n, **more})])
     return Variant("one", layers, "made", parse(pattern), 1 - density, np.array([density]))
 
 
@@ -171,7 +171,7 @@ def oracle_speedups(sparsity: float) -> list[tuple[float, ...]]:
     return found
 
 
-def _counted_as_output_pixels(layers: Layers) -> Layers:
+def _counted_as_output_pixels(layers: LayerArrays) -> LayerArrays:
     taps = np.where([name.startswith("bottleneck_2") for name in layers.name], 9, np.where(np.array(layers.name) == "initial_conv", 49, 1))
     return dataclasses.replace(layers, input_elements=np.where(layers.kind == "conv", layers.k / taps * layers.n, layers.input_elements))
 

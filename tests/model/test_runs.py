@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.yaml_document import parse_document
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.sparsity import random_mask
 from dse.sparsity.grammar import parse
@@ -39,7 +39,7 @@ memory:
 
 def network(pattern: str, density: float, activations: float = 1.0, kind: str = "gemm", **sizes: float) -> Variant:
     row = LayerRow(name="fc", kind=kind, m=M, k=K, n=N, input_elements=K * N, activation_density=activations).model_copy(update=sizes)
-    return Variant("net", Layers.of([row]), "test", parse(pattern), 1 - density, np.array([density]))
+    return Variant("net", LayerArrays.from_rows([row]), "test", parse(pattern), 1 - density, np.array([density]))
 
 
 def run(accelerator: Accelerator, variant: Variant, **options):

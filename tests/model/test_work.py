@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import UNSTRUCTURED, Block
 from dse.workload import Variant
@@ -18,7 +18,7 @@ def network(mask: np.ndarray, *counted: str, experts: int = 1) -> Variant:
     """One layer with a mask, of which the named patterns were counted: blocks by a loop over them, others by their formula."""
     rows = [LayerRow(name="fc", kind="gemm", m=mask.shape[0], k=mask.shape[1], n=32, experts=experts)]
     stored = {pattern: np.array([elements(mask, pattern)]) for pattern in map(parse, counted)}
-    return Variant("net", Layers.of(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored=stored)
+    return Variant("net", LayerArrays.from_rows(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored=stored)
 
 
 def elements(mask: np.ndarray, pattern) -> float:

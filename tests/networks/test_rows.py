@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 
 
-def experts(tokens: float, experts: int = 8, active: int = 2) -> Layers:
-    return Layers.of([LayerRow(name="e", kind="gemm", m=6, k=4, n=tokens, experts=experts, active=active)])
+def experts(tokens: float, experts: int = 8, active: int = 2) -> LayerArrays:
+    return LayerArrays.from_rows([LayerRow(name="e", kind="gemm", m=6, k=4, n=tokens, experts=experts, active=active)])
 
 
 def test_one_token_touches_its_own_experts_and_many_touch_all():
@@ -38,7 +38,7 @@ def test_expected_experts_agree_with_throwing_dice():
 
 
 def test_attention_has_operands_of_its_own_for_each_sample():
-    layers = Layers.of([LayerRow(name="qk", kind="matmul", m=128, k=64, n=32, count=12)])
+    layers = LayerArrays.from_rows([LayerRow(name="qk", kind="matmul", m=128, k=64, n=32, count=12)])
     run = layers.at_batch(3)
     assert (run.count[0], run.n[0], run.input_elements[0]) == (36, 32, 64 * 32 + 128 * 64)
 
@@ -46,10 +46,10 @@ def test_attention_has_operands_of_its_own_for_each_sample():
 @pytest.mark.parametrize("name", ["resnet50", "transformer", "mixtral-8x7b", "swin-t"])
 def test_columns_and_rows_say_the_same(name):
     layers = dse.load_workload(name).layers
-    again = Layers.of(layers.rows())
+    again = LayerArrays.from_rows(layers.to_rows())
     for column in ("m", "k", "n", "count", "groups", "input_elements", "output_elements", "prunable", "experts", "other_parameters"):
         np.testing.assert_array_equal(getattr(again, column), getattr(layers, column))
-    assert not any(row.output_elements for row in layers.rows() if row.kind == "conv")
+    assert not any(row.output_elements for row in layers.to_rows() if row.kind == "conv")
 
 
 def test_parameters_count_biases_and_tables_that_multiply_nothing():
@@ -57,7 +57,7 @@ def test_parameters_count_biases_and_tables_that_multiply_nothing():
         LayerRow(name="table", kind="elementwise", input_elements=8, output_elements=8, other_parameters=1000),
         LayerRow(name="fc", kind="gemm", m=10, k=8, n=1, count=3, other_parameters=10),
     ]
-    assert Layers.of(rows).parameters == 1000 + 3 * (80 + 10)
+    assert LayerArrays.from_rows(rows).parameters == 1000 + 3 * (80 + 10)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.networks.llama import Llama, Mixtral
 from dse.workload import tables
 
@@ -89,7 +89,7 @@ def test_grouped_queries_shrink_the_cache_and_nothing_else():
         "num_attention_heads": 8,
     }
     inputs = Llama.inputs(phase="decode", sequence=1000)
-    alone, grouped = (Layers.of(Llama(**sizes, num_key_value_heads=kv).rows(inputs)) for kv in (8, 2))
+    alone, grouped = (LayerArrays.from_rows(Llama(**sizes, num_key_value_heads=kv).build_layers(inputs)) for kv in (8, 2))
     at = alone.kind == "matmul"
     assert alone.macs - grouped.macs == 2 * 2 * (8 - 2) * 8 * 64  # narrower k and v projections in two blocks
     cache = [(layers.m * layers.k * layers.count)[at].sum() for layers in (alone, grouped)]
@@ -114,7 +114,8 @@ def test_a_mixture_has_the_parameters_of_all_experts_and_the_work_of_some():
         "num_attention_heads": 2,
     }
     many, few = (
-        Layers.of(Mixtral(**sizes, num_local_experts=8, num_experts_per_tok=active).rows(Mixtral.inputs(sequence=4))) for active in (8, 2)
+        LayerArrays.from_rows(Mixtral(**sizes, num_local_experts=8, num_experts_per_tok=active).build_layers(Mixtral.inputs(sequence=4)))
+        for active in (8, 2)
     )
     assert many.parameters == few.parameters
     assert many.macs - few.macs == 4 * 3 * 16 * 32 * (8 - 2)

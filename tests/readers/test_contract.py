@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from dse.base.errors import InputError
-from dse.networks.layers import Layers
+from dse.networks.layers import LayerArrays
 from dse.readers import parsed_network as sources
 from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.grammar import parse
@@ -232,7 +232,7 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
     assert {operator.name: operator.reason for operator in source.operators if operator.became == "fused"} == {
         "attn.bias": "the same for every output", "embed_tokens.weight": "lookup", "fc.bias": "vector", "norm.weight": "vector",
     }  # fmt: skip
-    assert Layers.of(list(source.layers)).parameters == sum(t.size for name, t in tensors.items() if name != "attn.bias")
+    assert LayerArrays.from_rows(list(source.layers)).parameters == sum(t.size for name, t in tensors.items() if name != "attn.bias")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402 - the skip comes first
 from torch.nn import functional as F  # noqa: E402, N812 - as everybody calls it
 from torch.nn.utils import prune  # noqa: E402
 
-from dse.networks.layers import LayerRow, Layers  # noqa: E402
+from dse.networks.layers import LayerArrays, LayerRow  # noqa: E402
 from dse.readers.parsed_network import ParsedNetwork  # noqa: E402
 from dse.readers.pytorch import archive as torch_archive  # noqa: E402
 from dse.readers.pytorch.network import read_exported_program  # noqa: E402
@@ -67,7 +67,7 @@ def by_name(source: ParsedNetwork) -> dict[str, tuple[float | None, ...]]:
 
 
 def macs(source: ParsedNetwork) -> float:
-    return Layers.of(list(source.layers)).macs
+    return LayerArrays.from_rows(list(source.layers)).macs
 
 
 def read_whole(source: ParsedNetwork, layer: str) -> np.ndarray:

@@ -11,7 +11,7 @@ import dse
 from dse.base import available_memory, progress
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.schema.sweep import Range
+from dse.schema.sweep import RangeAxis
 from dse.sweeping import axis as axes
 from dse.sweeping import plan as plans
 from dse.sweeping import prepared, run
@@ -51,12 +51,12 @@ def peak(work: Callable[[], object]) -> int:
 
 def test_an_axis_takes_no_more_than_its_values(chip):
     """Its texts alone were 100 bytes a value."""
-    written = Range.model_validate({"from": "1 TB/s", "to": "8 TB/s", "steps": STEPS})
+    written = RangeAxis.model_validate({"from": "1 TB/s", "to": "8 TB/s", "steps": STEPS})
     assert peak(lambda: axes.parse("memory.dram.bandwidth", written, [chip])) < 40 * STEPS
 
 
 def test_texts_of_an_axis_are_those_of_its_values(chip):
-    found = axes.parse("memory.dram.bandwidth", Range.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
+    found = axes.parse("memory.dram.bandwidth", RangeAxis.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
     assert list(found.raw) == ["1000000000000.0 B/s", "1500000000000.0 B/s", "2000000000000.0 B/s"]
     assert list(found[1:].raw) == list(found.raw)[1:]
     assert len(found.raw[:2]) == 2

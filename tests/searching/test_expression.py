@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dse.base.errors import InputError
 from dse.base.expression import parse_expression
-from dse.schema.search import Search
+from dse.schema.search import SearchSpec
 
 KNOWN = ("speedup", "area")
 numbers = st.floats(0.1, 100)
@@ -92,7 +92,7 @@ def test_where_a_result_is_undefined_the_value_is_infinite_or_nan(text, expected
 def test_bounds_are_finite(name, bound):
     for relation in ("<=", ">="):
         with pytest.raises(ValueError, match=r"is no bound of|is no tolerance"):
-            Search.model_validate({"constraints": [f"{name} {relation} {bound}"]})
+            SearchSpec.model_validate({"constraints": [f"{name} {relation} {bound}"]})
 
 
 def test_endless_expressions_are_refused_at_once():
@@ -106,9 +106,12 @@ def test_endless_expressions_are_refused_at_once():
         " " * 400 + "<=" + " " * 400,
         "abs(" * 90 + "area" + ")" * 90,
     ):
-        for check in (lambda text=text: parse_expression(text, ["area"]), lambda text=text: Search.model_validate({"constraints": [text]})):
+        for check in (
+            lambda text=text: parse_expression(text, ["area"]),
+            lambda text=text: SearchSpec.model_validate({"constraints": [text]}),
+        ):
             with contextlib.suppress(ValueError):
                 check()
     with pytest.raises(ValueError, match="no constraint"):
-        Search.model_validate({"constraints": [" " * 100_000 + "x"]})
+        SearchSpec.model_validate({"constraints": [" " * 100_000 + "x"]})
     assert time.process_time() - began < 5

@@ -160,10 +160,10 @@ def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
 def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(two):
     path = write(two, "maximize: [performance]", AXES)
     path.write_text(path.read_text() + "accuracy_drop: 6\n")
-    assert run.load(path).problem.drop.drop == 6
+    assert run.load(path).problem.drop.max_drop == 6
     assert "0.9" in " ".join(map(str, run.load(path).states))
     path.write_text(path.read_text().replace("maximize: [performance]", "constraints: [accuracy_drop <= 0.1]"))
-    assert run.load(path).problem.drop.drop == 0.1
+    assert run.load(path).problem.drop.max_drop == 0.1
 
 
 def test_variants_that_the_tolerance_cannot_be_applied_to_are_named(two):

@@ -13,7 +13,7 @@ from dse.base.errors import InputError
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
-from dse.schema.search import RESULTS, Search
+from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from dse.searching import run, variant_choice
 from dse.searching.monotonicity import trend
 from dse.searching.variant_choice import Rule
@@ -112,7 +112,7 @@ def by_hand(found, point):
             }.items()
         }  # fmt: skip
         results = mean | costs
-        missed = max([0.0, *(float(limit.excess(limit.expression.evaluate(results))) for limit in asked.search.limits)])
+        missed = max([0.0, *(float(limit.excess(limit.expression.evaluate(results))) for limit in asked.search.bounds)])
         keys = [missed, *(sign * float(objective.evaluate(results)) for objective, sign in asked.search.objectives)]
         rounded = [float(f"{key:.10g}") for key in keys]
         if best is None or rounded < best[0]:
@@ -210,7 +210,7 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     np.testing.assert_allclose(found.results(points)["performance"], each.max(axis=0), rtol=1e-12)
 
 
-NAMES = st.sampled_from(list(RESULTS))
+NAMES = st.sampled_from(list(SEARCH_RESULTS))
 LEAVES = st.one_of(NAMES, st.sampled_from(["2", "0.5", "-3", "0"]))
 TEXTS = st.recursive(
     LEAVES,
@@ -228,7 +228,7 @@ TEXTS = st.recursive(
 @given(TEXTS, st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.2, 5))
 def test_expressions_move_only_in_the_directions_that_their_tree_shows(text, latency, energy, cost):
     try:
-        found = expression.parse_expression(text, RESULTS)
+        found = expression.parse_expression(text, SEARCH_RESULTS)
     except InputError:  # a number alone, or one that is not finite
         reject()
     known = trend(found)
@@ -248,7 +248,7 @@ def test_expressions_move_only_in_the_directions_that_their_tree_shows(text, lat
 
 @given(st.sampled_from(["performance", "speedup", "performance / area", "log(speedup) - 0.1 * power", "speedup ** 2 / power"]))
 def test_objectives_of_speed_alone_run_the_fastest_variant(text):
-    assert Rule.of(Search.model_validate({"maximize": [text], "constraints": ["area <= 1 mm^2", "latency <= 1 s"]})).single == (
+    assert Rule.of(SearchSpec.model_validate({"maximize": [text], "constraints": ["area <= 1 mm^2", "latency <= 1 s"]})).single == (
         "latency",
         1,
     )

@@ -17,7 +17,7 @@ from dse.model import roofline
 from dse.model.inputs import input_uses
 from dse.model.layer_results import evaluate
 from dse.model.levels import Level, levels, notes
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
@@ -50,7 +50,7 @@ def described(memory: str) -> Accelerator:
 
 
 def network(rows: list[dict], density: float = 1.0, pattern: str = "unstructured") -> Variant:
-    layers = Layers.of([LayerRow.model_validate(row) for row in rows])
+    layers = LayerArrays.from_rows([LayerRow.model_validate(row) for row in rows])
     return Variant("made", layers, "made", parse(pattern), 1 - density, np.where(layers.has_weights, density, 1.0))
 
 
@@ -97,7 +97,7 @@ def test_uses_of_an_input_are_found_from_sizes_alone(kernel, stride, padding, si
     """ceil(kernel / stride) along each side, which the tables do not state."""
     side = (size + 2 * padding - kernel) // stride + 1
     row = {"name": "c", "kind": "conv", "m": 8, "k": 4 * kernel**2, "n": side**2, "input_elements": 4 * size**2}
-    assert input_uses(Layers.of([LayerRow.model_validate(row)]))[1] == most
+    assert input_uses(LayerArrays.from_rows([LayerRow.model_validate(row)]))[1] == most
 
 
 sizes = st.integers(1, 400)

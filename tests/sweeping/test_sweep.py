@@ -16,7 +16,7 @@ from dse.cli import entry
 from dse.model import jax_devices, piecewise_linear, rate_pairs, roofline
 from dse.model.footprint import activations
 from dse.model.layer_results import evaluate
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.plot import FIGURES
 from dse.sparsity import parse
 from dse.sweeping import common, store
@@ -215,8 +215,8 @@ def test_a_skip_connection_takes_memory_as_long_as_it_is_needed():
     rows = [{"name": "a", "reads": "input"}, {"name": "b", "reads": "a"}, {"name": "c", "reads": "b", "adds": "a"}]
     rows = [LayerRow.model_validate(row | {"kind": "gemm", "m": 64, "k": 64, "n": 10}) for row in rows]
     dtype, unknown = OperandDtypes.model_validate("fp16"), [row.model_copy(update={"reads": None, "adds": None}) for row in rows]
-    assert activations(Layers.of(rows), 3, dtype) == 3 * 3 * 64 * 10 * 2
-    assert activations(Layers.of(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
+    assert activations(LayerArrays.from_rows(rows), 3, dtype) == 3 * 3 * 64 * 10 * 2
+    assert activations(LayerArrays.from_rows(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
 
 
 def test_what_has_no_size_fits(folder, edited):

@@ -12,13 +12,13 @@ import dse
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.networks.layers import LayerRow, Layers
+from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant, Workload
 from dse.workload.accuracy import EXACT, accuracy_curves
 from dse.workload.schema import Description
 
-LAYERS = Layers.of(
+LAYERS = LayerArrays.from_rows(
     [LayerRow.model_validate({"name": f"layer{n}", "kind": "gemm", "m": 16, "k": 16 * (n + 1), "n": 1}) for n in range(3)]
     + [LayerRow.model_validate({"name": "head", "kind": "gemm", "m": 10, "k": 16, "n": 1, "prunable": False})]
 )

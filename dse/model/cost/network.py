@@ -16,7 +16,7 @@ from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts, byte, dynamic
 from dse.model.terms import BYTES, Case
 from dse.model.work import dense_flops
-from dse.schema.model_options import Combined
+from dse.schema.model_options import ResourceOverlap
 
 trace_count = 0  # of `spent_energy`: a sweep compiles once
 
@@ -87,7 +87,7 @@ def spent_energy(
     fixed: Float[Any, "layer execution"] | None = None,
     *,
     compute: int,
-    overlap: Combined,
+    overlap: ResourceOverlap,
 ) -> Float[Array, "row column"]:
     """Energy [J] of a network on many designs; arguments as of `roofline.spent_time`, the work of one repeat of a layer.
 

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float
 
 from dse.base.errors import InputError
-from dse.schema.reduction import Front
+from dse.schema.reduction import FrontReduction
 from dse.sweeping import pareto
 from dse.sweeping.pareto_front import nondominated
 from dse.sweeping.reduce import cells
@@ -69,7 +69,7 @@ class FrontKeeper:
     and of all cells of each group the `worst` and the `best` [group, objective] and how many are known and left out (`counts`).
     """
 
-    def __init__(self, wanted: Front, frame: Frame, coarse: xr.Dataset):
+    def __init__(self, wanted: FrontReduction, frame: Frame, coarse: xr.Dataset):
         """`coarse`: some of the sweep's designs, which it meets again; raises InputError."""
         pool = wanted.front.pool
         self.signs = pareto.signs_of(coarse, wanted.front.maximize, wanted.front.minimize, {}, pool)

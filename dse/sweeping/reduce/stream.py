@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 import xarray as xr
 
 from dse.base.errors import InputError
-from dse.schema.reduction import Front, Top
+from dse.schema.reduction import FrontReduction, TopReduction
 from dse.sweeping import chunk as pieces_
 from dse.sweeping import results
 from dse.sweeping.chunk import Piece, Pieces
@@ -119,9 +119,9 @@ def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
     sample = results.described(evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
     labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
     frame = Frame(plan.dims, labels[[*sample.coords]], sample)
-    if isinstance(wanted, Front):
+    if isinstance(wanted, FrontReduction):
         return FrontKeeper(wanted, frame, evaluate(prepared.cut(_coarse(plan))))
-    if isinstance(wanted, Top):
+    if isinstance(wanted, TopReduction):
         return TopKeeper(wanted, frame)
     _check_size(plan, sample)
     return Summary(frame)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from dse.schema.reduction import Top
+from dse.schema.reduction import TopReduction
 from dse.sweeping import pareto
 from dse.sweeping.reduce import cells
 from dse.sweeping.reduce.cells import Frame, Kept
@@ -14,7 +14,7 @@ from dse.sweeping.reduce.cells import Frame, Kept
 class TopKeeper:
     """The `wanted.top` best points; of equal ones the first in the order of the results. Kept of some pieces: those points, best first."""
 
-    def __init__(self, wanted: Top, frame: Frame):
+    def __init__(self, wanted: TopReduction, frame: Frame):
         """Raises InputError."""
         ((self.name, self.sign),) = pareto.signs_of(frame.sample, wanted.maximize, wanted.minimize, {}).items()
         self.most, self.threshold, self.frame = wanted.top, np.inf, frame
