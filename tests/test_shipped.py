@@ -15,7 +15,7 @@ from dse.report import listing
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.searching import run as search
-from dse.sweeping import plan
+from dse.sweeping.plan import load_plan
 from dse.workload.schema import Description, VariantRow
 
 
@@ -81,7 +81,7 @@ def test_every_sweep_resolves(name):
     if read_sweep(catalog.find_path("sweeps", name))[0].search is not None:
         assert search.load(name).states
         return
-    found = plan.load(name)
+    found = load_plan(name)
     assert found.spec.name == name
     assert found.variants
     assert all(f"axis         {axis.path}: {len(axis)} values" in listing.describe(found) for axis in found.axes)

@@ -17,27 +17,26 @@ from dse.plot import pareto
 from dse.report import listing
 from dse.schema.reduction import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
-from dse.sweeping import plan as plans
 from dse.sweeping import run, store
 from dse.sweeping.destination import check_whole, in_parts
 from dse.sweeping.distributed.processes import processes
 from dse.sweeping.distributed.run import fill
 from dse.sweeping.distributed.sink import to_store
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import Plan, build_plan, check_result_size
 
 
 def execute(options: argparse.Namespace) -> str:
     """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
     all others are and the files are printed.
     """
-    plan = plans.resolve(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
+    plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
     folder, prefix = _destination(options.out, plan.spec.name)
     written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
     parted = in_parts(plan, written)
     if not parted:
         check_whole(plan, bool(options.resume or options.shard or options.dask is not None or options.workers))
     if not to_store(written) or plan.spec.plots:
-        plans.check_memory(plan)
+        check_result_size(plan)
     if options.dry_run:
         return listing.describe(plan)
     for workload in plan.workloads:

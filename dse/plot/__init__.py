@@ -16,7 +16,7 @@ from dse.base import atomic_write
 from dse.base.errors import InputError, UnfinishedError
 from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
 from dse.sweeping import provenance
-from dse.sweeping.plan import MOST_IN_LAYERS
+from dse.sweeping.plan import MAX_VARIANTS_IN_LAYERS_PLOT
 
 FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
     "sparsity_roofline": sparsity_roofline.figure,
@@ -32,7 +32,7 @@ def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
     """The figures that the dataset's specification asks for, else all that can be drawn of it."""
     asked = provenance.specification(dataset).plots
     possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
-    possible["layers"] = dataset.variant.size <= MOST_IN_LAYERS
+    possible["layers"] = dataset.variant.size <= MAX_VARIANTS_IN_LAYERS_PLOT
     possible["capacity"] = "speedup" in dataset and any(str(dim).endswith(".capacity") and dataset.sizes[dim] > 1 for dim in dataset.dims)
     possible["efficiency"] = "speedup" in dataset and bool(efficiency.efficiencies(dataset))
     return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))

@@ -18,7 +18,7 @@ from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
 from dse.sweeping import provenance
-from dse.sweeping.plan import MOST_IN_LAYERS
+from dse.sweeping.plan import MAX_VARIANTS_IN_LAYERS_PLOT
 
 LABELLED = 0.025  # of the height: lower rows have no room for a text
 
@@ -29,9 +29,11 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
     batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
     batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
     numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
-    if len(numbers) > MOST_IN_LAYERS:
+    if len(numbers) > MAX_VARIANTS_IN_LAYERS_PLOT:
         what = f"{len(numbers)} network states are too many for one figure of layers"
-        raise InputError(what, f"select at most {MOST_IN_LAYERS}, as in dataset.isel(variant=slice({MOST_IN_LAYERS}))")
+        raise InputError(
+            what, f"select at most {MAX_VARIANTS_IN_LAYERS_PLOT}, as in dataset.isel(variant=slice({MAX_VARIANTS_IN_LAYERS_PLOT}))"
+        )
     states = [plan.variants[number] for number in numbers]
     workloads, designs = list(dict.fromkeys(state.workload for state in states)), designs_of(dataset, plan)
     parts = [_gains(design, plan.variants[number], plan, batch, dtype).assign(variant=number) for design in designs for number in numbers]
@@ -54,7 +56,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, **_: Any) -> tuple[Fig
 
 def _gains(design: Any, state: Any, plan: Any, batch: int, dtype: Any) -> Rows:
     """Each layer's speedup over its dense state."""
-    sparse, dense = (layers_of(design, each, batch, dtype, plan) for each in (state, plan.dense[state.workload]))
+    sparse, dense = (layers_of(design, each, batch, dtype, plan) for each in (state, plan.dense_variants[state.workload]))
     return sparse.assign(
         workload=state.workload, state=state_name(state).removeprefix("hypothetical "), dense_latency=dense.latency,
         share=dense.latency / dense.latency.sum(), speedup=(dense.latency / sparse.latency).where(dense.latency > 0, 1.0),

@@ -45,7 +45,7 @@ def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = 
     batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
     batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
     chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
-    states = [plan.dense[chosen.workload], chosen]
+    states = [plan.dense_variants[chosen.workload], chosen]
     if not chosen.layers.has_flops.any():
         raise InputError(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
     designs = designs_of(dataset, plan)

@@ -25,7 +25,7 @@ def designs_of(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
     for axis in plan.axes:
         if axis.path not in chosen.coords:
             raise InputError(f"the dataset has no '{axis.path}' any more", "select one of its values, then draw")
-        values[axis.path] = axis.raw[list(axis.values).index(chosen[axis.path].item())]
+        values[axis.path] = axis.yaml_values[list(axis.values).index(chosen[axis.path].item())]
     return [accelerator.replace(values) for accelerator in plan.accelerators if accelerator.name in chosen.accelerator]
 
 

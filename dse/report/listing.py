@@ -196,22 +196,22 @@ def check(path: Path) -> str:
     models = {"accelerator": Accelerator, "sweep": SweepSpec, "workload": schema.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":
-        from dse.sweeping import plan
+        from dse.sweeping.plan import load_plan
 
         if document.data.get("search"):
             from dse.searching import problem
 
             problem.load(path)
             return f"search '{document.data['name']}'"
-        return f"sweep '{plan.load(path).spec.name}'"
+        return f"sweep '{load_plan(path).spec.name}'"
     return f"{kind} '{document.validate(models[kind]).name}'"
 
 
 ROLES: dict["Role", str] = {
     "rate": "scales a rate",
-    "structure": "changes what runs",
-    "capacity": "changes how many bytes move",
-    "idle": "changes no latency",
+    "categorical": "changes what runs",
+    "tabulated": "changes how many bytes move",
+    "unused": "changes no latency",
 }
 
 
@@ -225,7 +225,7 @@ def describe(plan: "Plan") -> str:
         f"workloads    {', '.join(workload.name for workload in plan.workloads)}, {len(plan.variants)} variants",
         *(f"run on       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
         *(f"axis         {axis.path}: {len(axis)} values ({ROLES[axis.role]})" for axis in plan.axes),
-        f"evaluates    {plan.designs_count} designs x {states} network states, layers: {layers}",
+        f"evaluates    {plan.design_count} designs x {states} network states, layers: {layers}",
         f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(plan.spec.store.variables)}",
         *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
     ]

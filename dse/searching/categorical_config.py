@@ -91,7 +91,7 @@ def made(accelerator: Accelerator, space: Space, asked: SearchProblem, states: S
     found = [_cases(state, [*sized, *slowed], space, asked) for state in states]
     used = {execution for each in found for execution in each[0].executions}
     executions = tuple(execution for execution in found[0][0].candidates if execution in used)
-    constant, depends = _rates(executions, sized[0], [d.path for d in space.dimensions if not d.structural])
+    constant, depends = _rates(executions, sized[0], [d.path for d in space.dimensions if not d.categorical])
     flops = [term for term in range(BYTES) if term == 1 or constant[:, term].any()]
     compute, step = sum(term < DECODE for term in flops), at_once(MOST_AT_ONCE, len(executions), asked.options.resource_overlap)
     design, dtype = Design(accelerator, base=space.accelerator), asked.dtype.compute if with_energy else None

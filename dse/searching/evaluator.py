@@ -53,7 +53,7 @@ class Evaluator:
     def __init__(self, space: Space, problem: SearchProblem, base: Base | None = None):
         self.space, self.problem = space, problem
         self.states = [state for states in problem.feasible_variants.values() for state in states]
-        self.numeric = [d.path for d in space.dimensions if not d.structural]
+        self.numeric = [d.path for d in space.dimensions if not d.categorical]
         self.rule = Rule.of(problem.search)
         self._structures: dict[tuple[float, ...], Structure] = {}
         self._samples: dict[str, np.ndarray] = {}
@@ -86,7 +86,7 @@ class Evaluator:
         return {name: self.states[number] for name, number in zip(self.problem.feasible_variants, choice, strict=True)}
 
     def structure(self, point: np.ndarray) -> Structure:
-        key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.structural]])
+        key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.categorical]])
         if key not in self._structures:
             accelerator = self.space.accelerator.replace(self.space.structure(point))
             self._structures[key] = structures.made(accelerator, self.space, self.problem, self.states, self._with_energy)
@@ -110,7 +110,7 @@ class Evaluator:
             rates.add(LAUNCH)
         idle = [
             d.path for d in self.space.dimensions
-            if not d.structural and d.grid is None and d.path not in rates and not (self.problem.search.costs and DRIVER.fullmatch(d.path))
+            if not d.categorical and d.grid is None and d.path not in rates and not (self.problem.search.costs and DRIVER.fullmatch(d.path))
         ]  # fmt: skip
         return [f"axis '{path}' changes no result under fidelity '{self.problem.options.fidelity}'; leave it out" for path in idle if rates]
 
@@ -134,7 +134,7 @@ class Evaluator:
         return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
 
     def _grouped(self, points: Points) -> list[tuple[np.ndarray, Structure]]:
-        structural = [n for n, d in enumerate(self.space.dimensions) if d.structural]
+        structural = [n for n, d in enumerate(self.space.dimensions) if d.categorical]
         if not structural:
             return [(np.arange(len(points)), self.structure(points[0]))] if len(points) else []
         sizes = [len(self.space.dimensions[n].axis) for n in structural]

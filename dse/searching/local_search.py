@@ -63,7 +63,7 @@ def _nudged(space: Space, point: np.ndarray) -> np.ndarray:
 
 def _starts(archive: Archive) -> list[np.ndarray]:
     """The best kept design of each structure, the best first."""
-    structural = [n for n, d in enumerate(archive.evaluator.space.dimensions) if d.structural]
+    structural = [n for n, d in enumerate(archive.evaluator.space.dimensions) if d.categorical]
     order = np.argsort(archive.values[:, 0], kind="stable")
     _, first = np.unique(archive.points[order][:, structural], axis=0, return_index=True)
     return [archive.points[order[number]] for number in np.sort(first)[:STARTS]]
@@ -97,8 +97,8 @@ def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) 
         if dimension.continuous:
             continue
         here = dimension.chosen(point[number])
-        near = range(dimension.choices) if dimension.structural else [here + step for step in range(-reach, reach + 1)]
-        far = [] if dimension.structural else [here + step for step in FAR]
+        near = range(dimension.choices) if dimension.categorical else [here + step for step in range(-reach, reach + 1)]
+        far = [] if dimension.categorical else [here + step for step in FAR]
         known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
         moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < dimension.choices]
     paired = [(number, to) for number, to, pair in moves if pair and pairs]

@@ -165,7 +165,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
     if dimension.continuous:
         low, high = map(float, dimension.axis.values)
         return FloatDistribution(low, high, log=dimension.log)
-    if dimension.structural:
+    if dimension.categorical:
         return CategoricalDistribution(list(range(dimension.choices)))
     return IntDistribution(0, dimension.choices - 1)
 

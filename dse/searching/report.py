@@ -195,7 +195,7 @@ def front(archive: Archive) -> xr.Dataset:
     numbers = archive.front()
     order = numbers[np.argsort(archive.values[numbers, 0], kind="stable")]
     points = archive.points[order]
-    units = {d.path: d.axis.unit or "1" for d in archive.evaluator.space.dimensions if not d.structural}
+    units = {d.path: d.axis.unit or "1" for d in archive.evaluator.space.dimensions if not d.categorical}
     coords: dict[str, Any] = {
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in archive.evaluator.space.described(points).items()

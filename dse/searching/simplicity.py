@@ -19,7 +19,7 @@ def complexity(space: Space, points: Points) -> Float[np.ndarray, "design 3"]:
         if _is_switch(dimension):
             found[:, 0] += values
         found[:, 1] += points[:, number] != (np.nan if dimension.usual is None else dimension.usual)
-        if not dimension.structural and own:
+        if not dimension.categorical and own:
             found[:, 2] += np.abs(np.log(values / own))
     return found
 

@@ -22,8 +22,7 @@ from dse.model.efficiency.fitted import LAUNCH, drivers
 from dse.model.levels import capacities
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import RangeAxis, SweepSpec
-from dse.sweeping import axis as axes
-from dse.sweeping.axis import Axis
+from dse.sweeping.axis import Axis, parse_axis
 
 Points = Float[np.ndarray, "design dimension"]
 
@@ -50,19 +49,19 @@ class Dimension:
         return self.axis.path
 
     @property
-    def structural(self) -> bool:
-        return self.axis.role == "structure"
+    def categorical(self) -> bool:
+        return self.axis.role == "categorical"
 
     @property
-    def scales(self) -> bool:
+    def changes_rates_only(self) -> bool:
         """Whether it changes rates alone, and no work."""
-        return self.axis.role == "idle" and self.path != LAUNCH
+        return not self.categorical and self.axis.role != "tabulated" and self.path != LAUNCH
 
     @cached_property
     def grid(self) -> np.ndarray | None:
         """The values that are tabulated, ascending; None where neither bytes nor what measured kernels make of them depend on the
         dimension."""
-        if self.axis.role != "capacity":
+        if self.axis.role != "tabulated":
             return None
         low, high = np.min(self.axis.values), np.max(self.axis.values)
         if not self.continuous:
@@ -85,7 +84,7 @@ class Dimension:
     def _nearest(self) -> int:
         """The number of the listed value that is nearest to the description's; of labels the first."""
         values = self.axis.values
-        return 0 if self.structural or self.usual is None else int(np.abs(values[: self.choices] - values[int(self.usual)]).argmin())
+        return 0 if self.categorical or self.usual is None else int(np.abs(values[: self.choices] - values[int(self.usual)]).argmin())
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +129,12 @@ class Space:
 
     def values(self, points: Any) -> dict[str, Any]:
         """What each dimension that is a number has at each design, in SI units."""
-        numeric = [(number, d) for number, d in enumerate(self.dimensions) if not d.structural]
+        numeric = [(number, d) for number, d in enumerate(self.dimensions) if not d.categorical]
         return {d.path: points[:, n] if d.continuous else d.axis.values[points[:, n].astype(int)] for n, d in numeric}
 
     def structure(self, point: np.ndarray) -> dict[str, Any]:
         """What the structural dimensions put into the description."""
-        return {d.path: d.axis.raw[int(point[n])] for n, d in enumerate(self.dimensions) if d.structural}
+        return {d.path: d.axis.yaml_values[int(point[n])] for n, d in enumerate(self.dimensions) if d.categorical}
 
     def described(self, points: Points) -> dict[str, np.ndarray]:
         """Each dimension's values as they are labelled in results."""
@@ -178,15 +177,15 @@ def load(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> S
 
 def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
     continuous = isinstance(written, RangeAxis) and written.steps is None
-    axis = axes.parse(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
+    axis = parse_axis(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
     slows = drivers(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
     if path in (*capacities(accelerator, spec.model.fidelity), *slows):
-        axis = replace(axis, role="capacity")
+        axis = replace(axis, role="tabulated")
         _check_tabulated(axis, "kernels" if path in slows else "bytes")
     log = isinstance(written, RangeAxis) and written.scale == "log"
     if not continuous:
         return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
-    if axis.role == "structure":
+    if axis.role == "categorical":
         raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
     low, high = axis.values
     if low >= high:
@@ -203,7 +202,7 @@ def _described(accelerator: Accelerator, axis: Axis) -> Axis | None:
         raw: Any = f"{value.value!r} {value.unit}".strip()
     else:
         raw = list(value) if isinstance(value, tuple) else value if isinstance(value, bool) else str(value)
-    return axes.parse(axis.path, [raw], [accelerator])
+    return parse_axis(axis.path, [raw], [accelerator])
 
 
 def _listed_at(axis: Axis, described: Axis | None) -> int | None:
@@ -224,7 +223,7 @@ def _conditional(dimension: Dimension, when: Mapping[str, Any], before: Sequence
     if dimension.continuous or dimension.usual is not None:
         return replace(dimension, when=conditions)
     known = dimension.axis
-    axis = replace(known, raw=(*known.raw, *described.raw), values=np.concatenate([known.values, described.values]))
+    axis = replace(known, yaml_values=(*known.yaml_values, *described.yaml_values), values=np.concatenate([known.values, described.values]))
     return replace(dimension, axis=axis, usual=len(known), when=conditions)
 
 

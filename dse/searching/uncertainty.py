@@ -73,7 +73,7 @@ def _drawn(evaluator: Evaluator, point: np.ndarray | None, chosen: dict[str, Var
     """Latencies [network, draw] of states on a design, or on the accelerator as described. Designs that differ in rates share a case."""
     asked, space = evaluator.problem, evaluator.space
     chip = space.accelerator if point is None else space.accelerator_at(point)
-    key = None if point is None else tuple(point[[not dimension.scales for dimension in space.dimensions]])
+    key = None if point is None else tuple(point[[not dimension.changes_rates_only for dimension in space.dimensions]])
     for state in chosen.values():
         if (key, state) not in cases:
             made = case(chip, state, asked.batch, asked.dtype, asked.options, asked.kernels, space.accelerator)

@@ -18,12 +18,12 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
-Role = Literal["rate", "structure", "capacity", "idle"]
+Role = Literal["rate", "categorical", "tabulated", "unused"]
 
-_STRUCTURE = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
+_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
 
 
-class Texts(Sequence[str]):
+class QuantityTexts(Sequence[str]):
     """Numbers with their unit as a description has them, each made when it is asked for: an axis may have millions."""
 
     def __init__(self, values: np.ndarray, unit: str):
@@ -35,36 +35,36 @@ class Texts(Sequence[str]):
     @overload
     def __getitem__(self, at: int) -> str: ...
     @overload
-    def __getitem__(self, at: slice) -> "Texts": ...
-    def __getitem__(self, at: int | slice) -> "str | Texts":
+    def __getitem__(self, at: slice) -> "QuantityTexts": ...
+    def __getitem__(self, at: int | slice) -> "str | QuantityTexts":
         if isinstance(at, slice):
-            return Texts(self.values[at], self.unit)
+            return QuantityTexts(self.values[at], self.unit)
         return f"{float(self.values[at])!r} {self.unit}".strip()
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """`raw` as it stands in a description; `values` in SI `unit` (floats), or as labels (text, bools)."""
+    """`yaml_values` as a description states them; `values` in SI `unit` (floats), or as labels (text, bools)."""
 
     path: str
-    raw: Sequence[Any]
+    yaml_values: Sequence[Any]
     values: np.ndarray
     unit: str
-    role: Role = "idle"
+    role: Role = "unused"
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, part: slice) -> "Axis":
-        return replace(self, raw=self.raw[part], values=self.values[part])
+        return replace(self, yaml_values=self.yaml_values[part], values=self.values[part])
 
     @property
-    def taken_in_turn(self) -> bool:
+    def is_outer_loop(self) -> bool:
         """Whether a job has one of its values, not all."""
-        return self.role in ("structure", "capacity")
+        return self.role in ("categorical", "tabulated")
 
 
-def parse(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+def parse_axis(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
     """The axis at `path`; raises InputError (with a suggestion for an unknown path).
 
     Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
@@ -76,11 +76,11 @@ def parse(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators
     for accelerator in accelerators:
         if path not in accelerator.paths():
             raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
-    role: Role = "structure" if _STRUCTURE.fullmatch(path) else "idle"
-    if role == "structure" and not path.endswith((".index", ".pointer")):
+    role: Role = "categorical" if _CATEGORICAL.fullmatch(path) else "unused"
+    if role == "categorical" and not path.endswith((".index", ".pointer")):
         return _labelled(path, written)
     ends = (written.start, written.stop) if isinstance(written, RangeAxis) else tuple(written)
-    if role == "structure" and isinstance(written, RangeAxis) and (written.steps or 0) > 1000:
+    if role == "categorical" and isinstance(written, RangeAxis) and (written.steps or 0) > 1000:
         raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
     if None in ends:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
@@ -90,7 +90,7 @@ def parse(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators
         numbers = _spaced(written, *numbers)
     if len(np.unique(numbers)) < len(numbers):
         raise _taken_twice(path)
-    return Axis(path, Texts(numbers, unit), numbers, unit, role)
+    return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
 
 
 def _labelled(path: str, written: RangeAxis | Sequence[Any]) -> Axis:
@@ -103,7 +103,7 @@ def _labelled(path: str, written: RangeAxis | Sequence[Any]) -> Axis:
         raise InputError(f"'{path}' is a switch", "write true and false")
     labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
     _check_different(path, labels)
-    return Axis(path, tuple(written), np.array(labels), "", "structure")
+    return Axis(path, tuple(written), np.array(labels), "", "categorical")
 
 
 def _label(path: str, raw: Any) -> str:
@@ -134,14 +134,14 @@ def _spaced(written: RangeAxis, start: float, stop: float) -> np.ndarray:
     return space(start, stop, written.steps or 2)
 
 
-def with_rates(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
+def mark_rate_axes(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
     """The axes, those that some rate depends on marked as such, unless more than a rate does."""
-    return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "idle" else axis for axis in axes)
+    return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "unused" else axis for axis in axes)
 
 
-def combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
+def iterate_combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
     """Each combination of the axes of one role: the position on each, and the values to put into a description."""
     those = [axis for axis in axes if axis.role == role]
     for positions in itertools.product(*(range(len(axis)) for axis in those)):
         chosen = list(zip(those, positions, strict=True))
-        yield {axis.path: n for axis, n in chosen}, {axis.path: axis.raw[n] for axis, n in chosen}
+        yield {axis.path: n for axis, n in chosen}, {axis.path: axis.yaml_values[n] for axis, n in chosen}

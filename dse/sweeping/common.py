@@ -43,7 +43,7 @@ class Common:
         lines = max((len(found.breaks) for found in searched), default=0)
         steps = max((found.table(precision)[1] for found in searched), default=0)
         terms, fixed = _terms(jobs), any(job.case.fixed is not None for job in jobs)
-        held = 2 if plan.breakdown else 1  # what resources set, beside the rates
+        held = 2 if plan.needs_breakdown else 1  # what resources set, beside the rates
         columns, rows = _at_once(plan, held * executions * len(terms) * precision.itemsize)
         return cls(parts, layers, executions, lines, steps, terms, columns, rows, precision, fixed)
 
@@ -105,13 +105,13 @@ def _at_once(plan: Plan, size: int) -> tuple[int, int]:
     """Columns and rows of what is evaluated at once, each design of which takes so many bytes; every device has as many rows."""
     shape = [len(values) for values in plan.rate_axes.values()]
     columns = math.prod(shape[cut(shape) :])
-    rows = max(1, min(jax_devices.at_once(size), plan.grid_size) // columns)
+    rows = max(1, min(jax_devices.at_once(size), plan.rate_grid_size) // columns)
     return columns, jax_devices.count() * math.ceil(rows / jax_devices.count())
 
 
 def _parts(case: Case, job: Job, plan: Plan) -> list[LayerGroup]:
     """By the axes that they depend on, unless more than the time of what runs is asked for: then nothing may be left out."""
-    if plan.grid_size < LARGE or plan.breakdown or plan.spec.store.needs_energy:
+    if plan.rate_grid_size < LARGE or plan.needs_breakdown or plan.spec.store.needs_energy:
         return axis_dependence.whole(case.distinct(_preference(case, job, plan)), len(plan.rate_axes))
     (constant, factors), layers = rate_factors(case.executions, job.accelerator, plan.rate_axes), case.distinct()
     sizes = [len(values) for values in plan.rate_axes.values()]
@@ -122,6 +122,6 @@ def _parts(case: Case, job: Job, plan: Plan) -> list[LayerGroup]:
 
 def _preference(case: Case, job: Job, plan: Plan) -> np.ndarray | None:
     """Ranks of the executions in a tie, where a breakdown shows which one runs."""
-    if not plan.breakdown or case is not job.case:
+    if not plan.needs_breakdown or case is not job.case:
         return None
     return preference(case, job.accelerator, plan.spec.dtype[job.place["dtype"]].compute, plan.accelerators[job.place["accelerator"]])

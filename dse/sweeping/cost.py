@@ -48,7 +48,7 @@ def arrays(plan: Plan) -> dict[str, np.ndarray]:
     sizes = {"area": designs, "power": designs, "leakage": designs, "energy": shape}
     found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost_variables}
     for name, function in (("area", area), ("power", power), ("leakage", static_power)):
-        for place, accelerator in plan.designs() if name in found else ():
+        for place, accelerator in plan.categorical_designs() if name in found else ():
             at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
             found[name][at] = function(design(plan, place, accelerator))
     return found

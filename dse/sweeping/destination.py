@@ -8,12 +8,11 @@ import xarray as xr
 from dse.base import atomic_write, lock
 from dse.base.catalog import Reference
 from dse.base.errors import InputError
-from dse.sweeping import plan as plans
 from dse.sweeping import run as sweeps
 from dse.sweeping import store
 from dse.sweeping.distributed.run import fill
 from dse.sweeping.distributed.sink import to_store
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import Plan, check_result_size, load_plan
 
 
 def sweep(
@@ -40,12 +39,12 @@ def sweep(
     Raises InputError with every problem of every file, and if another process writes to `out`; UnfinishedError if a disk is full or a
     worker fails.
     """
-    plan = plans.load(spec)
+    plan = load_plan(spec)
     if out is not None and in_parts(plan, out):
         with lock.hold_write_lock(Path(out), shared=shard is not None):
             return fill(plan, Path(out), executor=executor, resume=resume, shard=shard).dataset()
     check_whole(plan, executor is not None or resume or shard is not None)
-    plans.check_memory(plan)
+    check_result_size(plan)
     if out is None:
         return sweeps.run(plan)
     atomic_write.check_writable(Path(out))

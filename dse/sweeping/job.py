@@ -29,27 +29,27 @@ class Job:
 
 def job_count(plan: Plan) -> int:
     """How many jobs a plan has."""
-    in_turn = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
-    states = len(plan.variants) + (len(plan.dense) if plan.needs_dense else 0)
+    in_turn = math.prod(len(axis) for axis in plan.axes if axis.is_outer_loop)
+    states = len(plan.variants) + (len(plan.dense_variants) if plan.needs_dense_latency else 0)
     return len(plan.accelerators) * in_turn * len(plan.spec.batch) * len(plan.spec.dtype) * states
 
 
 def jobs_of(plan: Plan) -> Iterator[Job]:
     """The dense baselines of each setting first, then the variants."""
-    for design, accelerator in plan.designs():
-        capacities = plan.sized(accelerator)
-        for setting, batch, dtype in plan.settings():
+    for design, accelerator in plan.categorical_designs():
+        capacities = plan.tabulated_designs(accelerator)
+        for setting, batch, dtype in plan.batches_and_dtypes():
             place = {**design, **setting}
             for state, numbers, baseline in _states(plan):
                 found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
                 for sizes, sized in capacities:
                     number = place["accelerator"]
-                    made = finished(found, sized, state, dtype, plan.spec.model, plan.kernels[number], plan.accelerators[number])
+                    made = finished(found, sized, state, dtype, plan.spec.model, plan.fitted_kernels[number], plan.accelerators[number])
                     yield Job(place | sizes, sized, made, numbers, baseline)
 
 
 def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
-    for name, dense in plan.dense.items() if plan.needs_dense else ():
+    for name, dense in plan.dense_variants.items() if plan.needs_dense_latency else ():
         yield dense, tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name), True
     for number, variant in enumerate(plan.variants):
         yield variant, (number,), False

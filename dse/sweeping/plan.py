@@ -28,8 +28,7 @@ from dse.model.terms import rate_paths
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.reduction import TopReduction, objective_signs
 from dse.schema.sweep import SCALAR_VARIABLES, SweepSpec, read_sweep, with_interval_variables
-from dse.sweeping import axis as axes_
-from dse.sweeping.axis import Axis
+from dse.sweeping.axis import Axis, iterate_combinations, mark_rate_axes, parse_axis
 from dse.sweeping.variants import select
 from dse.workload import Variant, Workload, tables
 
@@ -42,7 +41,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    kernels: tuple[tuple[KernelRecord, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
+    fitted_kernels: tuple[tuple[KernelRecord, ...], ...]  # that stand for each accelerator, where the fidelity asks for them
 
     @property
     def dims(self) -> dict[str, int]:
@@ -56,41 +55,41 @@ class Plan:
         return {axis.path: axis.values for axis in self.axes if axis.role == "rate"}
 
     @property
-    def grid_size(self) -> int:
+    def rate_grid_size(self) -> int:
         """How many designs the rate axes make."""
         return math.prod(map(len, self.rate_axes.values()))
 
     @cached_property
-    def dense(self) -> dict[str, Variant]:
+    def dense_variants(self) -> dict[str, Variant]:
         """The dense baseline of each workload, by name."""
         return {workload.name: workload.dense for workload in self.workloads}
 
     @property
-    def needs_dense(self) -> bool:
+    def needs_dense_latency(self) -> bool:
         return bool({"dense_latency", "speedup"} & set(self.spec.store.variables))
 
     @property
-    def breakdown(self) -> bool:
+    def needs_breakdown(self) -> bool:
         """Whether it is told what runs and what bounds it."""
         return bool({"bound_share", "execution_share"} & set(self.spec.store.variables))
 
     @property
-    def banded(self) -> bool:
+    def has_lower_bound(self) -> bool:
         """Whether a latency has a lower bound of its own, besides what is attainable."""
         return self.spec.model.fidelity == "capacity"
 
     @property
-    def sampled(self) -> bool:
+    def has_intervals(self) -> bool:
         """Whether a latency has limits from what measured kernels leave open."""
         return self.spec.model.fidelity == "calibrated" and bool({"latency", "dense_latency", "speedup"} & set(self.spec.store.variables))
 
     @property
-    def variables(self) -> list[str]:
+    def result_variables(self) -> list[str]:
         """Of the dataset."""
         return with_interval_variables(self.spec.store.variables, self.spec.model.fidelity)
 
     @property
-    def designs_count(self) -> int:
+    def design_count(self) -> int:
         return math.prod(size for dim, size in self.dims.items() if dim not in ("batch", "dtype", "variant"))
 
     @property
@@ -99,37 +98,37 @@ class Plan:
         units = sum(len(accelerator.units) for accelerator in self.accelerators)
         runs = sum(1 + len(unit.runs) for accelerator in self.accelerators for unit in accelerator.units.values())
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
-        width = sum(widths.get(name, 1) for name in self.variables)
-        at_once = math.prod(len(axis) for axis in self.axes if axis.role not in ("structure", "capacity"))
-        drawn = 4 * SAMPLES * at_once if self.sampled else 0  # dense, pruned, their ratio, in order
+        width = sum(widths.get(name, 1) for name in self.result_variables)
+        at_once = math.prod(len(axis) for axis in self.axes if axis.role not in ("categorical", "tabulated"))
+        drawn = 4 * SAMPLES * at_once if self.has_intervals else 0  # dense, pruned, their ratio, in order
         return (math.prod(self.dims.values()) * width + drawn) * np.dtype(self.spec.store.dtype).itemsize
 
     @property
-    def first(self) -> dict[str, Any]:
+    def first_values(self) -> dict[str, Any]:
         """Each axis at its first value, as it stands in a description."""
-        return {axis.path: axis.raw[0] for axis in self.axes}
+        return {axis.path: axis.yaml_values[0] for axis in self.axes}
 
-    def designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
+    def categorical_designs(self) -> Iterator[tuple[dict[str, int], Accelerator]]:
         """Each accelerator under each structure, with its place in the results; rate axes stand at their first value."""
         for number, accelerator in enumerate(self.accelerators):
-            for place, values in axes_.combinations(self.axes, "structure"):
-                yield {"accelerator": number, **place}, accelerator.replace({**self.first, **values})
+            for place, values in iterate_combinations(self.axes, "categorical"):
+                yield {"accelerator": number, **place}, accelerator.replace({**self.first_values, **values})
 
-    def sized(self, design: Accelerator) -> list[tuple[dict[str, int], Accelerator]]:
+    def tabulated_designs(self, design: Accelerator) -> list[tuple[dict[str, int], Accelerator]]:
         """A design with each capacity that the latency depends on, and its place in the results."""
-        return [(place, design.replace(values) if values else design) for place, values in axes_.combinations(self.axes, "capacity")]
+        return [(place, design.replace(values) if values else design) for place, values in iterate_combinations(self.axes, "tabulated")]
 
-    def settings(self) -> Iterator[tuple[dict[str, int], int, OperandDtypes]]:
+    def batches_and_dtypes(self) -> Iterator[tuple[dict[str, int], int, OperandDtypes]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
             yield {"batch": b, "dtype": d}, batch, dtype
 
 
-def load(reference: catalog.Reference) -> Plan:
+def load_plan(reference: catalog.Reference) -> Plan:
     """Read a sweep, by name, path or as a mapping, and all it names; raises InputError with every problem found."""
-    return resolve(*read_sweep(catalog.resolve_specification(reference)))
+    return build_plan(*read_sweep(catalog.resolve_specification(reference)))
 
 
-def resolve(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> Plan:
+def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> Plan:
     """Everything that a specification names, read and checked against each other; raises InputError."""
     spec, problems = spec.with_stored_variables(), ProblemCollector()
     accelerators = _load_all(spec, document, problems)
@@ -155,16 +154,16 @@ def resolve(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> 
     plan = Plan(spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
     _check_designs(plan, problems)
     problems.raise_if_any()
-    return replace(plan, axes=axes_.with_rates(axes, _rate_paths(plan)))
+    return replace(plan, axes=mark_rate_axes(axes, _rate_paths(plan)))
 
 
-MOST_BYTES = 32 * 10**9
-MOST_STRUCTURES = 1000
+MAX_RESULT_BYTES = 32 * 10**9
+MAX_OUTER_COMBINATIONS = 1000
 
 
-def check_memory(plan: Plan) -> None:
+def check_result_size(plan: Plan) -> None:
     """Raises InputError where the results are too large to be kept in memory."""
-    most = min(MOST_BYTES, available_bytes())
+    most = min(MAX_RESULT_BYTES, available_bytes())
     if plan.spec.keep == "all" and plan.result_bytes > most:
         what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
         fix = f"write them to a Zarr store ('-o {plan.spec.name}.zarr'), keep a part ('keep: summary'), or stay below {most / 1e9:.3g} GB"
@@ -173,13 +172,13 @@ def check_memory(plan: Plan) -> None:
 
 def _check_designs(plan: Plan, problems: ProblemCollector) -> None:
     """Values that are right one by one may be too many together, or not go together: a pattern with another axis's format."""
-    structures = math.prod(len(axis) for axis in plan.axes if axis.taken_in_turn)
-    if structures > MOST_STRUCTURES:
+    structures = math.prod(len(axis) for axis in plan.axes if axis.is_outer_loop)
+    if structures > MAX_OUTER_COMBINATIONS:
         what = f"{structures} combinations of patterns, formats, dtypes, switches and capacities, which are taken one by one, are too many"
-        problems.add(plan.document.make_problem(("axes",), what, f"write at most {MOST_STRUCTURES}"))
+        problems.add(plan.document.make_problem(("axes",), what, f"write at most {MAX_OUTER_COMBINATIONS}"))
         return
     try:
-        list(plan.designs())
+        list(plan.categorical_designs())
     except InputError as error:
         for problem in error.problems:
             axis = next((axis.path for axis in plan.axes if problem.key.startswith(axis.path)), None)
@@ -230,7 +229,7 @@ def _check_names(
             problems.add(document.make_problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 
-MOST_IN_LAYERS = 16  # variants, each a column of the figure `layers`
+MAX_VARIANTS_IN_LAYERS_PLOT = 16  # variants, each a column of the figure `layers`
 
 
 def _check_plots(spec: SweepSpec, document: YamlDocument, variants: list[Variant], axes: list[Axis], problems: ProblemCollector) -> None:
@@ -246,8 +245,8 @@ def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[t
     """What a figure needs and a sweep has not, and what to write."""
     if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
         yield "no variant has an accuracy", "write 'speedup', which needs none"
-    if plot == "layers" and len(variants) > MOST_IN_LAYERS:
-        yield f"{len(variants)} variants are too many for one figure of layers", f"select at most {MOST_IN_LAYERS}"
+    if plot == "layers" and len(variants) > MAX_VARIANTS_IN_LAYERS_PLOT:
+        yield f"{len(variants)} variants are too many for one figure of layers", f"select at most {MAX_VARIANTS_IN_LAYERS_PLOT}"
     if plot == "roofline" and variants and not any(variant.layers.has_flops.any() for variant in variants):
         yield "no network has a layer with FLOPs", "write 'speedup', which needs none"
     swept = {kind: sum(axis.path.endswith(f".{kind}") and len(axis) > 1 for axis in axes) for kind in ("capacity", "efficiency")}
@@ -296,9 +295,9 @@ def _axes(spec: SweepSpec, document: YamlDocument, accelerators: list[Accelerato
     found: list[Axis] = []
     for path, written in spec.axes.items():
         with problems.collect(*document.locate(("axes", path))):
-            parsed = axes_.parse(path, written, accelerators)
+            parsed = parse_axis(path, written, accelerators)
             counts = any(path in _in_turn(accelerator, spec) for accelerator in accelerators)
-            found.append(replace(parsed, role="capacity") if counts else parsed)
+            found.append(replace(parsed, role="tabulated") if counts else parsed)
     return found
 
 
@@ -312,17 +311,17 @@ def _in_turn(accelerator: Accelerator, spec: SweepSpec) -> list[str]:
 def _rate_paths(plan: Plan) -> set[str]:
     """What the rates of any design depend on: under every structure, since a run may be there in one and not in another."""
     found: set[str] = set()
-    for _, accelerator in plan.designs():
-        for _, _, dtype in plan.settings():
+    for _, accelerator in plan.categorical_designs():
+        for _, _, dtype in plan.batches_and_dtypes():
             found |= rate_paths(executions(accelerator, dtype, plan.spec.model.fidelity))
     return found
 
 
-def idle_axes(plan: Plan) -> list[Problem]:
+def list_unused_axes(plan: Plan) -> list[Problem]:
     """Axes that change no latency under this model, as remarks: capacity decides what fits, what costs is asked for, so they count."""
     counted = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
     counted |= {axis.path for axis in plan.axes if plan.spec.store.cost_variables and DRIVER.fullmatch(axis.path)}
-    idle = [axis.path for axis in plan.axes if axis.role == "idle" and axis.path not in counted]
+    idle = [axis.path for axis in plan.axes if axis.role == "unused" and axis.path not in counted]
     return [
         plan.document.make_problem(
             ("axes", path), f"does not change the latency under fidelity '{plan.spec.model.fidelity}'", "leave it out"

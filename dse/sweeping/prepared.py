@@ -11,7 +11,7 @@ from dse.base.errors import InputError
 from dse.base.progress import progress_bar
 from dse.model.efficiency.fitted import kernels_used
 from dse.model.terms import Case
-from dse.sweeping.chunk import Piece, cut
+from dse.sweeping.chunk import Chunk, restrict_plan
 from dse.sweeping.common import Common
 from dse.sweeping.cost import Energies
 from dse.sweeping.job import Job, job_count, jobs_of
@@ -59,9 +59,9 @@ class Prepared:
         energies = Energies.of(jobs, plan, common)
         return cls(plan, tuple(jobs), common, tuple(resources), tuple(executions), _kernels(jobs), energies, times, block)
 
-    def cut(self, piece: Piece) -> "Prepared":
+    def cut(self, piece: Chunk) -> "Prepared":
         """What is left of it for one piece, with the names of the whole sweep."""
-        plan = cut(self.plan, piece)
+        plan = restrict_plan(self.plan, piece)
         jobs = tuple(replace(job, place=dict.fromkeys(job.place, 0)) for job in self._at[_key(piece.setting)])
         block = tuple(piece.region[path] for path in self.plan.rate_axes)
         return replace(self, plan=plan, jobs=jobs, energies=self.energies and replace(self.energies, plan=plan), block=block)
@@ -69,7 +69,7 @@ class Prepared:
     def times(self, case: Case) -> tuple[np.ndarray, np.ndarray | None]:
         """What a case takes on the designs of the plan, and the least latency where that is known: latencies, or what `Times.spent`
         tells where a breakdown is asked for."""
-        if self.plan.breakdown:
+        if self.plan.needs_breakdown:
             return self.all_times[case].spent(self.block)
         return self.latency(case), None if case.least is None else self.latency(case.least)
 
@@ -90,7 +90,7 @@ def _check_memory(plan: Plan, job: Job, total: int) -> None:
     size = total * (JOB_BYTES + JOB_ARRAYS * sum(case.work.nbytes for case in job.cases))
     if size > available_bytes():
         counts = {name: plan.dims[name] for name in ("accelerator", "batch", "dtype", "variant")}
-        counts |= {axis.path: len(axis) for axis in plan.axes if axis.taken_in_turn}
+        counts |= {axis.path: len(axis) for axis in plan.axes if axis.is_outer_loop}
         largest = max(counts, key=lambda name: counts[name])
         what = f"{total} combinations of network states and what changes their work would take about {size / 1e9:.3g} GB to prepare"
         fix = f"there are {available_bytes() / 1e9:.3g} GB: write fewer of the {counts[largest]} values of '{largest}', or several sweeps"

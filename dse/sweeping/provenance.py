@@ -20,8 +20,7 @@ from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
 from dse.schema.sweep import SweepSpec
-from dse.sweeping import plan as plans
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import Plan, build_plan
 
 DECISIVE = ("sparse-dse", "jax", "numpy")  # packages whose version may change a number
 
@@ -72,7 +71,7 @@ def specification(dataset: xr.Dataset) -> SweepSpec:
 def plan_of(dataset: xr.Dataset) -> Plan:
     """The plan that a dataset was made from, its descriptions read again; raises InputError if they changed since."""
     document = _document(dataset)
-    plan = plans.resolve(document.validate(SweepSpec), document)
+    plan = build_plan(document.validate(SweepSpec), document)
     _check_descriptions(dataset, plan, "run 'dse sweep' again")
     return plan
 
@@ -103,7 +102,7 @@ def _document(dataset: xr.Dataset) -> YamlDocument:
 def hashes(plan: Plan) -> dict[str, str]:
     """SHA-256 of every description read."""
     found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
-    for accelerator, kernels in zip(plan.accelerators, plan.kernels, strict=True):
+    for accelerator, kernels in zip(plan.accelerators, plan.fitted_kernels, strict=True):
         if kernels:
             text = "".join(kernel.model_dump_json() for kernel in kernels)
             found[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()

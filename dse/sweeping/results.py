@@ -69,11 +69,11 @@ class Arrays:
         self.plan, self.resources, self.executions, self.decoders, self.kernels = plan, resources, executions, decoders, kernels
         self.dims = plan.dims
         wanted = plan.spec.store.variables
-        self.breakdown = plan.breakdown
+        self.breakdown = plan.needs_breakdown
         shape = tuple(self.dims.values())
         precision = plan.spec.store.dtype
         self.arrays = {"latency": np.zeros(shape, precision)}
-        if plan.needs_dense:
+        if plan.needs_dense_latency:
             self.arrays["dense_latency"] = np.zeros(shape, precision)
         if "bound_share" in wanted:
             self.arrays["bound_share"] = np.zeros((*shape, len(resources)), precision)
@@ -81,10 +81,10 @@ class Arrays:
             self.arrays["execution_share"] = np.zeros((*shape, len(executions)), precision)
         if "fits" in wanted:
             self.arrays["fits"] = np.ones(shape, bool)
-        if plan.banded:
+        if plan.has_lower_bound:
             self.arrays |= {f"{name}_bound": np.zeros(shape, precision) for name in ("latency", "dense_latency") if name in self.arrays}
-        if plan.sampled:
-            times = [*(["latency", "dense_latency", "speedup"] if plan.needs_dense else ["latency"])]
+        if plan.has_intervals:
+            times = [*(["latency", "dense_latency", "speedup"] if plan.needs_dense_latency else ["latency"])]
             self.arrays |= {f"{name}_{end}": np.full(shape, np.nan, precision) for name in times for end in QUANTILES}
         self.dense_draws: dict[tuple[Any, ...], np.ndarray] = {}
         self.cost = cost.arrays(plan)
@@ -112,7 +112,7 @@ class Arrays:
             if job.baseline:
                 self.dense_draws[key] = latencies
             self._put_quantiles("dense_latency" if job.baseline else "latency", job, variant, latencies)
-            if not job.baseline and self.plan.needs_dense:
+            if not job.baseline and self.plan.needs_dense_latency:
                 self._put_quantiles("speedup", job, variant, self.dense_draws.pop(key) / latencies)
 
     def _put_quantiles(self, name: str, job: Job, variant: int, drawn: np.ndarray) -> None:
@@ -152,12 +152,12 @@ class Arrays:
 
     def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
         """Rate axes in place, an axis of length 1 for each idle one."""
-        axes = [axis for axis in self.plan.axes if not axis.taken_in_turn]
+        axes = [axis for axis in self.plan.axes if not axis.is_outer_loop]
         return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
 
     def _expanded_capacity(self, job: Job) -> np.ndarray:
         path = f"memory.{job.accelerator.outermost}.capacity"
-        axes = [axis for axis in self.plan.axes if not axis.taken_in_turn]
+        axes = [axis for axis in self.plan.axes if not axis.is_outer_loop]
         for position, axis in enumerate(axes):
             if axis.path == path:
                 return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])
@@ -178,7 +178,7 @@ def every(plan: Plan, arrays: Arrays) -> xr.Dataset:
 def described(found: xr.Dataset, plan: Plan) -> xr.Dataset:
     """With the attributes of each variable, which say of every accelerator of the plan what they rest on."""
     for name in found.data_vars:
-        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan) | (SAMPLED.get(str(name), {}) if plan.sampled else {})
+        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan) | (SAMPLED.get(str(name), {}) if plan.has_intervals else {})
     return found
 
 

@@ -17,9 +17,8 @@ from dse.model.levels import notes
 from dse.model.peak import Execution
 from dse.schema.model_options import CAPACITY_FIDELITIES
 from dse.sweeping import cost, results
-from dse.sweeping import plan as plans
 from dse.sweeping.job import Job
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import Plan, check_result_size, list_unused_axes
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import stream
 
@@ -32,12 +31,12 @@ class ModelWarning(UserWarning):
 
 def run(plan: Plan, progress: bool = False) -> xr.Dataset:
     """The results of a plan, in memory; raises InputError where they are too large for it."""
-    plans.check_memory(plan)
+    check_result_size(plan)
     prepared = Prepared.of(plan, progress)
     for remark in remarks(prepared):
         warnings.warn(remark, ModelWarning, stacklevel=3)
     whole = plan.spec.keep == "all"
-    total = len(prepared.jobs) * plan.grid_size if whole else math.prod(plan.dims.values()) // len(plan.variants)
+    total = len(prepared.jobs) * plan.rate_grid_size if whole else math.prod(plan.dims.values()) // len(plan.variants)
     with tqdm(total=total, unit=" designs", delay=2, disable=not progress) as bar:
         return evaluate(prepared, bar) if whole else stream.run(prepared, evaluate, bar)
 
@@ -46,7 +45,7 @@ def remarks(prepared: Prepared) -> list[str]:
     """What a reader of the results should know about them."""
     plan = prepared.plan
     return [
-        *map(str, plans.idle_axes(plan)),
+        *map(str, list_unused_axes(plan)),
         *_unsupported(prepared.jobs, plan),
         *_notes(plan),
         *_unstated(prepared.jobs, plan),
@@ -65,23 +64,23 @@ def evaluate(prepared: Prepared, bar: Any = SILENT) -> xr.Dataset:
             arrays.put(job, spent)
             if least is not None:
                 arrays.put_bound(job, least)
-            if plan.sampled:
+            if plan.has_intervals:
                 arrays.put_draws(job, np.stack([prepared.latency(case) for case in job.case.draws or (job.case,)]))
             if energies is not None and not job.baseline:
                 arrays.put_energy(job, energies.dynamic(job))
-            bar.update(plan.grid_size)
+            bar.update(plan.rate_grid_size)
     every = results.every(plan, arrays)
     for name, warning in cost.power_warnings(every, plan).items():
         if name not in prepared.warned:
             prepared.warned.add(name)
             warnings.warn(warning, ModelWarning, stacklevel=4)
-    return results.described(every[plan.variables], plan)
+    return results.described(every[plan.result_variables], plan)
 
 
 def _notes(plan: Plan) -> list[str]:
     """Memory levels that do not count, for lack of a number."""
     return (
-        list(dict.fromkeys(note for _, design in plan.designs() for note in notes(design)))
+        list(dict.fromkeys(note for _, design in plan.categorical_designs() for note in notes(design)))
         if plan.spec.model.fidelity in CAPACITY_FIDELITIES
         else []
     )

@@ -21,8 +21,8 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dse.base import atomic_write, checksum
 from dse.base.errors import InputError, Problem, UnfinishedError
-from dse.sweeping.chunk import Piece
-from dse.sweeping.plan import MOST_BYTES
+from dse.sweeping.chunk import Chunk
+from dse.sweeping.plan import MAX_RESULT_BYTES
 
 DONE = "progress/done"
 MANIFEST = "progress/manifest"
@@ -104,7 +104,7 @@ def done(path: Path) -> np.ndarray:
     return found
 
 
-def write(path: Path, piece: Piece, results: xr.Dataset) -> None:
+def write(path: Path, piece: Chunk, results: xr.Dataset) -> None:
     """Write the results of a piece, then note that they are; raises UnfinishedError if they cannot be, as when a disk is full."""
     chunks = {}
     try:
@@ -229,7 +229,7 @@ def shortened(problems: list[Problem], path: Path) -> list[Problem]:
 def read(path: Path) -> xr.Dataset:
     """A complete store in memory; raises InputError."""
     found = whole(path)
-    if found.nbytes > MOST_BYTES:
+    if found.nbytes > MAX_RESULT_BYTES:
         what = f"'{path}' takes {found.nbytes / 1e9:.3g} GB, and is read into memory"
-        raise InputError(what, f"take a part of it with xarray.open_zarr, of at most {MOST_BYTES / 1e9:g} GB")
+        raise InputError(what, f"take a part of it with xarray.open_zarr, of at most {MAX_RESULT_BYTES / 1e9:g} GB")
     return found.load()

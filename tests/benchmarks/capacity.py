@@ -14,8 +14,8 @@ from pathlib import Path
 
 from throughput import SPEC
 
-from dse.sweeping import plan as plans
 from dse.sweeping import run
+from dse.sweeping.plan import Plan, load_plan
 
 TURNS = 12
 TEN = (
@@ -37,14 +37,14 @@ def main() -> None:
             print(f"{f'{name}, {what}':50}{statistics.median(times):9.3f}{ratio:8.2f}")
 
 
-def _plan(text: str) -> plans.Plan:
+def _plan(text: str) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "million.yaml"
         path.write_text(text)
-        return plans.load(path)
+        return load_plan(path)
 
 
-def _seconds(plan: plans.Plan) -> float:
+def _seconds(plan: Plan) -> float:
     start = time.perf_counter()
     run.run(plan)
     return time.perf_counter() - start

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import dse
-from dse.sweeping import plan as plans
 from dse.sweeping import run, zarr_store
-from dse.sweeping.chunk import Pieces, most_designs
+from dse.sweeping.chunk import ChunkGrid, max_chunk_designs
+from dse.sweeping.plan import Plan, load_plan
 from dse.sweeping.prepared import Prepared
 
 SPEC = """
@@ -48,9 +48,9 @@ def main() -> None:
 def _compare(folder: Path, steps: int) -> None:
     spec, out = folder / "many.yaml", folder / "many.zarr"
     spec.write_text(SPEC.format(steps=steps))
-    plan = plans.load(spec)
-    print(f"{plan.designs_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
-    run.evaluate(Prepared.of(plan).cut(Pieces(plan, most_designs(plan))[0]))  # compiles
+    plan = load_plan(spec)
+    print(f"{plan.design_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
+    run.evaluate(Prepared.of(plan).cut(ChunkGrid(plan, max_chunk_designs(plan))[0]))  # compiles
     size = plan.result_bytes
     disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
     evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
@@ -78,9 +78,9 @@ def _raw(path: Path, size: int) -> None:
     path.unlink()
 
 
-def _evaluated(plan: plans.Plan) -> None:
+def _evaluated(plan: Plan) -> None:
     prepared = Prepared.of(plan)
-    for piece in Pieces(plan, most_designs(plan)):
+    for piece in ChunkGrid(plan, max_chunk_designs(plan)):
         run.evaluate(prepared.cut(piece))
 
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from dse.model import roofline
 from dse.model.terms import inverse_rates
-from dse.sweeping import plan as plans
 from dse.sweeping import run
 from dse.sweeping.job import Job, jobs_of
+from dse.sweeping.plan import Plan, load_plan
 
 SPEC = """
 name: million
@@ -58,11 +58,11 @@ def main() -> None:
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, NumPy's included")
 
 
-def _plan(extra: str) -> plans.Plan:
+def _plan(extra: str) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "million.yaml"
         path.write_text(SPEC + extra)
-        return plans.load(path)
+        return load_plan(path)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
@@ -75,14 +75,14 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, statistics.median(times)
 
 
-def _numpy(plan: plans.Plan, breakdown: bool) -> np.ndarray:
+def _numpy(plan: Plan, breakdown: bool) -> np.ndarray:
     """Latencies of the pruned network, after those of the dense one."""
     dense, pruned = [_numpy_case(job, plan, breakdown) for job in jobs_of(plan)]
     assert (dense > 0).all()
     return pruned
 
 
-def _numpy_case(job: Job, plan: plans.Plan, breakdown: bool) -> np.ndarray:
+def _numpy_case(job: Job, plan: Plan, breakdown: bool) -> np.ndarray:
     case, shape = job.case, [len(values) for values in plan.rate_axes.values()]
     constant, factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
     designs, executions = int(np.prod(shape)), range(len(case.executions))

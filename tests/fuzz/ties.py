@@ -28,8 +28,7 @@ from dse.model.cost.energy import Counts
 from dse.model.efficiency.fitted import case as assemble
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.terms import BYTES, DECODE, Case, inverse_rates
-from dse.schema.accelerator import Accelerator
-from dse.schema.accelerator import read_accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
 from dse.sweeping import common
 from dse.workload import Variant, tables

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dse.sweeping import chunk as pieces_
-from dse.sweeping import plan as plans
 from dse.sweeping import run
-from dse.sweeping.chunk import Pieces, chunks, most_designs
+from dse.sweeping.chunk import ChunkGrid, chunk_lengths, max_chunk_designs
+from dse.sweeping.plan import load_plan
 from dse.sweeping.prepared import Prepared
 
 SPEC = """
@@ -44,14 +44,14 @@ def spec(folder):
 
 @pytest.fixture
 def plan(spec):
-    return plans.load(spec)
+    return load_plan(spec)
 
 
 def joined(plan, most) -> xr.Dataset:
     """The whole, put together from pieces as they come."""
     whole = Prepared.of(plan)
     found = xr.full_like(run.evaluate(whole), 0)
-    for piece in Pieces(plan, most):
+    for piece in ChunkGrid(plan, most):
         part = run.evaluate(whole.cut(piece))
         for name, variable in found.data_vars.items():
             variable[{dim: covered for dim, covered in piece.region.items() if dim in variable.dims}] = part[name].values
@@ -64,14 +64,14 @@ def joined(plan, most) -> xr.Dataset:
 def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
     wanted = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
     spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{wanted}]}}\n")
-    plan = plans.load(spec)
+    plan = load_plan(spec)
     xr.testing.assert_equal(joined(plan, most), run.run(plan))
 
 
 def test_labels_of_a_piece_are_those_of_its_region(plan):
     prepared = Prepared.of(plan)
     whole = run.evaluate(prepared)
-    for piece in list(Pieces(plan, 7))[::17]:
+    for piece in list(ChunkGrid(plan, 7))[::17]:
         part, region = run.evaluate(prepared.cut(piece)), whole.isel(dict(piece.region))
         xr.testing.assert_equal(part, region)
 
@@ -79,11 +79,11 @@ def test_labels_of_a_piece_are_those_of_its_region(plan):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.lists(st.integers(1, 6), min_size=6, max_size=6), st.integers(1, 300))
 def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
-    axes = [replace(axis, values=np.arange(2 if axis.taken_in_turn else size)) for axis, size in zip(plan.axes, sizes, strict=True)]
+    axes = [replace(axis, values=np.arange(2 if axis.is_outer_loop else size)) for axis, size in zip(plan.axes, sizes, strict=True)]
     plan = replace(plan, axes=tuple(axes))
-    lengths, covered = chunks(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
+    lengths, covered = chunk_lengths(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
     seen = []
-    for piece in Pieces(plan, most):
+    for piece in ChunkGrid(plan, most):
         covered[tuple(piece.region.values())] += 1
         assert piece.designs <= most
         for dim, part in piece.region.items():
@@ -96,8 +96,8 @@ def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
 
 
 def test_a_piece_takes_as_much_room_as_meant(plan, monkeypatch):
-    monkeypatch.setattr(pieces_, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(pieces_, "CHUNK_BYTES", 10_000)
     with warnings.catch_warnings(action="ignore"):
         whole = run.run(plan)
-    largest = max(whole.isel(dict(piece.region)).nbytes for piece in Pieces(plan, most_designs(plan)))
+    largest = max(whole.isel(dict(piece.region)).nbytes for piece in ChunkGrid(plan, max_chunk_designs(plan)))
     assert 1_000 < largest < 12_000

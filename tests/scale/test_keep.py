@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.sweeping import chunk as pieces
+from dse.sweeping import chunk
 from dse.sweeping.pareto_front import nondominated
 from dse.sweeping.reduce.front import Sieve
 
@@ -38,7 +38,7 @@ def spec(folder):
 
 def kept(spec, keep: str, monkeypatch=None, most: int | None = None) -> xr.Dataset:
     if monkeypatch is not None:
-        monkeypatch.setattr(pieces, "most_designs", lambda plan: most)
+        monkeypatch.setattr(chunk, "max_chunk_designs", lambda plan: most)
     path = spec.with_name("kept.yaml")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     return dse.sweep(path)

@@ -12,19 +12,19 @@ from dse.base import available_memory, progress
 from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.schema.sweep import RangeAxis
-from dse.sweeping import axis as axes
-from dse.sweeping import plan as plans
 from dse.sweeping import prepared, run
+from dse.sweeping.axis import parse_axis
+from dse.sweeping.plan import load_plan
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import front, stream
 from dse.sweeping.reduce.cells import Kept
 from dse.sweeping.reduce.stream import Stream
 
 STEPS = 10**6
-LONG = f"axes:\n  available_memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
+LONG = f"axes:\n  memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
 AXES = """
 axes:
-  available_memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
+  memory.dram.bandwidth: {from: 1 TB/s, to: 64 TB/s, steps: 40, scale: log}
   units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 900 TFLOP/s, steps: 5, scale: log}
 """
 
@@ -52,19 +52,19 @@ def peak(work: Callable[[], object]) -> int:
 def test_an_axis_takes_no_more_than_its_values(chip):
     """Its texts alone were 100 bytes a value."""
     written = RangeAxis.model_validate({"from": "1 TB/s", "to": "8 TB/s", "steps": STEPS})
-    assert peak(lambda: axes.parse("memory.dram.bandwidth", written, [chip])) < 40 * STEPS
+    assert peak(lambda: parse_axis("memory.dram.bandwidth", written, [chip])) < 40 * STEPS
 
 
 def test_texts_of_an_axis_are_those_of_its_values(chip):
-    found = axes.parse("memory.dram.bandwidth", RangeAxis.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
-    assert list(found.raw) == ["1000000000000.0 B/s", "1500000000000.0 B/s", "2000000000000.0 B/s"]
-    assert list(found[1:].raw) == list(found.raw)[1:]
-    assert len(found.raw[:2]) == 2
+    found = parse_axis("memory.dram.bandwidth", RangeAxis.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
+    assert list(found.yaml_values) == ["1000000000000.0 B/s", "1500000000000.0 B/s", "2000000000000.0 B/s"]
+    assert list(found[1:].yaml_values) == list(found.yaml_values)[1:]
+    assert len(found.yaml_values[:2]) == 2
 
 
 def test_what_a_sweep_prepares_does_not_grow_with_the_product_of_jobs_and_values(specified):
     """Each of its 10 jobs held its rates for every value: 16 numbers and more."""
-    plan = plans.load(specified(LONG))
+    plan = load_plan(specified(LONG))
     assert peak(lambda: Prepared.of(plan)) < 60 * STEPS
 
 
@@ -92,12 +92,9 @@ def test_what_is_kept_of_groups_is_put_together_in_constant_memory():
 
 def test_a_front_of_too_many_points_is_refused(specified, monkeypatch, capsys):
     monkeypatch.setattr(front, "MOST_POINTS", 30)
-    path = specified(AXES + "keep: {front: {minimize: [latency, available_memory.dram.bandwidth]}}\n")
+    path = specified(AXES + "keep: {front: {minimize: [latency, memory.dram.bandwidth]}}\n")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 2
-    assert (
-        "more than 30 points are on the front of latency, available_memory.dram.bandwidth; leave an objective out"
-        in capsys.readouterr().err
-    )
+    assert "more than 30 points are on the front of latency, memory.dram.bandwidth; leave an objective out" in capsys.readouterr().err
 
 
 def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
@@ -110,27 +107,27 @@ def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
 
 def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
     """Four numbers for each result, setting and value of an axis: 40 + 5 values, 2 batches and 4 network states."""
-    plan = plans.load(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
+    plan = load_plan(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
     sample = run.evaluate(Prepared.of(plan))
     assert stream.summary.size(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
 
 
 def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):
-    monkeypatch.setattr(prepared, "available", lambda: 100_000)
+    monkeypatch.setattr(prepared, "available_bytes", lambda: 100_000)
     with pytest.raises(InputError, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
-        Prepared.of(plans.load(specified("")))
+        Prepared.of(load_plan(specified("")))
 
 
 def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):
-    monkeypatch.setattr(plans, "available", lambda: 1000)
+    monkeypatch.setattr("dse.sweeping.plan.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store"):
         dse.sweep(specified(AXES))
 
 
 def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    monkeypatch.setattr(available_memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(available_memory, "GROUP", tmp_path)
     assert available_memory.available_bytes() == 51_200
     for most, expected in (("max", 51_200), ("30000", 10_000)):
         (tmp_path / "memory.max").write_text(most)

@@ -10,7 +10,7 @@ import dse
 from dse.base.errors import InputError
 from dse.schema.accelerator import Accelerator
 from dse.searching import run as searching
-from dse.sweeping import plan
+from dse.sweeping.plan import load_plan
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -65,7 +65,7 @@ def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
     (tmp_path / "my_chip.yaml").write_text(chip)
     (tmp_path / "my_sweep.yaml").write_text(sweep)
     dse.load_accelerator(tmp_path / "my_chip.yaml")
-    assert plan.load(tmp_path / "my_sweep.yaml").variants
+    assert load_plan(tmp_path / "my_sweep.yaml").variants
     (tmp_path / "my_search.yaml").write_text(search)
     assert searching.load(tmp_path / "my_search.yaml").states
     jsonschema.Draft202012Validator(Accelerator.model_json_schema()).validate(yaml.load(chip, Loader=CoreLoader))

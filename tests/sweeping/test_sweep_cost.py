@@ -16,7 +16,7 @@ from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
 from dse.model.terms import case, inverse_rates
 from dse.schema.model_options import ModelOptions
-from dse.sweeping import plan
+from dse.sweeping.plan import list_unused_axes, load_plan
 
 VARIABLES = "latency, area, power, energy, edp, performance_per_area, performance_per_watt"
 AXES = """
@@ -151,9 +151,9 @@ def test_the_default_variables_are_those_of_time(folder):
 
 def test_an_axis_that_only_costs_is_no_idle_axis(swept):
     """Warnings are errors: capacity and process change no latency, and nobody is told to leave them out."""
-    assert plan.idle_axes(plan.load(swept)) == []
+    assert list_unused_axes(load_plan(swept)) == []
     swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
-    assert len(plan.idle_axes(plan.load(swept))) == 2
+    assert len(list_unused_axes(load_plan(swept))) == 2
 
 
 def test_a_chip_without_a_process_is_told_with_its_line(swept):

@@ -5,7 +5,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
-from dse.sweeping import plan as plans
+from dse.sweeping.plan import load_plan
 
 
 def problems(path) -> list[str]:
@@ -87,7 +87,7 @@ def test_of_a_network_without_measured_variants_the_dense_one_is_left(folder, ed
 
 def test_an_assumed_activation_density_is_that_of_every_layer_with_weights(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [semi], activation_density: 0.25}"))
-    (workload,) = plans.load(folder / "small.yaml").workloads
+    (workload,) = load_plan(folder / "small.yaml").workloads
     for state in (workload.dense, workload.variant("semi")):
         assert set(state.activations[workload.layers.has_weights]) == {0.25}
         assert set(state.activations[~workload.layers.has_weights]) == {1.0}
@@ -96,4 +96,4 @@ def test_an_assumed_activation_density_is_that_of_every_layer_with_weights(edite
 def test_a_block_larger_than_every_layer_is_refused(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [], patterns: {list: ['block:8192x16'], densities: [0.5]}}"))
     with pytest.raises(InputError, match=r"small.yaml:4: .*a block of 'block:8192x16', 8192x16, is larger than every layer of 'net'"):
-        plans.load(folder / "small.yaml")
+        load_plan(folder / "small.yaml")

@@ -11,7 +11,7 @@ import dse
 from dse.base import catalog
 from dse.base.csv_table import read_rows
 from dse.sparsity.kinds import Block
-from dse.sweeping import plan
+from dse.sweeping.plan import load_plan
 from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}
@@ -290,7 +290,7 @@ def test_sparser_networks_of_one_method_are_worse():
 
 
 def test_the_zoo_sweeps_every_network():
-    assert set(plan.load("zoo").spec.workloads) == set(NETWORKS)
+    assert set(load_plan("zoo").spec.workloads) == set(NETWORKS)
 
 
 # -- against the sources' tables

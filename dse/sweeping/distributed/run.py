@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping import run
-from dse.sweeping.chunk import part
+from dse.sweeping.chunk import split_range
 from dse.sweeping.distributed import sink as sinks
 from dse.sweeping.distributed.sink import Sink
 from dse.sweeping.plan import Plan
@@ -46,7 +46,7 @@ def fill(
     sink = sinks.of(prepared, path)
     sink.begin(resume or shard is not None)
     before = sink.done()
-    mine = part(len(before), number - 1, of)
+    mine = split_range(len(before), number - 1, of)
     if damaged := sink.forget_damaged([one for one in mine if before[one]]):
         warnings.warn(_again(damaged), run.ModelWarning, stacklevel=3)
         before = sink.done()

@@ -12,7 +12,7 @@ import xarray as xr
 from dse.base import atomic_write
 from dse.base.errors import InputError, Problem
 from dse.sweeping import provenance, results, run, zarr_store
-from dse.sweeping.chunk import Piece, Pieces, chunks, most_designs
+from dse.sweeping.chunk import Chunk, ChunkGrid, chunk_lengths, max_chunk_designs
 from dse.sweeping.prepared import Prepared
 
 MOST_PIECES = 10**6
@@ -45,21 +45,21 @@ class Store:
     def _lay_out(self) -> bool:
         prepared, plan = self.prepared, self.prepared.plan
         atomic_write.check_writable(self.path.with_suffix(".part"))
-        most = most_designs(plan)
-        lengths = chunks(plan, most)
+        most = max_chunk_designs(plan)
+        lengths = chunk_lengths(plan, most)
         count = math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items())
         if count > MOST_PIECES:
             what = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {count} pieces"
             raise InputError.from_problems(
                 [plan.document.make_problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")]
             )
-        sample = results.described(run.evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
+        sample = results.described(run.evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
         labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
         return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, most)
 
     @cached_property
-    def pieces(self) -> Pieces:
-        return Pieces(self.prepared.plan, zarr_store.most_designs(self.path))
+    def pieces(self) -> ChunkGrid:
+        return ChunkGrid(self.prepared.plan, zarr_store.most_designs(self.path))
 
     def done(self) -> np.ndarray:
         return zarr_store.done(self.path)
@@ -82,7 +82,7 @@ class Store:
             if before is not None:
                 yield before.result()
 
-    def _write(self, piece: Piece, found: xr.Dataset) -> int:
+    def _write(self, piece: Chunk, found: xr.Dataset) -> int:
         zarr_store.write(self.path, piece, found)
         return piece.designs
 

@@ -14,9 +14,8 @@ import xarray as xr
 
 from dse.base.errors import InputError
 from dse.schema.reduction import FrontReduction, TopReduction
-from dse.sweeping import chunk as pieces_
-from dse.sweeping import results
-from dse.sweeping.chunk import Piece, Pieces
+from dse.sweeping import chunk, results
+from dse.sweeping.chunk import Chunk, ChunkGrid
 from dse.sweeping.plan import Plan
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import summary
@@ -61,13 +60,13 @@ class Stream:
     prepared: Prepared
     evaluate: Evaluate
     keeper: Keeper
-    pieces: Pieces
+    pieces: ChunkGrid
 
     @classmethod
     def of(cls, prepared: Prepared, evaluate: Evaluate) -> Self:
         """Raises InputError."""
         plan = prepared.plan
-        return cls(prepared, evaluate, _keeper(prepared, evaluate), Pieces(plan, LARGER * pieces_.most_designs(plan)))
+        return cls(prepared, evaluate, _keeper(prepared, evaluate), ChunkGrid(plan, LARGER * chunk.max_chunk_designs(plan)))
 
     @property
     def groups(self) -> int:
@@ -75,9 +74,9 @@ class Stream:
 
     def group(self, number: int) -> range:
         """The pieces of a group."""
-        return pieces_.part(len(self.pieces), number, self.groups)
+        return chunk.split_range(len(self.pieces), number, self.groups)
 
-    def walk(self, groups: Iterable[int]) -> Iterator[tuple[int, Piece, Kept | None]]:
+    def walk(self, groups: Iterable[int]) -> Iterator[tuple[int, Chunk, Kept | None]]:
         """Each group and each of its pieces as soon as it is looked at; with the last one comes what is kept of the group."""
         found: list[Kept] = []
         for group, piece, part in _ahead(self._narrowed, ((one, self.pieces[n]) for one in groups for n in self.group(one))):
@@ -86,7 +85,7 @@ class Stream:
             last = piece.number == self.group(group)[-1]
             yield group, piece, found.pop() if last else None
 
-    def _narrowed(self, item: tuple[int, Piece]) -> tuple[int, Piece, Kept]:
+    def _narrowed(self, item: tuple[int, Chunk]) -> tuple[int, Chunk, Kept]:
         group, piece = item
         return group, piece, self.keeper.narrowed(self.evaluate(self.prepared.cut(piece)), piece.region)
 
@@ -116,7 +115,7 @@ def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
 
 def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
     plan, wanted = prepared.plan, prepared.plan.spec.keep
-    sample = results.described(evaluate(prepared.cut(Pieces(plan, 1)[0])), plan)
+    sample = results.described(evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
     labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
     frame = Frame(plan.dims, labels[[*sample.coords]], sample)
     if isinstance(wanted, FrontReduction):
@@ -141,10 +140,10 @@ def _size(kept: Kept) -> int:
     return sum(values.nbytes for values in kept.values())
 
 
-def _coarse(plan: Plan) -> Piece:
+def _coarse(plan: Plan) -> Chunk:
     """A few values of each axis that is not taken in turn, of the first setting."""
-    first = Pieces(plan, 1)[0]
-    axes = [axis for axis in plan.axes if not axis.taken_in_turn]
+    first = ChunkGrid(plan, 1)[0]
+    axes = [axis for axis in plan.axes if not axis.is_outer_loop]
     values = max(2, int(COARSE ** (1 / max(1, len(axes)))))
     return replace(first, region={**first.region, **{axis.path: slice(None, None, math.ceil(len(axis) / values)) for axis in axes}})
 
