@@ -104,17 +104,17 @@ def test_resnet50_counts_what_is_published():
 def test_resnet50_prunings_of_the_collection_and_their_accuracies():
     resnet = dse.load_workload("resnet50")
     collection = {"magnitude_pruning": 6, "extended_magnitude_pruning": 4, "variational_dropout": 5, "random_pruning": 6}
-    assert {method: len(resnet.select(method)) for method in collection} == collection
+    assert {method: len(resnet.select_variants(method)) for method in collection} == collection
     assert resnet.variant("extended_magnitude_pruning", 0.91).sparsity == pytest.approx(0.9009, abs=1e-3)
     assert resnet.variant("random_pruning", 0.98).sparsity == pytest.approx(0.9722, abs=1e-4)
     assert resnet.variant("magnitude_pruning", 0.9).accuracy == 73.91
-    assert {variant.dense_accuracy for method in collection for variant in resnet.select(method)} == {76.69}
+    assert {variant.dense_accuracy for method in collection for variant in resnet.select_variants(method)} == {76.69}
 
 
 def test_the_transformer_has_no_resnet_figures():
     transformer = dse.load_workload("transformer")
     assert max(variant.accuracy for variant in transformer.variants) < 27.29
-    assert len(transformer.select("variational_dropout")) == 2
+    assert len(transformer.select_variants("variational_dropout")) == 2
     assert transformer.layers.weights.sum() == 61_083_648
     attention = [n for n, name in enumerate(transformer.layers.name) if name.endswith(("_scores", "_context"))]
     assert len(attention) == 2 * 18

@@ -36,7 +36,9 @@ def compacted(variant: Variant) -> Variant:
         output_elements=layers.output_elements * outputs,
     )  # fmt: skip
     kept = np.where(grouped, 1.0, inputs) * outputs
-    return replace(variant, layers=smaller, stored={pattern: elements * kept for pattern, elements in variant.stored.items()})
+    return replace(
+        variant, layers=smaller, stored_elements={pattern: elements * kept for pattern, elements in variant.stored_elements.items()}
+    )
 
 
 def notes(variant: Variant) -> list[str]:

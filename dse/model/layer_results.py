@@ -175,7 +175,7 @@ def _columns(
         "bytes": _pick(found.work[:, :, BYTES], choice) * found.count,
         "count": found.count,
         "density": variant.density,
-        "activation_density": variant.activations,
+        "activation_density": variant.input_density,
         "bound": np.array(bound, object),
         "unit": np.array([execution.unit for execution in executions], object),
         "execution": np.array([execution.name for execution in executions], object),

@@ -63,7 +63,7 @@ def _activations(layers: LayerArrays, variant: Variant, execution: Execution, ho
     run = execution.how.activations
     if run is None or run.zeros not in how:
         return np.ones(len(layers))
-    return np.where(layers.has_weights, held_activations(run.patterns, variant.activations)[0], 1.0)
+    return np.where(layers.has_weights, held_activations(run.patterns, variant.input_density)[0], 1.0)
 
 
 def held_activations(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, np.ndarray]:
@@ -120,7 +120,7 @@ def _ways(layers: LayerArrays, variant: Variant, pattern: Pattern) -> Iterator[t
         yield member, pruned, member.stored(layers.m, layers.k, variant.density)
     if (narrow := gathered(pattern, variant.pattern)) is not None:
         yield narrow, pruned, narrow.stored(layers.m, layers.k, variant.density)
-    for counted, elements in variant.stored.items():
+    for counted, elements in variant.stored_elements.items():
         member, known = pattern.member_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
         if member == counted:
             yield counted, known, np.where(known, elements, 0.0)
@@ -143,7 +143,7 @@ def _worked(layers: LayerArrays, variant: Variant, execution: Execution, member:
     tile = Block(*map(int, execution.how.tile.split("x")))
     if member.any_tile and Block(*member.tile).fits(tile):
         return elements
-    counted = variant.stored.get(tile, np.full(len(layers), np.nan))
+    counted = variant.stored_elements.get(tile, np.full(len(layers), np.nan))
     expected = _occupied(layers, variant, tile)
     return np.minimum(np.where(np.isnan(counted), expected, counted), layers.weights)
 

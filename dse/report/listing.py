@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dse.sweeping.axis import Role
     from dse.sweeping.plan import Plan
     from dse.workload import Variant
-    from dse.workload.accuracy import Curve
+    from dse.workload.accuracy import AccuracyCurve
 
 Rows = list[dict[str, Any]]
 
@@ -131,17 +131,17 @@ def iso(reference: str, drop: float, relative: bool, as_json: bool) -> str:
     return _json(found) if as_json else _table(found)
 
 
-def _iso(curve: "Curve", drop: float, relative: bool) -> dict[str, Any]:
-    state = None if math.isnan(curve.pruned.dense_accuracy) else curve.iso(drop, relative)
-    reached = state or curve.pruned
+def _iso(curve: "AccuracyCurve", drop: float, relative: bool) -> dict[str, Any]:
+    state = None if math.isnan(curve.dense_accuracy) else curve.iso(drop, relative)
+    reached = state or curve.sparsest
     return {
-        "method": curve.pruned.method,
-        "pattern": str(curve.pruned.pattern),
+        "method": curve.sparsest.method,
+        "pattern": str(curve.sparsest.pattern),
         "sparsity": state and round(state.sparsity, 4),
         "accuracy": state and round(float(state.accuracy), 4),
-        "dense": _known(curve.pruned.dense_accuracy),
+        "dense": _known(curve.dense_accuracy),
         "set by": _set_by(curve, state),
-        "includes": curve.pruned.combined_with,
+        "includes": curve.sparsest.combined_with,
         "metric": curve.metric.name,
         "kind": reached.accuracy_kind,
         "densities": reached.densities_from or "traced",
@@ -149,13 +149,13 @@ def _iso(curve: "Curve", drop: float, relative: bool) -> dict[str, Any]:
     }
 
 
-def _set_by(curve: "Curve", state: "Variant | None") -> str:
+def _set_by(curve: "AccuracyCurve", state: "Variant | None") -> str:
     """What keeps an answer from being sparser, or why there is none."""
-    if math.isnan(curve.pruned.dense_accuracy):
+    if math.isnan(curve.dense_accuracy):
         return "none: the source names no dense network"
     if state is None:
         return f"none: loses {min(curve.loss(curve.sparsities)):.4g} or more"
-    if not curve.continuous:
+    if not curve.is_continuous:
         return "the pattern"
     return "the range measured" if state is curve.points[-1] else "the drop"
 

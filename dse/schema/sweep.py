@@ -14,7 +14,7 @@ from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.reduction import ReductionSpec, objective_signs
 from dse.schema.search import SearchSpec
 from dse.sparsity.grammar import Named, named_in
-from dse.workload.schema import NetworkPattern
+from dse.workload.schema import ConcretePattern
 
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -55,7 +55,7 @@ def with_interval_variables(variables: Iterable[str], fidelity: Fidelity) -> lis
 class HypotheticalPatterns(StrictModel):
     """Hypothetical variants: patterns that nobody has pruned the network to, at densities that are known."""
 
-    list: Annotated[tuple[NetworkPattern, ...], AllDifferent] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    list: Annotated[tuple[ConcretePattern, ...], AllDifferent] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
     densities: Literal["own", "from_method"] | tuple[PositiveFraction, ...] = Field(
         "own",
         description="own: the pattern's N/M; from_method: each measured variant's, layer by layer; or a list of uniform ones",

@@ -6,7 +6,7 @@ from dse.base.errors import InputError
 from dse.schema.search import AccuracyTolerance
 from dse.schema.sweep import WorkloadSelection
 from dse.workload import Variant, Workload
-from dse.workload.accuracy import EXACT, accuracy_curves
+from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_curves
 
 
 def tolerated(workload: Workload, selection: WorkloadSelection, drop: AccuracyTolerance) -> list[Variant]:
@@ -18,8 +18,10 @@ def tolerated(workload: Workload, selection: WorkloadSelection, drop: AccuracyTo
     found, listed = [workload.dense], _listed(workload, selection)
     for curve in _curves(workload, selection):
         best = curve.iso(drop.max_drop, drop.relative)
-        allowed = drop.max_drop * (abs(curve.pruned.dense_accuracy) / 100 if drop.relative else 1.0)
-        within = [point for point, lost in zip(curve.points, curve.loss(curve.sparsities), strict=True) if lost <= allowed + EXACT]
+        allowed = drop.max_drop * (abs(curve.dense_accuracy) / 100 if drop.relative else 1.0)
+        within = [
+            point for point, lost in zip(curve.points, curve.loss(curve.sparsities), strict=True) if lost <= allowed + ROUNDING_TOLERANCE
+        ]
         states = [*within, *([best] if best is not None and all(best is not point for point in within) else [])]
         found += [state for state in states if state.method != "dense" and (listed is None or id(state) in listed)]
     return found
@@ -45,8 +47,8 @@ def _curves(workload: Workload, selection: WorkloadSelection) -> list:
     except InputError:  # no accuracies: the dense network alone
         return []
     metric = workload.description.metric.name
-    chosen = [curve for curve in curves if curve.pruned.metric == metric and _chosen(curve.pruned, selection)]
-    return [curve for curve in chosen if np.isfinite(curve.pruned.dense_accuracy)]
+    chosen = [curve for curve in curves if curve.sparsest.metric == metric and _chosen(curve.sparsest, selection)]
+    return [curve for curve in chosen if np.isfinite(curve.dense_accuracy)]
 
 
 def _chosen(variant: Variant, selection: WorkloadSelection) -> bool:
@@ -58,5 +60,8 @@ def _listed(workload: Workload, selection: WorkloadSelection) -> set[int] | None
     if selection.sparsities is None:
         return None
     return {
-        id(variant) for sparsity in selection.sparsities for method in workload.methods for variant in workload.matching(method, sparsity)
+        id(variant)
+        for sparsity in selection.sparsities
+        for method in workload.methods
+        for variant in workload.find_variants(method, sparsity)
     }

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from dse.base.errors import InputError
-from dse.workload.accuracy import EXACT, check_tolerance, loss
+from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_loss, check_drop
 
 DENSE = -1  # the number of the dense network among the variants
 UNITS = {False: "points of the metric", True: "%"}
@@ -21,7 +21,7 @@ def accuracy_drop(dataset: xr.Dataset, relative: bool = False) -> xr.DataArray:
     """
     metrics = json.loads(dataset.attrs["metrics"])
     directions = [metrics[w][m]["direction"] for w, m in zip(dataset.workload.values, dataset.metric.values, strict=True)]
-    lost = [loss(*each) for each in zip(dataset.accuracy.values, dataset.dense_accuracy.values, directions, strict=True)]
+    lost = [accuracy_loss(*each) for each in zip(dataset.accuracy.values, dataset.dense_accuracy.values, directions, strict=True)]
     scale = 100 / abs(dataset.dense_accuracy.values) if relative else 1.0
     known = np.where(dataset.method.values == "dense", 0.0, np.array(lost) * scale)
     attrs = {"units": UNITS[relative], "long_name": "loss of accuracy against the dense network of the source"}
@@ -39,8 +39,8 @@ def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False) 
     """
     if "speedup" not in dataset:
         raise InputError("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
-    check_tolerance(drop)
-    within = accuracy_drop(dataset, relative).values <= drop + EXACT
+    check_drop(drop)
+    within = accuracy_drop(dataset, relative).values <= drop + ROUNDING_TOLERANCE
     workloads = dict.fromkeys(dataset.workload.values)
     reached = [_fastest(dataset.speedup.isel(variant=within & (dataset.workload.values == name))) for name in workloads]
     dims = (*(dim for dim in dataset.speedup.dims if dim != "variant"), "workload")

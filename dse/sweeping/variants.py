@@ -18,7 +18,7 @@ def select(
     measured: list[Variant] = []
     methods = _methods(workload, selection, document, (*at, "methods"), problems)
     with problems.collect(*document.locate((*at, "sparsities"))):
-        measured = [variant for method in methods for variant in workload.select(method)]
+        measured = [variant for method in methods for variant in workload.select_variants(method)]
         if selection.sparsities is not None:
             measured = _with_sparsities(workload, methods, selection.sparsities)
     made: list[Variant] = []
@@ -46,9 +46,9 @@ def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[f
     """Variants of each sparsity; a method may lack one that another has, but some method must have it."""
     found: dict[int, Variant] = {}
     for sparsity in sparsities:
-        having = [variant for method in methods for variant in workload.matching(method, sparsity)]
+        having = [variant for method in methods for variant in workload.find_variants(method, sparsity)]
         if not having:
-            known = sorted({variant.nominal_sparsity for method in methods for variant in workload.select(method)})
+            known = sorted({variant.nominal_sparsity for method in methods for variant in workload.select_variants(method)})
             what = f"no chosen method of '{workload.name}' has sparsity {sparsity:g}"
             raise InputError(what, f"write one of {', '.join(f'{value:g}' for value in known)}")
         found |= {id(variant): variant for variant in having}
@@ -65,7 +65,7 @@ def hypothetical(workload: Workload, patterns: HypotheticalPatterns, measured: l
 
 def _densities(workload: Workload, patterns: HypotheticalPatterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
     if patterns.densities == "own" and pattern.density is not None:  # the specification lets no other through
-        return [workload.from_densities(pattern, workload.own_density(pattern), 1 - pattern.density, "own")]
+        return [workload.hypothetical_variant(pattern, workload.own_density(pattern), 1 - pattern.density, "own")]
     if isinstance(patterns.densities, tuple):
         sources = [(np.full(len(workload.layers), share), 1 - share, f"uniform {share:g}") for share in patterns.densities]
     elif measured:
@@ -74,7 +74,7 @@ def _densities(workload: Workload, patterns: HypotheticalPatterns, pattern: Patt
         raise InputError("there is no method to take densities from", "list one under 'methods'")
     for density, _, origin in sources:
         _check_fixed(workload, pattern, density, origin)
-    return [workload.from_densities(pattern, density, nominal, origin) for density, nominal, origin in sources]
+    return [workload.hypothetical_variant(pattern, density, nominal, origin) for density, nominal, origin in sources]
 
 
 def _check_room(workload: Workload, pattern: Pattern) -> None:

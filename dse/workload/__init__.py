@@ -1,18 +1,21 @@
-"""A workload: the layers of one network, its pruned variants and their accuracies, kept in a folder.
+"""A workload: the layers of one network, its pruned variants and their accuracies, stored in a folder.
 
-    workload.yaml           name, task, metric and its direction, sources; the architecture, if formulas make the layers
+    workload.yaml           name, task, metric and its direction, sources; the architecture, if the layers are computed by formula
     layers.csv              the layers otherwise (see `dse.networks.layers`)
     variants/*.csv          method, pattern, sparsity (nominal), layer, nnz, row and column statistics, columns_touched (any nonzero)
     accuracy.csv            method, pattern, sparsity (nominal), value, dense_value, source, kind, metric, densities,
                             combined_with
-    statistics/stored.csv   what patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements
+    statistics/stored.csv   elements that patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements
 
-schema     what may stand in these files
-rows       CSV, with errors that name a line
-states     traced layers, accuracies and counts joined into variants
-tables     reads all of it
+schema        keys and columns of these files
+variant       one pruned network
+workload      a network with its variants
+join_tables   rows of the tables joined into variants
+tables        reads a folder
+accuracy      accuracy curves over sparsity
 """
 
-from dse.workload.variant import Variant, Workload
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
 __all__ = ["Variant", "Workload"]

@@ -1,180 +1,229 @@
-"""Network states: traced layers, accuracies and counts of what is stored, joined into variants."""
+"""Join the rows of a workload's tables into variants: layer densities, accuracies, and counts of stored elements."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Float
 
-from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerArrays
 from dse.sparsity.pattern import Pattern
-from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
-from dse.workload.variant import Variant, Workload
+from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, VariantRow
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
-Traced = tuple[Path, int, VariantRow]
-Accuracy = tuple[Path, int, AccuracyRow]
-Stored = tuple[Path, int, StoredRow]
-State = tuple[str, Pattern, float]  # method, pattern, nominal sparsity
+Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow)
+MAX_SPARSITY_DIFFERENCE = 0.02  # between the sparsity of a uniform N:M variant and that of its pattern
+FIX_STATISTICS = "trace the network again, or remove statistics/"
 
 
-def variants(workload: Workload, traced: list[Traced], accuracies: list[Accuracy], stored: list[Stored]) -> tuple[Variant, ...]:
-    """Rows with their places, joined by state: traced layers, accuracies, what is stored. Raises InputError."""
-    grouped: dict[State, list[Traced]] = {}
-    for entry in traced:
-        row = entry[2]
-        grouped.setdefault((row.method, row.pattern, row.sparsity), []).append(entry)
+class LocatedRow(NamedTuple, Generic[Row]):
+    """A row of a table, and where it is."""
+
+    file: Path
+    line: int
+    row: Row
+
+
+class VariantKey(NamedTuple):
+    """What tells the variants of a workload apart."""
+
+    method: str
+    pattern: Pattern
+    nominal_sparsity: float
+
+    @classmethod
+    def from_row(cls, row: VariantRow | AccuracyRow | StoredRow) -> "VariantKey":
+        return cls(row.method, row.pattern, row.sparsity)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.pattern} {self.nominal_sparsity:g}"
+
+
+LayerRows = list[LocatedRow[VariantRow]]
+
+
+def join_variants(
+    workload: Workload,
+    layer_rows: LayerRows,
+    accuracy_rows: list[LocatedRow[AccuracyRow]],
+    stored_rows: list[LocatedRow[StoredRow]],
+) -> tuple[Variant, ...]:
+    """Make a variant for each method, pattern and sparsity in the tables; raises InputError with every problem."""
+    layer_rows_by_key: dict[VariantKey, LayerRows] = {}
+    for located in layer_rows:
+        layer_rows_by_key.setdefault(VariantKey.from_row(located.row), []).append(located)
     problems = ProblemCollector()
-    known = _known_accuracies(accuracies, grouped.keys(), workload.description, problems)
-    counted = _counted(workload.layers, stored, grouped, problems)
-    found: list[Variant] = []
-    for state, entries in grouped.items():
+    accuracies = _accuracies_by_key(accuracy_rows, layer_rows_by_key.keys(), workload.description, problems)
+    stored_elements = _stored_elements_by_key(workload.layers, stored_rows, layer_rows_by_key, problems)
+    variants: list[Variant] = []
+    for key, rows in layer_rows_by_key.items():
         with problems.collect():
-            found.append(_traced(workload, state, entries, counted.get(state, {})))
-    found += [_uniform(workload, state) for state, row in known.items() if row.densities == "uniform"]
+            variants.append(_traced_variant(workload, key, rows, stored_elements.get(key, {})))
+    variants += [_uniform_variant(workload, key) for key, row in accuracies.items() if row.densities == "uniform"]
     problems.raise_if_any()
-    joined = (_with_accuracy(variant, known.get(state_of(variant)), workload.description) for variant in found)
-    return tuple(replace(variant, run_on=workload.run_on) for variant in joined)
+    return tuple(_with_accuracy(variant, accuracies.get(_key_of(variant)), workload.description) for variant in variants)
 
 
-def state_of(variant: Variant) -> State:
-    return (variant.method, variant.pattern, variant.nominal_sparsity)
+def _key_of(variant: Variant) -> VariantKey:
+    return VariantKey(variant.method, variant.pattern, variant.nominal_sparsity)
 
 
-def _known_accuracies(
-    accuracies: list[Accuracy], traced: Collection[State], description: Description, problems: ProblemCollector
-) -> dict[State, AccuracyRow]:
-    """Accuracies by the state they belong to; a row that belongs to none would vanish from every result, so it is a mistake."""
-    known: dict[State, AccuracyRow] = {}
-    for file, line, row in accuracies:
-        state = (row.method, row.pattern, row.sparsity)
-        if state in known:
-            problems.add(Problem("this accuracy is given twice", "keep one row", file, line))
-        elif row.densities != "uniform" and state not in traced:
-            fix = f"{did_you_mean(_spoken(state), map(_spoken, traced))} (or densities 'uniform', if only a total is known)"
-            problems.add(Problem(f"no variant is '{_spoken(state)}'", fix, file, line))
-        elif row.densities == "uniform" and state in traced:
-            problems.add(Problem(f"'{_spoken(state)}' is traced, so its densities are known", "write densities 'traced'", file, line))
-        elif row.densities == "uniform" and row.pattern.density is not None and abs(1 - row.sparsity - row.pattern.density) > 0.02:
-            what = f"{row.pattern} is {1 - row.pattern.density:g} sparse, not {row.sparsity:g}"
-            problems.add(Problem(what, "write the sparsity of the pattern", file, line, "sparsity"))
-        elif row.metric not in (None, *description.metrics):
-            fix = f"{did_you_mean(row.metric, description.metrics)} (workload.yaml: metric, other_metrics)"
-            problems.add(Problem(f"unknown metric '{row.metric}'", fix, file, line, "metric"))
-        else:
-            known[state] = row
-    return known
+def _accuracies_by_key(
+    rows: list[LocatedRow[AccuracyRow]], traced: Collection[VariantKey], description: Description, problems: ProblemCollector
+) -> dict[VariantKey, AccuracyRow]:
+    """Accuracies by variant. A row that belongs to no variant would be missing from every result, so it is a problem."""
+    accuracies: dict[VariantKey, AccuracyRow] = {}
+    for file, line, row in rows:
+        key = VariantKey.from_row(row)
+        with problems.collect(file, line):
+            if key in accuracies:
+                raise InputError("this accuracy is given twice", "keep one row")
+            _check_densities(row, key, traced)
+            _check_metric(row.metric, description.metrics)
+            accuracies[key] = row
+    return accuracies
 
 
-def _counted(
-    layers: LayerArrays, stored: list[Stored], traced: Mapping[State, list[Traced]], problems: ProblemCollector
-) -> dict[State, dict[Pattern, np.ndarray]]:
-    """Elements that patterns store of each traced state [layer], NaN where a pattern can't hold the mask."""
-    index = {name: position for position, name in enumerate(layers.name)}
-    nonzeros = {(state, entry[2].layer): entry[2].nnz for state, entries in traced.items() for entry in entries}
-    found: dict[State, dict[Pattern, np.ndarray]] = {}
-    for file, line, row in stored:
-        state = (row.method, row.pattern, row.sparsity)
-        if (state, row.layer) not in nonzeros or row.layer not in index:
-            what = f"no variant '{_spoken(state)}' of a layer '{row.layer}'"
-            problems.add(Problem(what, "trace the network again, or remove statistics/", file, line))
-            continue
-        column = found.setdefault(state, {}).setdefault(row.stored_as, np.full(len(layers), np.nan))
-        if row.elements < nonzeros[state, row.layer] or not np.isnan(column[index[row.layer]]):
-            what = f"{row.stored_as} can't store '{row.layer}' in {row.elements:g} elements, or is there twice"
-            problems.add(Problem(what, "trace the network again, or remove statistics/", file, line))
-        column[index[row.layer]] = row.elements / layers.experts[index[row.layer]]  # of one copy
-    return found
+def _check_densities(row: AccuracyRow, key: VariantKey, traced: Collection[VariantKey]) -> None:
+    """Raise InputError if the layer densities that an accuracy claims are missing, or are there although it claims none."""
+    if row.densities != "uniform":
+        if key not in traced:
+            fix = f"{did_you_mean(key, map(str, traced))} (or densities 'uniform', if only a total is known)"
+            raise InputError(f"there is no variant '{key}'", fix)
+        return
+    if key in traced:
+        raise InputError(f"'{key}' is traced, so its densities are known", "write densities 'traced'")
+    density = row.pattern.density
+    if density is not None and abs(1 - row.sparsity - density) > MAX_SPARSITY_DIFFERENCE:
+        what = f"the sparsity of {row.pattern} is {1 - density:g}, not {row.sparsity:g}"
+        raise InputError(what, "write the sparsity of the pattern", key="sparsity")
 
 
-def _traced(workload: Workload, state: State, entries: list[Traced], stored: dict[Pattern, np.ndarray]) -> Variant:
+def _check_metric(metric: str | None, metrics: Mapping[str, Metric]) -> None:
+    if metric is not None and metric not in metrics:
+        fix = f"{did_you_mean(metric, metrics)} (workload.yaml: metric, other_metrics)"
+        raise InputError(f"unknown metric '{metric}'", fix, key="metric")
+
+
+def _stored_elements_by_key(
+    layers: LayerArrays, rows: list[LocatedRow[StoredRow]], layer_rows: Mapping[VariantKey, LayerRows], problems: ProblemCollector
+) -> dict[VariantKey, dict[Pattern, Float[np.ndarray, " layer"]]]:
+    """Elements that patterns store of each traced variant, of one copy of its weights; NaN where a pattern does not fit the mask."""
+    index = _layer_index(layers)
+    nnz = {(key, located.row.layer): located.row.nnz for key, rows_of_key in layer_rows.items() for located in rows_of_key}
+    elements_by_key: dict[VariantKey, dict[Pattern, Float[np.ndarray, " layer"]]] = {}
+    for file, line, row in rows:
+        key = VariantKey.from_row(row)
+        with problems.collect(file, line):
+            if (key, row.layer) not in nnz or row.layer not in index:
+                raise InputError(f"no variant '{key}' of a layer '{row.layer}'", FIX_STATISTICS)
+            elements, layer = elements_by_key.setdefault(key, {}).setdefault(row.stored_as, np.full(len(layers), np.nan)), index[row.layer]
+            if not np.isnan(elements[layer]):
+                raise InputError(f"what {row.stored_as} stores of '{row.layer}' is given twice", FIX_STATISTICS)
+            if row.elements < nnz[key, row.layer]:
+                raise InputError(f"{row.stored_as} cannot store '{row.layer}' in {row.elements:g} elements", FIX_STATISTICS)
+            elements[layer] = row.elements / layers.experts[layer]
+    return elements_by_key
+
+
+def _traced_variant(
+    workload: Workload, key: VariantKey, rows: LayerRows, stored_elements: dict[Pattern, Float[np.ndarray, " layer"]]
+) -> Variant:
+    """A variant whose nonzeros were counted layer by layer."""
     layers = workload.layers
-    density, activations = _densities(layers, entries, told=workload.description.network is None)
     return Variant(
-        workload.name, layers, *state, density, stored=stored, activation_density=activations,
-        row_spread=_row_spread(layers, entries), touched_columns=_touched_columns(layers, entries),
+        workload.name, layers, *key, _densities(layers, rows, prunable_is_declared=workload.description.network is None),
+        stored_elements=stored_elements, activation_density=_activation_densities(layers, rows), row_spread=_row_spread(layers, rows),
+        touched_columns=_touched_columns(layers, rows), run_on=workload.run_on,
     )  # fmt: skip
 
 
-def _uniform(workload: Workload, state: State) -> Variant:
-    """A state of which only the total is known: every prunable layer alike. An N:M fills what it may."""
-    _, pattern, sparsity = state
-    density = np.full(len(workload.layers), 1 - sparsity) if pattern.density is None else workload.own_density(pattern)
+def _uniform_variant(workload: Workload, key: VariantKey) -> Variant:
+    """A variant of which only the total sparsity is known: the same density for each prunable layer, all that an N:M allows."""
+    pattern, layers = key.pattern, workload.layers
+    density = np.full(len(layers), 1 - key.nominal_sparsity) if pattern.density is None else workload.own_density(pattern)
     return Variant(
-        workload.name, workload.layers, *state, np.where(workload.layers.prunable, density, 1.0),
-        activation_density=workload.layers.activation_density, densities_from="uniform",
+        workload.name, layers, *key, np.where(layers.prunable, density, 1.0), activation_density=layers.activation_density,
+        densities_from="uniform", run_on=workload.run_on,
     )  # fmt: skip
-
-
-def _spoken(state: State) -> str:
-    return f"{state[0]} {state[1]} {state[2]:g}"
 
 
 def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Description) -> Variant:
     if row is None:
         return replace(variant, metric=description.metric.name)
-    dense = np.nan if row.dense_value is None else row.dense_value
     return replace(
-        variant, accuracy=row.value, dense_accuracy=dense, accuracy_kind=row.kind, accuracy_source=row.source,
-        metric=row.metric or description.metric.name, densities_from="" if row.densities == "traced" else row.densities,
-        combined_with=row.combined_with,
+        variant, accuracy=row.value, dense_accuracy=np.nan if row.dense_value is None else row.dense_value, accuracy_kind=row.kind,
+        accuracy_source=row.source, metric=row.metric or description.metric.name,
+        densities_from="" if row.densities == "traced" else row.densities, combined_with=row.combined_with,
     )  # fmt: skip
 
 
-def _densities(layers: LayerArrays, entries: list[Traced], told: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Densities of the weights and of the inputs [layer]: where the trace is silent, 1 and the layer's own. Raises InputError.
+def _layer_index(layers: LayerArrays) -> dict[str, int]:
+    return {name: position for position, name in enumerate(layers.name)}
 
-    `told`: what may be pruned was written down, so that a trace must not differ; a formula only knows what is usual.
+
+def _densities(layers: LayerArrays, rows: LayerRows, prunable_is_declared: bool) -> Float[np.ndarray, " layer"]:
+    """Density of each layer's weights; 1 for a layer without a row. Raises InputError.
+
+    `prunable_is_declared`: layers.csv says which layers are prunable, so the rows must agree. A formula only knows which
+    layers usually are.
     """
-    index = {name: position for position, name in enumerate(layers.name)}
-    density, activations = np.ones(len(layers)), layers.activation_density.copy()
-    sizes, problems, seen = layers.weights * layers.experts, ProblemCollector(), set()
-    for file, line, row in entries:
+    index, density, seen, problems = _layer_index(layers), np.ones(len(layers)), set[str](), ProblemCollector()
+    for file, line, row in rows:
         with problems.collect(file, line, "layer"):
             if row.layer not in index:
                 raise InputError(f"unknown layer '{row.layer}'", did_you_mean(row.layer, index))
             if row.layer in seen:
                 raise InputError(f"layer '{row.layer}' is given twice in one variant", "keep one row")
             seen.add(row.layer)
-            if row.activation_density is not None:
-                activations[index[row.layer]] = row.activation_density
         with problems.collect(file, line, "nnz"):
             if row.layer in index:
-                density[index[row.layer]] = _density(layers, index[row.layer], row, sizes[index[row.layer]], told)
+                density[index[row.layer]] = _density(layers, index[row.layer], row, prunable_is_declared)
     problems.raise_if_any()
-    return density, activations
+    return density
 
 
-def _row_spread(layers: LayerArrays, entries: list[Traced]) -> np.ndarray:
-    """Standard deviation of the nonzeros in a row over their mean [layer], NaN where it was not counted."""
-    told = {row.layer: row.row_std / row.row_mean for _, _, row in entries if row.row_std is not None and row.row_mean}
-    return np.array([told.get(name, np.nan) for name in layers.name])
-
-
-def _touched_columns(layers: LayerArrays, entries: list[Traced]) -> np.ndarray:
-    """Share of the columns that have any nonzero [layer], NaN where it was not counted. Raises InputError."""
-    index, share, problems = {name: position for position, name in enumerate(layers.name)}, np.full(len(layers), np.nan), ProblemCollector()
-    for file, line, row in entries:
-        if row.columns_touched is None:
-            continue
-        layer, problem = index[row.layer], f"{row.columns_touched:g} columns with nonzeros"
-        with problems.collect(file, line, "columns_touched"):
-            if row.columns_touched > layers.k[layer]:
-                raise InputError(f"{problem} in a matrix of {layers.k[layer]:g}", "write at most k columns")
-            if row.columns_touched * layers.m[layer] * layers.experts[layer] < row.nnz:
-                raise InputError(f"{problem} can't hold {row.nnz:g}", "write the number of columns with any nonzero")
-        share[layer] = row.columns_touched / layers.k[layer]
-    problems.raise_if_any()
-    return share
-
-
-def _density(layers: LayerArrays, layer: int, row: VariantRow, size: float, told: bool) -> float:
+def _density(layers: LayerArrays, layer: int, row: VariantRow, prunable_is_declared: bool) -> float:
+    size = layers.weights[layer] * layers.experts[layer]
     if row.nnz > size:
         what = f"density {row.nnz / max(size, 1):.4g} is above 1 ({row.nnz:g} nonzeros in {size:g} weights)"
         raise InputError(what, "write at most m x k nonzeros")
-    if told and row.nnz < size and not layers.prunable[layer]:
+    if prunable_is_declared and row.nnz < size and not layers.prunable[layer]:
         raise InputError(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
-    most = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
-    if most < row.nnz < size:
-        raise InputError(f"{row.nnz:g} nonzeros are more than {row.pattern} keeps", f"write at most {most:g}")
+    allowed = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
+    if allowed < row.nnz < size:
+        raise InputError(f"{row.nnz:g} nonzeros are more than {row.pattern} allows", f"write at most {allowed:g}")
     return float(row.nnz / size) if size else 1.0
+
+
+def _activation_densities(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+    """Density of each layer's inputs; that of the network where the rows give none."""
+    counted = {row.layer: row.activation_density for _, _, row in rows if row.activation_density is not None}
+    return np.array([counted.get(name, usual) for name, usual in zip(layers.name, layers.activation_density, strict=True)])
+
+
+def _row_spread(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+    """Standard deviation over mean of the nonzeros in a row; NaN where it was not counted."""
+    counted = {row.layer: row.row_std / row.row_mean for _, _, row in rows if row.row_std is not None and row.row_mean}
+    return np.array([counted.get(name, np.nan) for name in layers.name])
+
+
+def _touched_columns(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+    """Share of the columns with any nonzero; NaN where it was not counted. Raises InputError."""
+    index, share, problems = _layer_index(layers), np.full(len(layers), np.nan), ProblemCollector()
+    for file, line, row in rows:
+        if row.columns_touched is None:
+            continue
+        layer, what = index[row.layer], f"{row.columns_touched:g} columns with nonzeros"
+        with problems.collect(file, line, "columns_touched"):
+            if row.columns_touched > layers.k[layer]:
+                raise InputError(f"{what} in a matrix of {layers.k[layer]:g}", "write at most k columns")
+            if row.columns_touched * layers.m[layer] * layers.experts[layer] < row.nnz:
+                raise InputError(f"{what} cannot hold {row.nnz:g} nonzeros", "write the number of columns with any nonzero")
+        share[layer] = row.columns_touched / layers.k[layer]
+    problems.raise_if_any()
+    return share

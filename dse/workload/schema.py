@@ -1,4 +1,4 @@
-"""What may stand in the files of a workload."""
+"""The schema of a workload: the keys of workload.yaml and the columns of its CSV tables."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,28 +10,33 @@ from dse.sparsity.grammar import WrittenPattern
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
 
+RESERVED_METHODS = ("dense", "hypothetical")  # variants that every workload has, or that a sweep makes
 Share = Annotated[float, Field(ge=0, le=1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Elements = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Metric(StrictModel):
+    """What an accuracy measures."""
+
     name: str = Field(examples=["top-1 accuracy"])
     unit: str = ""
     direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
 
 
-class Figure(StrictModel):
-    """A published count, and what the network was run on when it was made."""
+class PublishedCount(StrictModel):
+    """A count from a publication, and the inputs of the network that it holds for."""
 
     value: float = Field(gt=0)
     source: str = Field(min_length=1)
     inputs: dict[str, Any] = Field({})
 
 
-class Published(StrictModel):
-    """What others count, for comparison: every parameter; multiply-adds of one sample."""
+class PublishedCounts(StrictModel):
+    """Published counts to compare the layers with: all parameters of the network, multiply-adds of one sample."""
 
-    parameters: Figure
-    macs: Figure
+    parameters: PublishedCount
+    macs: PublishedCount
 
 
 class Description(StrictModel):
@@ -44,63 +49,66 @@ class Description(StrictModel):
     other_metrics: tuple[Metric, ...] = Field((), description="metrics of accuracies whose row names one")
     sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
     notes: tuple[str, ...] = ()
-    network: AnyArchitecture | None = Field(None, description="a published configuration, of which formulas make the layers")
-    inputs: dict[str, Any] = Field({}, description="what the network is run on, unless a sweep says otherwise")
-    published: Published | None = None
+    network: AnyArchitecture | None = Field(None, description="the architecture, from which the layers are computed by formula")
+    inputs: dict[str, Any] = Field({}, description="inputs that the network runs on, unless a sweep sets others")
+    published: PublishedCounts | None = None
 
     @property
     def metrics(self) -> dict[str, Metric]:
+        """All metrics by name."""
         return {metric.name: metric for metric in (self.metric, *self.other_metrics)}
 
 
-def _no_family(pattern: Pattern) -> Pattern:
+def _refuse_family(pattern: Pattern) -> Pattern:
+    """Refuse a family of patterns such as `block:16x16*`: a network has one pattern."""
     if isinstance(pattern, BlockFamily | VNMFamily):
         member = pattern.base if isinstance(pattern, BlockFamily) else f"{pattern.v}:{pattern.n}:8"
-        raise field_error(f"'{pattern}' is a family, no pattern of a network", f"write one of its members, as in '{member}'")
+        raise field_error(f"'{pattern}' is a family of patterns, but a network has one pattern", f"write a member of it, as in '{member}'")
     return pattern
 
 
-NetworkPattern = Annotated[WrittenPattern, AfterValidator(_no_family)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-
-def _free(method: str) -> str:
-    if method in ("dense", "hypothetical"):
-        raise field_error(f"'{method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
+def _refuse_reserved(method: str) -> str:
+    if method in RESERVED_METHODS:
+        raise field_error(f"the method name '{method}' is reserved", "write another name")
     return method
 
 
-Method = Annotated[str, Field(min_length=1), AfterValidator(_free)]
+ConcretePattern = Annotated[WrittenPattern, AfterValidator(_refuse_family)]
+Method = Annotated[str, Field(min_length=1), AfterValidator(_refuse_reserved)]
 
 
 class VariantRow(StrictModel):
+    """One layer of one variant (variants/*.csv): nonzero weights and, where they were counted, their spread over rows and columns."""
+
     method: Method
-    pattern: NetworkPattern
+    pattern: ConcretePattern
     sparsity: Share
     layer: str
-    nnz: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    nnz: Elements
     row_mean: float | None = None
     row_std: float | None = None
     column_mean: float | None = None
     column_std: float | None = None
-    columns_touched: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(None, description="columns with any nonzero")
+    columns_touched: Elements | None = Field(None, description="columns with any nonzero")
     activation_density: Share | None = None
 
 
 class StoredRow(StrictModel):
-    """What a pattern that contains the mask of a layer stores for it, counted from the mask: padding included."""
+    """Elements that the pattern `stored_as` stores of one layer of one variant, padding included, counted from the mask."""
 
     method: Method
-    pattern: NetworkPattern
+    pattern: ConcretePattern
     sparsity: Share
     layer: str
-    stored_as: NetworkPattern
-    elements: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    stored_as: ConcretePattern
+    elements: Elements
 
 
 class AccuracyRow(StrictModel):
+    """The accuracy of one variant (accuracy.csv)."""
+
     method: Method
-    pattern: NetworkPattern
+    pattern: ConcretePattern
     sparsity: Share
     value: Finite
     dense_value: Finite | None = None
@@ -109,5 +117,5 @@ class AccuracyRow(StrictModel):
     metric: str | None = None
     combined_with: str = Field("", description="what the value includes beyond pruning, and the dense value does not")
     densities: Literal["traced", "computed", "uniform"] = Field(
-        "traced", description="counted layer by layer; laid out by a rule of the method; or only the total is known, and spread evenly"
+        "traced", description="counted layer by layer; computed by a rule of the method; or only the total is known, and spread evenly"
     )

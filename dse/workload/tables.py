@@ -1,4 +1,4 @@
-"""The native format of a workload: a folder of tables (see `dse.workload` for their columns)."""
+"""Load a workload from its folder (see `dse.workload` for the files)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,96 +6,99 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import YamlDocument, load_document
-from dse.networks import graph as graphs
+from dse.networks import graph
 from dse.networks.architecture import Architecture
 from dse.networks.layers import LayerArrays, LayerRow
-from dse.workload import join_tables
+from dse.workload.join_tables import LocatedRow, Row, join_variants
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
-from dse.workload.variant import Workload
+from dse.workload.workload import Workload
+
+VARIANT_FILES, ACCURACY_FILES, STORED_FILES = "variants/*.csv", "accuracy.csv", "statistics/stored.csv"
 
 
 def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
-    """Read a workload folder (or its workload.yaml), run on `inputs`; raises InputError with every problem in all its files."""
+    """Load a workload from its folder or workload.yaml; raises InputError with the problems of all its files.
+
+    `inputs` replace those of the description, for a network whose layers are computed by formula.
+    """
     folder = Path(path).parent if Path(path).name == "workload.yaml" else Path(path)
-    problems, parts = ProblemCollector(), {}
+    document, description, layers, problems = None, None, None, ProblemCollector()
     with problems.collect():
-        parts["document"] = (document := load_document(folder / "workload.yaml"))
-        parts["description"] = document.validate(Description)
+        document = load_document(folder / "workload.yaml")
+        description = document.validate(Description)
     with problems.collect():
-        parts["layers"] = _layers(folder, parts.get("document"), parts.get("description"), inputs or {})
-    tables = {name: _read_all(sorted(folder.glob(pattern)), row, problems) for name, pattern, row in TABLES}
-    problems.raise_if_any()
-    bare = Workload(parts["description"], parts["layers"], (), folder, _hashes(folder, parts["document"]), inputs or {})
-    return replace(bare, variants=join_tables.variants(bare, **tables))
+        layers = _load_layers(folder, document, description, inputs or {})
+    layer_rows = _read_tables(folder, VARIANT_FILES, VariantRow, problems)
+    accuracy_rows = _read_tables(folder, ACCURACY_FILES, AccuracyRow, problems)
+    stored_rows = _read_tables(folder, STORED_FILES, StoredRow, problems)
+    if problems.problems or document is None or description is None or layers is None:
+        raise InputError.from_problems(problems.problems)
+    network = Workload(description, layers, (), folder, _hash_files(folder, document), inputs or {})
+    return replace(network, variants=join_variants(network, layer_rows, accuracy_rows, stored_rows))
 
 
-def _read_all(files: list[Path], row: type[BaseModel], problems: ProblemCollector) -> list[Any]:
-    """The rows of several tables, each with its file and line."""
-    found = []
-    for file in files:
+def _read_tables(folder: Path, pattern: str, model: type[Row], problems: ProblemCollector) -> list[LocatedRow[Row]]:
+    """Read the rows of all files that match a glob pattern; the problems of each file are collected."""
+    rows: list[LocatedRow[Row]] = []
+    for file in sorted(folder.glob(pattern)):
         with problems.collect():
-            found += [(file, line, record) for line, record in read_rows(file, row)]
-    return found
+            rows += [LocatedRow(file, line, row) for line, row in read_rows(file, model)]
+    return rows
 
 
-TABLES = (
-    ("traced", "variants/*.csv", VariantRow),
-    ("accuracies", "accuracy.csv", AccuracyRow),
-    ("stored", "statistics/stored.csv", StoredRow),
-)
-
-
-def _layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, Any]) -> LayerArrays:
-    """From the architecture if there is one, else from layers.csv."""
+def _load_layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, Any]) -> LayerArrays:
+    """Compute the layers from the architecture in the description if there is one, otherwise read layers.csv."""
     if document is None and not (folder / "layers.csv").exists():
-        return LayerArrays.from_rows([])  # the description that can't be read may have the network
+        return LayerArrays.from_rows([])  # the architecture may be in the description, whose problems are reported already
     if document is None or "network" not in document.data:
         if inputs or (description is not None and description.inputs):
             raise InputError("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
-        return _read_layers(folder / "layers.csv")
+        return _read_layer_table(folder / "layers.csv")
     if (folder / "layers.csv").exists():
-        what = "the layers are given twice: 'network' here and layers.csv beside it"
+        what = "the layers are given twice: by 'network' here and by layers.csv"
         raise InputError.from_problems([document.make_problem(("network",), what, "remove one of them")])
     if description is None or description.network is None:
-        return LayerArrays.from_rows([])  # what is wrong with the network has been told
-    return _made(description.network, document, description.inputs, inputs)
+        return LayerArrays.from_rows([])  # the problems of the architecture are reported already
+    return _compute_layers(description.network, document, description.inputs, inputs)
 
 
-def _made(network: Architecture, document: YamlDocument, own: Mapping[str, Any], asked: Mapping[str, Any]) -> LayerArrays:
-    """By formula, on the inputs of the description with those asked for in their place."""
+def _compute_layers(
+    network: Architecture, document: YamlDocument, described_inputs: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> LayerArrays:
+    """Compute the layers of an architecture on the described inputs, of which `inputs` replace some."""
     model, problems = type(network).inputs, ProblemCollector()
     with problems.collect():
-        document.validate(model, dict(own), ("inputs",))
+        document.validate(model, dict(described_inputs), ("inputs",))
     with problems.collect():
-        validate_mapping(model, dict(asked), ("inputs",))
+        validate_mapping(model, dict(inputs), ("inputs",))
     problems.raise_if_any()
     with problems.collect(*document.locate(("network",))):
-        return LayerArrays.from_rows(network.build_layers(model.model_validate({**own, **asked})))
+        return LayerArrays.from_rows(network.build_layers(model.model_validate({**described_inputs, **inputs})))
     raise InputError.from_problems(problems.problems)
 
 
-def _read_layers(path: Path) -> LayerArrays:
-    rows = read_rows(path, LayerRow)
-    first: dict[str, int] = {}
-    problems = ProblemCollector()
+def _read_layer_table(path: Path) -> LayerArrays:
+    rows, problems = read_rows(path, LayerRow), ProblemCollector()
+    line_of: dict[str, int] = {}
     for line, row in rows:
-        if row.name in first:
-            problems.add(Problem(f"layer '{row.name}' is given twice", f"rename one (the first is on line {first[row.name]})", path, line))
-        for column, text in (("reads", row.reads), ("adds", row.adds)):
+        if row.name in line_of:
+            fix = f"rename one (the first is on line {line_of[row.name]})"
+            problems.add(Problem(f"layer '{row.name}' is given twice", fix, path, line))
+        for column, names in (("reads", row.reads), ("adds", row.adds)):
             with problems.collect(path, line, column):
-                graphs.parse_reads(text or graphs.NETWORK_INPUT, dict.fromkeys(first, 0))
-        first.setdefault(row.name, line)
+                graph.parse_reads(names or graph.NETWORK_INPUT, dict.fromkeys(line_of, 0))  # raises if a name is not that of a layer above
+        line_of.setdefault(row.name, line)
     problems.raise_if_any()
     return LayerArrays.from_rows([row for _, row in rows])
 
 
-def _hashes(folder: Path, document: YamlDocument) -> dict[str, str]:
-    tables = [file for pattern in ("layers.csv", *(pattern for _, pattern, _ in TABLES)) for file in sorted(folder.glob(pattern))]
-    hashed = {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in tables}
-    return {"workload.yaml": document.sha256, **hashed}
+def _hash_files(folder: Path, document: YamlDocument) -> dict[str, str]:
+    """SHA-256 of every file of the workload, by its path in the folder."""
+    patterns = ("layers.csv", VARIANT_FILES, ACCURACY_FILES, STORED_FILES)
+    files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+    hashes = {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {"workload.yaml": document.sha256, **hashes}

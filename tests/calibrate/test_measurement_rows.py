@@ -116,8 +116,8 @@ def test_a_unit_that_a_device_lacks_is_told(tmp_path):
     ("text", "told"),
     [
         ("", "the file is empty"),
-        (HEAD.replace(",", ";"), "its cells are parted by semicolons"),
-        (HEAD.replace(",", "\t"), "parted by tabs"),
+        (HEAD.replace(",", ";"), "cells are separated by semicolons"),
+        (HEAD.replace(",", "\t"), "separated by tabs"),
     ],
 )
 def test_files_that_are_no_table_are_told_in_one_line(tmp_path, text, told):

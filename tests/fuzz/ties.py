@@ -172,7 +172,7 @@ def _variants(workload: Any, found: xr.Dataset) -> list[Variant]:
             made.append(workload.dense)
         else:
             density = workload.own_density(parsed) if str(pattern) == "2:4" else 1 - found.nominal_sparsity.values[len(made)]
-            made.append(workload.from_densities(parsed, density, 1 - density, "own"))
+            made.append(workload.hypothetical_variant(parsed, density, 1 - density, "own"))
         assert abs(made[-1].sparsity - sparsity) < 1e-9
     return made
 
@@ -233,7 +233,7 @@ def _way(made: Case, layer: int, e: int, inverse: np.ndarray, options: ModelOpti
 def _check_layers(folder: Path, spec: dict[str, Any], options: ModelOptions) -> None:
     """`dse.evaluate` chooses as the loops do, layer by layer."""
     chip, workload = read_accelerator(folder / "chip.yaml"), tables.load(folder / "net")
-    for variant in (workload.dense, workload.from_densities(dse.sparsity.parse("block:16x16"), 0.5, 0.5, "own")):
+    for variant in (workload.dense, workload.hypothetical_variant(dse.sparsity.parse("block:16x16"), 0.5, 0.5, "own")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dse.ModelWarning)
             layers = dse.evaluate(chip, variant, batch=8, dtype="fp16", **spec["model"])

@@ -71,7 +71,7 @@ def test_a_gated_unit_keeps_at_most_the_channels_of_its_thinner_half(chip):
 def test_channels_that_are_added_to_others_stay():
     """In ResNet-50 the results of a block are sums: only its first two convolutions shrink the next."""
     net = dse.load_workload("resnet50")
-    state = net.from_densities(parse("row"), np.full(len(net.layers), 0.5), 0.5, "a test")
+    state = net.hypothetical_variant(parse("row"), np.full(len(net.layers), 0.5), 0.5, "a test")
     found, layers = compacted(state).layers, net.layers
     inside = [name.startswith(("bottleneck_2", "bottleneck_3")) for name in layers.name]
     after_stem = [name.endswith("projection_block_group1") for name in layers.name]

@@ -69,7 +69,7 @@ def test_blocks_of_whole_tiles_lose_nothing_and_counted_ones_are_taken_as_counte
     assert run(accelerator, network("block:16x16", 0.25)).latency == pytest.approx(DENSE_FLOPS / 4 / PEAK)
     assert run(accelerator, network("2:4", 0.5)).latency == pytest.approx(DENSE_FLOPS / PEAK)  # no tile is empty
     counted = network("unstructured", 0.25)
-    counted.stored[parse("block:8x16")] = np.array([0.4 * M * K])
+    counted.stored_elements[parse("block:8x16")] = np.array([0.4 * M * K])
     assert run(accelerator, counted).latency == pytest.approx(0.4 * DENSE_FLOPS / PEAK)
 
 

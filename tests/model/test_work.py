@@ -18,7 +18,7 @@ def network(mask: np.ndarray, *counted: str, experts: int = 1) -> Variant:
     """One layer with a mask, of which the named patterns were counted: blocks by a loop over them, others by their formula."""
     rows = [LayerRow(name="fc", kind="gemm", m=mask.shape[0], k=mask.shape[1], n=32, experts=experts)]
     stored = {pattern: np.array([elements(mask, pattern)]) for pattern in map(parse, counted)}
-    return Variant("net", LayerArrays.from_rows(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored=stored)
+    return Variant("net", LayerArrays.from_rows(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored_elements=stored)
 
 
 def elements(mask: np.ndarray, pattern) -> float:
@@ -81,7 +81,7 @@ def test_a_layer_that_is_of_a_pattern_runs_as_any_that_contains_it(chip):
 
 def test_counts_say_nothing_of_layers_that_were_not_counted(chip):
     variant = network(blocky(4), "block:4x4")
-    unknown = replace(variant, stored={parse("block:4x4"): np.array([np.nan])})
+    unknown = replace(variant, stored_elements={parse("block:4x4"): np.array([np.nan])})
     assert run(chip, unknown).execution == "vector.csr"
 
 

@@ -154,7 +154,7 @@ def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
     assert {state.nominal_sparsity for state in half.states} == {0.0, 0.5}
     assert {state.nominal_sparsity for state in every.states} == {0.0, 0.5, 0.9}
     given = loaded(two, goal, "./net: {activation_density: 0.25}")
-    assert (given.states[0].activations[given.states[0].layers.has_weights] == 0.25).all()
+    assert (given.states[0].input_density[given.states[0].layers.has_weights] == 0.25).all()
 
 
 def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(two):

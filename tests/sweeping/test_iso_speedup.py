@@ -86,5 +86,5 @@ def test_the_published_figure_of_the_readme():
 def test_what_cannot_be_asked(results):
     with pytest.raises(InputError, match="the dataset has no speedup"):
         iso_speedup(results.drop_vars("speedup"))
-    with pytest.raises(InputError, match="a drop of -1 cannot be tolerated"):
+    with pytest.raises(InputError, match="an accuracy drop of -1 is out of range"):
         iso_speedup(results, -1.0)

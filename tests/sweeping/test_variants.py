@@ -38,7 +38,10 @@ def test_hypothetical_variants_and_where_their_densities_are_from(edited):
         ("{list: [1:8], densities: [0.5]}", "'1:8' has density 0.125, but 'uniform 0.5' has others; write 'densities: own' for it"),
         ("{list: [unstructured], densities: own}", "'unstructured' has no density of its own; write 'densities: from_method' or a list"),
         ("{list: [unstructured], densities: [1.5]}", "density 1.5 is not above 0 and at most 1; write the share kept, as in '[0.5, 0.25]'"),
-        ('{list: ["block:4x4*"], densities: [0.5]}', "'block:4x4*' is a family, no pattern of a network; write one of its members"),
+        (
+            '{list: ["block:4x4*"], densities: [0.5]}',
+            "'block:4x4*' is a family of patterns, but a network has one pattern; write a member of it",
+        ),
         ("{list: [5:4]}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
     ],
 )
@@ -89,8 +92,8 @@ def test_an_assumed_activation_density_is_that_of_every_layer_with_weights(edite
     edited("small.yaml", ("{methods: all}", "{methods: [semi], activation_density: 0.25}"))
     (workload,) = load_plan(folder / "small.yaml").workloads
     for state in (workload.dense, workload.variant("semi")):
-        assert set(state.activations[workload.layers.has_weights]) == {0.25}
-        assert set(state.activations[~workload.layers.has_weights]) == {1.0}
+        assert set(state.input_density[workload.layers.has_weights]) == {0.25}
+        assert set(state.input_density[~workload.layers.has_weights]) == {1.0}
 
 
 def test_a_block_larger_than_every_layer_is_refused(edited, folder):

@@ -107,8 +107,8 @@ def test_a_layer_that_is_24_by_itself_runs_so_though_the_network_has_no_pattern(
     chip = dse.load_accelerator("a100-sxm4-80gb")
     layers = dse.evaluate(chip, variant, batch=64, dense_fallback=True)
     assert layers.execution.values[0] == "tensor_core.sparse_24"
-    assert variant.stored[parse("2:4")][0] == 128 * 128 / 2
-    assert np.isnan(variant.stored[parse("2:4")][1])
+    assert variant.stored_elements[parse("2:4")][0] == 128 * 128 / 2
+    assert np.isnan(variant.stored_elements[parse("2:4")][1])
 
 
 def test_convolutions_are_24_along_the_channels_or_as_they_are_stored(archive):
@@ -275,7 +275,7 @@ def test_what_a_user_added_to_a_trace_is_kept(archive, capsys):
     assert traced(path).variants[0].accuracy == 75
     np.savez(path, fc=np.eye(8))
     assert main(["trace", str(path), "-o", str(folder)]) == 2
-    assert f"{folder}/accuracy.csv:2: no variant is 'traced 2:4 0.5'" in capsys.readouterr().err
+    assert f"{folder}/accuracy.csv:2: there is no variant 'traced 2:4 0.5'" in capsys.readouterr().err
     assert dse.load_workload(folder).variants[0].accuracy == 75
     write(folder / "notes.txt", "mine")
     assert main(["trace", str(path), "-o", str(folder)]) == 2
@@ -323,7 +323,7 @@ def test_a_mixture_is_counted_as_one_of_its_experts(tmp_path):
     variant = traced(tmp_path / "model").variants[0]
     layer = variant.layers.name.index("model.layers.0.block_sparse_moe.experts.w1")
     assert variant.density[layer] == 1 / 4
-    assert variant.stored[parse("block:4x4")][layer] == expert.sum()
+    assert variant.stored_elements[parse("block:4x4")][layer] == expert.sum()
 
 
 def test_zeros_where_formulas_expect_none_are_no_mistake(tmp_path):

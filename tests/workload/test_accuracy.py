@@ -15,7 +15,7 @@ from dse.cli import entry
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant, Workload
-from dse.workload.accuracy import EXACT, accuracy_curves
+from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_curves
 from dse.workload.schema import Description
 
 LAYERS = LayerArrays.from_rows(
@@ -75,7 +75,7 @@ def test_nothing_is_said_beyond_what_was_measured(curve, sparsity):
         assert math.isfinite(curve.accuracy(sparsity))
         return
     for ask in (curve.accuracy, curve.loss, curve.variant, lambda s: curve.accuracy(np.array([low, s]))):
-        with pytest.raises(InputError, match=f"was not measured at sparsity .*; ask from {low:.6g} to {high:.6g}"):
+        with pytest.raises(InputError, match=f"was not measured at sparsity .*; choose a sparsity from {low:.6g} to {high:.6g}"):
             ask(sparsity)
 
 
@@ -118,7 +118,7 @@ def test_the_answer_loses_no_more_and_everything_sparser_does(curve, drop):
     worse = 1 if curve.metric.direction == "higher" else -1
     start = curve.sparsities[0]
     if found is not None:
-        assert worse * (76 - found.accuracy) <= drop + EXACT
+        assert worse * (76 - found.accuracy) <= drop + ROUNDING_TOLERANCE
         start = found.sparsity + 1e-6 * (curve.sparsities[-1] - found.sparsity)
         if found is curve.points[-1]:
             return
@@ -128,7 +128,9 @@ def test_the_answer_loses_no_more_and_everything_sparser_does(curve, drop):
 
 @given(made_curves("higher"), tolerances)
 def test_a_metric_that_falls_is_the_same_question_turned_over(curve, drop):
-    turned = [{"density": p.density[:-1], "accuracy": 152 - p.accuracy, "combined_with": curve.pruned.combined_with} for p in curve.points]
+    turned = [
+        {"density": p.density[:-1], "accuracy": 152 - p.accuracy, "combined_with": curve.sparsest.combined_with} for p in curve.points
+    ]
     (other,) = accuracy_curves(network([each for each in turned if each["density"].min() < 1], "lower"))
     ours, theirs = curve.iso(drop), other.iso(drop)
     assert (ours is None) == (theirs is None)
@@ -157,7 +159,7 @@ def test_a_fixed_pattern_is_a_point_and_has_no_dense_end():
     assert curve.iso(2.0) is curve.points[0]
     assert curve.iso(0.5) is None
     assert curve.variant(0.5) is curve.points[0]
-    with pytest.raises(InputError, match=r"not measured at sparsity 0\.4; ask for 0\.5: nothing lies between points of an N:M"):
+    with pytest.raises(InputError, match=r"not measured at sparsity 0\.4; choose one of 0\.5: between them, 2:4 has no sparsity"):
         curve.variant(0.4)
 
 
@@ -165,7 +167,7 @@ def test_two_points_of_a_fixed_pattern_have_nothing_between():
     states = [{"density": [d] * 3, "accuracy": a, "pattern": "2:4"} for d, a in ((0.5, 70.0), (0.6, 75.0))]
     (curve,) = accuracy_curves(network(states))
     assert curve.iso(3.0) is curve.points[0]  # 70 is too low, and no state lies between
-    with pytest.raises(InputError, match=r"ask for 0\.4, 0\.5"):
+    with pytest.raises(InputError, match=r"choose one of 0\.4, 0\.5"):
         curve.accuracy(0.45)
 
 
@@ -202,14 +204,14 @@ def test_every_answer_names_its_kind_and_source():
 
 def test_a_dense_network_that_is_not_known_gives_no_loss():
     (curve,) = accuracy_curves(network([{"density": [0.5] * 3, "accuracy": 75.0, "dense_accuracy": np.nan}]))
-    with pytest.raises(InputError, match=r"the dense network of made: m unstructured, accuracy is not known; add its 'dense_value'"):
+    with pytest.raises(InputError, match=r"the dense accuracy of made: m unstructured, accuracy is not known; add its 'dense_value'"):
         curve.iso(1.0)
 
 
 @pytest.mark.parametrize("drop", [-0.1, math.nan])
 def test_a_tolerance_below_zero_is_refused(drop):
     (curve,) = accuracy_curves(network([{"density": [0.5] * 3, "accuracy": 75.0}]))
-    with pytest.raises(InputError, match="cannot be tolerated; write a number from 0 up"):
+    with pytest.raises(InputError, match="is out of range; write a number of at least 0"):
         curve.iso(drop)
 
 
@@ -297,4 +299,4 @@ def test_a_source_without_a_dense_network_has_a_row_that_says_so(folder, edited,
 
 def test_a_bad_question_exits_2(folder, capsys):
     assert entry.main(["iso", str(folder / "net"), "--drop", "-1"]) == 2
-    assert "a drop of -1 cannot be tolerated" in capsys.readouterr().err
+    assert "an accuracy drop of -1 is out of range" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def layer(variant, name: str) -> int:
 
 
 def test_str_budgets_add_up_to_the_published_overall_sparsity():
-    budgets = RESNET.select("str")
+    budgets = RESNET.select_variants("str")
     assert len(budgets) == 16
     for variant in budgets:
         assert variant.sparsity == pytest.approx(variant.nominal_sparsity, abs=5e-5 + 5e-5), str(variant)
@@ -57,9 +57,9 @@ def test_str_budgets_leave_the_published_work(sparsity, mega):
 
 
 def test_only_published_budgets_of_str_have_an_accuracy():
-    known = [variant for variant in RESNET.select("str") if np.isfinite(variant.accuracy)]
+    known = [variant for variant in RESNET.select_variants("str") if np.isfinite(variant.accuracy)]
     assert len(known) == 7
-    assert {variant.accuracy_kind for variant in RESNET.select("str")} == {"published", "none"}
+    assert {variant.accuracy_kind for variant in RESNET.select_variants("str")} == {"published", "none"}
 
 
 # -- RigL
@@ -237,8 +237,8 @@ def test_every_accuracy_has_a_source_and_is_published(name):
 )
 def test_what_was_not_read_at_its_source_says_so(name, methods):
     for method in methods:
-        assert all("unverified" in variant.accuracy_source for variant in NETWORKS[name].select(method))
-    assert not any("unverified" in variant.accuracy_source for variant in RESNET.select("str"))
+        assert all("unverified" in variant.accuracy_source for variant in NETWORKS[name].select_variants(method))
+    assert not any("unverified" in variant.accuracy_source for variant in RESNET.select_variants("str"))
 
 
 def test_a_method_has_one_metric_and_one_dense_baseline():
@@ -283,7 +283,7 @@ def test_quantised_networks_are_methods_of_their_own():
 def test_sparser_networks_of_one_method_are_worse():
     for name, method in [("resnet50", "str"), ("resnet50", "agp"), ("resnet50", "rigl_erk_5x"), ("resnet50", "rigl_uniform_5x"), ("mobilenet-v1", "str"),
                          ("bert-base", "obert"), ("bert-base", "obert_mnli_10ep"), ("bert-base", "obert_qqp")]:  # fmt: skip
-        known = [variant for variant in NETWORKS[name].select(method) if np.isfinite(variant.accuracy)]
+        known = [variant for variant in NETWORKS[name].select_variants(method) if np.isfinite(variant.accuracy)]
         ordered = sorted(known, key=lambda variant: variant.sparsity)
         assert len(ordered) > 1
         assert all(one.accuracy > other.accuracy for one, other in pairwise(ordered)), (name, method)

@@ -84,7 +84,7 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("variants/pruned.csv", "stem,4704", "stem,9409", ":2: nnz: density 1 is above 1 (9409 nonzeros in 9408 weights); write at most m x k nonzeros"),
         ("variants/pruned.csv", "stem,4704", "stam,4704", ":2: layer: unknown layer 'stam'; did you mean 'stem'?"),
         ("variants/pruned.csv", "0.9,stem,941", "0.9,wide,941", ":5: layer: layer 'wide' is given twice in one variant; keep one row"),
-        ("variants/pruned.csv", "wide,8388608\nblocky", "wide,8388609\nblocky", ":6: nnz: 8.38861e+06 nonzeros are more than 2:4 keeps; write at most 8.38861e+06"),
+        ("variants/pruned.csv", "wide,8388608\nblocky", "wide,8388609\nblocky", ":6: nnz: 8.38861e+06 nonzeros are more than 2:4 allows; write at most 8.38861e+06"),
         ("variants/pruned.csv", "pattern,sparsity", "pattern,sparsty", ":1: unknown column 'sparsty'; did you mean 'sparsity'?"),
         ("variants/pruned.csv", "unstructured,0.5,stem", "5:4,0.5,stem", ":2: pattern: '5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
         ("layers.csv", "head,gemm,1000", "wide,gemm,1000", ":6: layer 'wide' is given twice; rename one (the first is on line 3)"),
@@ -94,9 +94,9 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("layers.csv", "12544,1,1,", "12544,1,3,", ":2: 3 groups do not divide m = 64; m counts the output channels of all groups"),
         ("layers.csv", "head,gemm,1000", "head,gemm,1e200", ":6: m: 1e200 is out of range; write a number of at most 1e+15"),
         ("variants/pruned.csv", "blocky,block:8x8,0.75,wide,4194304", "blocky,block:8x8,0.75,head,4", ":7: nnz: layer 'head' is pruned, but not prunable; set prunable in layers.csv, or write all its weights"),
-        ("variants/pruned.csv", "blocky,block:8x8", "blocky,block:8x8*", ":7: pattern: 'block:8x8*' is a family, no pattern of a network; write one of its members, as in 'block:8x8'"),
+        ("variants/pruned.csv", "blocky,block:8x8", "blocky,block:8x8*", ":7: pattern: 'block:8x8*' is a family of patterns, but a network has one pattern; write a member of it, as in 'block:8x8'"),
         ("variants/pruned.csv", "blocky", "\"blocky", ":7: not a CSV table: unexpected end of data; fix the quotes, or the cell on this line"),
-        ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.91", ":3: no variant is 'pruned unstructured 0.91'; did you mean 'pruned unstructured 0.9'? (or densities 'uniform', if only a total is known)"),
+        ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.91", ":3: there is no variant 'pruned unstructured 0.91'; did you mean 'pruned unstructured 0.9'? (or densities 'uniform', if only a total is known)"),
         ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.5", ":3: this accuracy is given twice; keep one row"),
         ("accuracy.csv", "75,76", "nan,76", ":2: value: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
         ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); write a number"),
@@ -154,7 +154,7 @@ def test_densities_by_a_rule_are_told_from_counted_ones(edited, folder):
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("semi,2:4,0.6,75,76,a test,published,,", ":5: no variant is 'semi 2:4 0.6'; did you mean 'semi 2:4 0.5'? (or densities 'uniform', if only a total is known)"),
+        ("semi,2:4,0.6,75,76,a test,published,,", ":5: there is no variant 'semi 2:4 0.6'; did you mean 'semi 2:4 0.5'? (or densities 'uniform', if only a total is known)"),
         ("blocky,block:8x8,0.75,75,76,a test,published,,uniform", ":5: 'blocky block:8x8 0.75' is traced, so its densities are known; write densities 'traced'"),
         ("blocky,block:8x8,0.75,75,76,a test,published,F1,", ":5: metric: unknown metric 'F1'; known: 'accuracy' (workload.yaml: metric, other_metrics)"),
         ("blocky,block:8x8,0.75,75,76,a test,published,,guessed", ":5: densities: 'guessed' is not known here; write one of 'traced', 'computed' or 'uniform'"),
@@ -200,7 +200,7 @@ def test_an_empty_table_and_a_missing_one(folder):
 
 
 def test_hypothetical_variants_leave_unprunable_layers_dense(net):
-    made = net.from_densities(parse("1:4"), np.full(len(net.layers), 0.25), 0.75, "own")
+    made = net.hypothetical_variant(parse("1:4"), np.full(len(net.layers), 0.25), 0.75, "own")
     assert made.density[list(net.layers.name).index("scores")] == 1
     assert made.density[list(net.layers.name).index("wide")] == 0.25
     assert (made.method, made.accuracy_kind) == ("hypothetical", "none")

@@ -1,0 +1,150 @@
+"""A workload: one network with its pruned variants."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dse.base.errors import InputError, did_you_mean
+from dse.base.html_table import html_table
+from dse.networks.layers import LayerArrays
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import DENSE
+from dse.sparsity.pattern import Pattern
+from dse.workload.schema import Description
+from dse.workload.variant import Variant
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Workload:
+    """A network: its layers for some inputs, and its pruned variants with their accuracies."""
+
+    description: Description
+    layers: LayerArrays
+    variants: tuple[Variant, ...]
+    folder: Path
+    files: dict[str, str]  # SHA-256 of each file that was read
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # those set by the caller, in place of the description's own
+
+    @property
+    def name(self) -> str:
+        """'llama-2-7b' for the inputs of the description, 'llama-2-7b (phase=decode)' for others."""
+        return f"{self.description.name} ({_format_inputs(self.inputs)})" if self.inputs else self.description.name
+
+    @cached_property
+    def all_inputs(self) -> dict[str, Any]:
+        """Inputs that the layers are for, defaults included; empty for a table of layers and for a network without inputs."""
+        if self.description.network is None:
+            return {}
+        model = type(self.description.network).inputs
+        return model.model_validate({**self.description.inputs, **self.inputs}).model_dump()
+
+    @property
+    def unstated_inputs(self) -> list[str]:
+        """Those of phase and sequence length (which decide all results) that the caller did not set."""
+        return [name for name in ("phase", "sequence") if name in self.all_inputs.keys() - self.inputs.keys()]
+
+    @property
+    def run_on(self) -> str:
+        """All inputs as text, as in 'phase=decode, sequence=4096'."""
+        return _format_inputs(self.all_inputs)
+
+    @property
+    def methods(self) -> list[str]:
+        """Pruning methods, in the order of the tables."""
+        return list(dict.fromkeys(variant.method for variant in self.variants))
+
+    @cached_property
+    def dense(self) -> Variant:
+        """The unpruned network; its accuracy is the dense accuracy of the variants, if they all agree."""
+        metric = self.description.metric.name
+        dense = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric, run_on=self.run_on)
+        sources = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy) and variant.metric == metric]
+        if len(values := {variant.dense_accuracy for variant in sources}) != 1:
+            return dense
+        (value,) = values
+        return replace(
+            dense, accuracy=value, dense_accuracy=value, accuracy_kind=", ".join(sorted({v.accuracy_kind for v in sources})),
+            accuracy_source="; ".join(sorted({v.accuracy_source for v in sources})),
+        )  # fmt: skip
+
+    def variant(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> Variant:
+        """The one variant that matches; raises InputError that lists the candidates if none or several match.
+
+        `sparsity` matches the nominal sparsity, otherwise the realised one to 1e-3.
+        """
+        matches = self.select_variants(method, sparsity, pattern)
+        if len(matches) > 1:
+            listed = "; ".join(map(str, matches))
+            raise InputError(f"{len(matches)} variants of '{self.name}' match", f"give sparsity or pattern: {listed}")
+        return matches[0]
+
+    def select_variants(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
+        """All variants that match (see `variant`), at least one; raises InputError."""
+        if method == "dense":
+            return [self.dense]
+        if method not in self.methods:
+            raise InputError(f"'{self.name}' has no method '{method}'", did_you_mean(method, self.methods))
+        matches = self.find_variants(method, sparsity, pattern)
+        if not matches:
+            listed = "; ".join(str(variant) for variant in self.variants if variant.method == method)
+            raise InputError(f"no variant of '{self.name}' matches", f"take one of: {listed}")
+        return matches
+
+    def find_variants(self, method: str, sparsity: float | None = None, pattern: str | None = None) -> list[Variant]:
+        """All pruned variants that match (see `variant`); empty if there are none."""
+        parsed = None if pattern is None else parse(pattern)
+        candidates = [v for v in self.variants if v.method == method and parsed in (None, v.pattern)]
+        if sparsity is None:
+            return candidates
+        nominal = [v for v in candidates if abs(v.nominal_sparsity - sparsity) < 1e-9]
+        return nominal or [v for v in candidates if abs(v.sparsity - sparsity) <= 1e-3]
+
+    def own_density(self, pattern: Pattern) -> Float[np.ndarray, " layer"]:
+        """Density of each layer that keeps as many weights as a pattern of fixed density allows."""
+        return pattern.kept(self.layers.m, self.layers.k) / (self.layers.m * self.layers.k)
+
+    def hypothetical_variant(
+        self, pattern: Pattern, density: Float[np.ndarray, " layer"] | float, nominal_sparsity: float, densities_from: str
+    ) -> Variant:
+        """A variant that nobody trained: a pattern at given layer densities, without an accuracy; layers not prunable stay dense."""
+        return Variant(
+            self.name, self.layers, "hypothetical", pattern, nominal_sparsity, np.where(self.layers.prunable, density, 1.0),
+            metric=self.description.metric.name, densities_from=densities_from, run_on=self.run_on,
+        )  # fmt: skip
+
+    def with_activation_density(self, density: float) -> "Workload":
+        """The same network, assuming that this share of every layer's inputs is nonzero, instead of what was counted."""
+        layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, density, 1.0))
+        variants = tuple(replace(variant, layers=layers, activation_density=None) for variant in self.variants)
+        return replace(self, layers=layers, variants=variants)
+
+    def __repr__(self) -> str:
+        return f"Workload({self.name}: {len(self.layers)} layers, {len(self.variants)} variants)"
+
+    def _repr_html_(self) -> str:
+        """A table of the pruned variants by method and pattern, for notebooks."""
+        groups: dict[tuple[str, Pattern], list[Variant]] = {}
+        for variant in self.variants:
+            groups.setdefault((variant.method, variant.pattern), []).append(variant)
+        caption = f"{self.name}: {self.description.task}; {len(self.layers)} layers, {len(self.variants)} variants"
+        header = ("method", "pattern", "variants", "sparsity", self.description.metric.name)
+        rows = (
+            (*key, len(group), _format_range(v.sparsity for v in group), _format_range(v.accuracy for v in group))
+            for key, group in groups.items()
+        )
+        return html_table(caption, header, rows)
+
+
+def _format_inputs(inputs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in inputs.items())
+
+
+def _format_range(values: Iterable[float]) -> str:
+    """'0.5 to 0.9' for the finite values, '0.5' for a single one, '' for none."""
+    finite = [value for value in values if np.isfinite(value)]
+    return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(finite), max(finite)))) if finite else ""
