@@ -149,7 +149,7 @@ def _add_trace(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def _add_io(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("io", help="what on-chip memory buys: values moved by a sparse network, between the bounds of I/O theory")
+    parser = verbs.add_parser("io", help="simulate reads and writes of a sparse network against fast memory capacity")
     parser.add_argument(
         "network",
         help="masks (all that 'dse trace' reads), a CSV of connections (source,target), 'random:784x300x10,density=0.1' "

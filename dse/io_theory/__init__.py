@@ -1,14 +1,14 @@
-"""The I/O theory of sparse inference: values moved between slow memory and a fast one of M values (Gleinig, Ben-Nun, Hoefler,
-arXiv 2301.01048).
+"""I/O theory of sparse inference: how many values move between slow memory and a fast memory of M values.
 
-A connection (u, v) is one step: its weight, the finished value of u and the partial sum of v must be in fast memory. The
-weight lives only in its step, so M - 1 slots hold values of neurons. A read or a write of one value costs 1.
+A network is a graph. Computing a connection (u, v) needs its weight, the value of u and the partial sum of v in fast memory. A
+read or a write of one value costs 1; computing is free (Gleinig, Ben-Nun, Hoefler 2023, arXiv 2301.01048).
 
-network         neurons and connections; layered, masks, compact_growth, connections: where they come from
-bounds          what no schedule can beat, and what the two-optimal one never exceeds
-order           schedules without a search: destination by destination, tiled; their live peak; cluster: better tiles
-simulate        what a schedule moves under LRU, FIFO or Belady's MIN
-reorder         a better schedule, by simulated annealing (anneal, trial, schedule: its compiled parts)
-inference       running a network in the order of a schedule
-command         `dse io`
+network                                                     neurons and connections: W weights, N neurons, I inputs, O outputs
+layered_network, generated_network, connection_table        where networks come from
+schedule                                                    an order of connections as arrays for compiled loops
+orders                                                      two-optimal, tile and clustered tile orders
+bounds                                                      lower and upper bounds, live peak
+simulate (bitset_max)                                       reads and writes of an order under MIN, LRU or FIFO
+reorder (incremental_cost)                                  a better order by simulated annealing
+inference                                                   run a network in an order
 """

@@ -1,179 +1,206 @@
-"""What a change of a schedule costs under MIN, simulated no further than it matters.
+"""Cost change of a reordering move under MIN, simulated only as far as the move has an effect.
 
-MIN looks ahead, so that a change is felt from the last use, before it, of a neuron that it moves; and it is over once fast
-memory holds what it held before at the same step. The state of fast memory is kept as a hash for every step and in full for
-every `spacing` steps. Costs are those above the lower bound: values read again, sums written.
+The cost is the traffic above the lower bound: values read again and intermediates written. MIN looks ahead, so a move has an
+effect from the last use, before the moved steps, of any neuron that it moves. The effect ends at the first step, after the moved
+ones, before which fast memory is in the same state as without the move. To detect that, a history keeps a hash of the state
+before every step. To start in the middle, it keeps the full state before every `interval`-th step (a snapshot).
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int, Int8, Int32, UInt8, UInt64
 
 from dse.io_theory import bitset_max
 from dse.io_theory.bitset_max import contains, insert, largest, remove
-from dse.io_theory.cache import ABSENT, CLEAN, DIRTY
-from dse.io_theory.compiled import compiled
-from dse.io_theory.schedule import Graph, Schedule, key_of, shorter
+from dse.io_theory.numba_jit import jit
+from dse.io_theory.schedule import Graph, Schedule, shorter_block, use_key
+from dse.io_theory.simulate import ABSENT, CLEAN, DIRTY
 
-MOST_KEPT = 2**25  # values in all states kept in full
-
-
-class Past(NamedTuple):
-    """Of the schedule as it stands: hash before and cost of each step; the values held (2 x neuron + dirty) and their number
-    before every spacing-th step; `room` for how many values there is."""
-
-    hash: np.ndarray
-    cost: np.ndarray
-    kept: np.ndarray
-    number: np.ndarray
-    spacing: int
-    room: int
+MAX_SNAPSHOT_VALUES = 2**25  # in all snapshots together
 
 
-class Fast(NamedTuple):
-    """Fast memory: what is held, where in that list, clean or dirty, next used when; the set of next uses; codes to hash by."""
+class History(NamedTuple):
+    """States and costs of the current schedule. A snapshot lists the cached values as 2 x neuron + is_dirty."""
 
-    held: np.ndarray
-    place: np.ndarray
-    state: np.ndarray
-    key: np.ndarray
-    words: np.ndarray
-    starts: np.ndarray
-    code: np.ndarray
+    hash_before: UInt64[np.ndarray, "step_plus_1"]
+    cost: Int8[np.ndarray, "step"]
+    snapshot: Int32[np.ndarray, "snapshot value"]
+    snapshot_size: Int[np.ndarray, "snapshot"]
+    interval: int
+    max_cached: int
 
 
-def past_of(graph: Graph, schedule: Schedule, memory: int) -> tuple[Past, Fast, int]:
-    """The past of a schedule, an empty fast memory to try changes with, and the cost."""
-    steps, neurons = len(schedule.connection), len(graph.into)
-    room = min(memory - 1, neurons)
-    spacing = max(32, room // 4, -(-steps * room // MOST_KEPT))
-    states = -(-steps // spacing)
-    past = Past(
+class FastMemory(NamedTuple):
+    """State of fast memory: the list of cached neurons, and for each neuron its position there, its state and its next use.
+
+    `words` and `level_starts` are the set of the next uses. `code` has a random number for each clean and each dirty neuron;
+    the hash of a state is the exclusive or of the codes of its values.
+    """
+
+    cached: Int[np.ndarray, "value"]
+    position: Int[np.ndarray, "neuron"]
+    state: UInt8[np.ndarray, "neuron"]
+    next_use: Int[np.ndarray, "neuron"]
+    words: UInt64[np.ndarray, "word"]
+    level_starts: Int[np.ndarray, "level"]
+    code: UInt64[np.ndarray, "2 neuron"]
+
+
+def record_history(graph: Graph, schedule: Schedule, capacity: int) -> tuple[History, FastMemory, int]:
+    """Simulate a schedule; returns its history, an empty fast memory for `evaluate_move`, and its cost."""
+    steps, num_neurons = len(schedule.connection), len(graph.in_degree)
+    max_cached = min(capacity - 1, num_neurons)
+    interval = max(32, max_cached // 4, -(-steps * max_cached // MAX_SNAPSHOT_VALUES))
+    snapshots = -(-steps // interval)
+    history = History(
         np.zeros(steps + 1, np.uint64),
         np.zeros(steps, np.int8),
-        np.zeros((states, room), np.int32),
-        np.zeros(states, np.int64),
-        spacing,
-        room,
+        np.zeros((snapshots, max_cached), np.int32),
+        np.zeros(snapshots, np.int64),
+        interval,
+        max_cached,
     )
-    code = np.random.default_rng(0).integers(2**64, size=(2, neurons), dtype=np.uint64)
-    empty = np.zeros(neurons, np.int64)
-    fast = Fast(np.zeros(room, np.int64), empty, np.zeros(neurons, np.uint8), empty.copy(), *bitset_max.levels(2 * steps), code)
-    return past, fast, int(run(graph, schedule, past, fast, 0, steps, True))
+    fast = FastMemory(
+        np.zeros(max_cached, np.int64),
+        np.zeros(num_neurons, np.int64),
+        np.zeros(num_neurons, np.uint8),
+        np.zeros(num_neurons, np.int64),
+        *bitset_max.empty_set(2 * steps),
+        np.random.default_rng(0).integers(2**64, size=(2, num_neurons), dtype=np.uint64),
+    )
+    return history, fast, int(evaluate_move(graph, schedule, history, fast, 0, steps, True))
 
 
-@compiled()
-def begin_of(graph, schedule, a, m, b):
-    """The first step that may go otherwise after the exchange of [a, m) and [m, b)."""
-    begin = a
-    first, last = shorter(a, m, b)
-    for place in range(first, last):
-        e = schedule.connection[place]
+@jit()
+def first_affected_step(graph, schedule, a: int, m: int, b: int) -> int:
+    """First step with a possibly different cost after `swap_steps(graph, schedule, a, m, b)`."""
+    affected = a
+    first, last = shorter_block(a, m, b)
+    for step in range(first, last):
+        e = schedule.connection[step]
         for side, neuron in enumerate((graph.source[e], graph.target[e])):
-            slot, offset = schedule.slot[2 * e + side], graph.offset[neuron]
-            while slot > offset and schedule.step[slot - 1] >= a:
+            slot, first_slot = schedule.slot_of_end[2 * e + side], graph.first_use[neuron]
+            while slot > first_slot and schedule.use_step[slot - 1] >= a:
                 slot -= 1
-            if slot > offset:
-                begin = min(begin, schedule.step[slot - 1])
-    return begin
+            if slot > first_slot:
+                affected = min(affected, schedule.use_step[slot - 1])
+    return affected
 
 
-@compiled()
-def run(graph, schedule, past, fast, begin, end, record):
-    """How much more a changed schedule costs, if it is as it was before `begin` and from `end` on; `record` makes it the past."""
-    start = begin // past.spacing
-    number = _restore(graph, schedule, past, fast, start)
-    first = start * past.spacing
-    mark, delta = past.hash[first], 0
+@jit()
+def evaluate_move(graph, schedule, history, fast, begin: int, end: int, record: bool) -> int:
+    """Cost of a changed schedule minus the cost in the history.
+
+    The schedule must be unchanged before `begin` and from `end` on. `record` updates the history to the changed schedule.
+    """
+    snapshot = begin // history.interval
+    num_cached = _restore_snapshot(graph, schedule, history, fast, snapshot)
+    first = snapshot * history.interval
+    state_hash, increase = history.hash_before[first], 0
     for step in range(first, len(schedule.connection)):
-        if step >= end and mark == past.hash[step]:
+        if step >= end and state_hash == history.hash_before[step]:
             break
         if record:
-            past.hash[step] = mark
-            if step % past.spacing == 0:
-                _keep(past, fast, step // past.spacing, number)
-        cost, number, mark = _step(graph, schedule, fast, past.room, step, number, mark)
-        delta += cost - past.cost[step]
+            history.hash_before[step] = state_hash
+            if step % history.interval == 0:
+                _save_snapshot(history, fast, step // history.interval, num_cached)
+        cost, num_cached, state_hash = _run_step(graph, schedule, fast, history.max_cached, step, num_cached, state_hash)
+        increase += cost - history.cost[step]
         if record:
-            past.cost[step] = cost
-    for place in range(number):
-        fast.state[fast.held[place]] = ABSENT
-        remove(fast.words, fast.starts, fast.key[fast.held[place]])
-    return delta
+            history.cost[step] = cost
+    _clear(fast, num_cached)
+    return increase
 
 
-@compiled()
-def _restore(graph, schedule, past, fast, start):
-    """Fill fast memory as it was before a step that is kept; returns how much it holds."""
-    now = start * past.spacing
-    for place in range(past.number[start]):
-        neuron, dirty = past.kept[start, place] >> 1, past.kept[start, place] & 1
-        slot = graph.offset[neuron]
-        slot += np.searchsorted(schedule.step[slot : graph.offset[neuron + 1]], now)
-        fast.state[neuron] = DIRTY if dirty else CLEAN
-        fast.held[place], fast.place[neuron] = neuron, place
-        _await(graph, schedule, fast, neuron, slot)
-    return past.number[start]
+@jit()
+def _clear(fast, num_cached: int) -> None:
+    for position in range(num_cached):
+        neuron = fast.cached[position]
+        fast.state[neuron] = ABSENT
+        remove(fast.words, fast.level_starts, fast.next_use[neuron])
 
 
-@compiled()
-def _keep(past, fast, number_of_state, number):
-    past.number[number_of_state] = number
-    for place in range(number):
-        neuron = fast.held[place]
-        past.kept[number_of_state, place] = 2 * neuron + (fast.state[neuron] == DIRTY)
+@jit()
+def _restore_snapshot(graph, schedule, history, fast, snapshot: int) -> int:
+    """Fill the empty fast memory from a snapshot; returns the number of cached values."""
+    step = snapshot * history.interval
+    for position in range(history.snapshot_size[snapshot]):
+        neuron, is_dirty = history.snapshot[snapshot, position] >> 1, history.snapshot[snapshot, position] & 1
+        slot = graph.first_use[neuron]
+        slot += np.searchsorted(schedule.use_step[slot : graph.first_use[neuron + 1]], step)
+        fast.state[neuron] = DIRTY if is_dirty else CLEAN
+        fast.cached[position], fast.position[neuron] = neuron, position
+        _set_next_use(graph, schedule, fast, neuron, slot)
+    return history.snapshot_size[snapshot]
 
 
-@compiled()
-def _await(graph, schedule, fast, neuron, slot):
-    fast.key[neuron] = key_of(graph, schedule, neuron, slot)
-    insert(fast.words, fast.starts, fast.key[neuron])
+@jit()
+def _save_snapshot(history, fast, snapshot: int, num_cached: int) -> None:
+    history.snapshot_size[snapshot] = num_cached
+    for position in range(num_cached):
+        neuron = fast.cached[position]
+        history.snapshot[snapshot, position] = 2 * neuron + (fast.state[neuron] == DIRTY)
 
 
-@compiled()
-def _release(fast, neuron, number):
-    last = fast.held[number - 1]
-    fast.held[fast.place[neuron]], fast.place[last] = last, fast.place[neuron]
+@jit()
+def _set_next_use(graph, schedule, fast, neuron: int, slot: int) -> None:
+    fast.next_use[neuron] = use_key(graph, schedule, neuron, slot)
+    insert(fast.words, fast.level_starts, fast.next_use[neuron])
+
+
+@jit()
+def _drop(fast, neuron: int, num_cached: int) -> int:
+    """Remove a neuron from the list of cached ones; returns their number."""
+    last = fast.cached[num_cached - 1]
+    fast.cached[fast.position[neuron]], fast.position[last] = last, fast.position[neuron]
     fast.state[neuron] = ABSENT
-    return number - 1
+    return num_cached - 1
 
 
-@compiled()
-def _step(graph, schedule, fast, room, step, number, mark):
-    """One connection under MIN with dead values freed, as in `cache.farthest_use`: cost, number held and hash after it."""
-    e, cost, needed = schedule.connection[step], 0, 0
-    u, v = graph.source[e], graph.target[e]
-    for neuron in (u, v):
+@jit()
+def _run_step(graph, schedule, fast, max_cached: int, step: int, num_cached: int, state_hash):
+    """Simulate one step like `simulate` with MIN and free_dead; returns its cost, the number of cached values and the hash."""
+    e, num_missing = schedule.connection[step], 0
+    operands = (graph.source[e], graph.target[e])
+    for neuron in operands:
         if fast.state[neuron] == ABSENT:
-            needed += 1
+            num_missing += 1
         else:
-            remove(fast.words, fast.starts, fast.key[neuron])
-            mark ^= fast.code[fast.state[neuron] - 1, neuron]
-    while number + needed > room:
-        key = largest(fast.words, fast.starts)
-        if key & 1 and contains(fast.words, key - 1) and fast.state[graph.source[schedule.connection[key >> 1]]] == CLEAN:
-            key -= 1
-        remove(fast.words, fast.starts, key)
-        other = schedule.connection[key >> 1]
-        neuron = graph.target[other] if key & 1 else graph.source[other]
-        mark ^= fast.code[fast.state[neuron] - 1, neuron]
-        if fast.state[neuron] == DIRTY and (key & 1 or not graph.output[neuron]):
-            cost += 1
-        number = _release(fast, neuron, number)
-    for side, neuron in enumerate((u, v)):
-        slot = schedule.slot[2 * e + side]
+            remove(fast.words, fast.level_starts, fast.next_use[neuron])
+            state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
+    cost, num_cached, state_hash = _evict(graph, schedule, fast, max_cached - num_missing, num_cached, state_hash)
+    for side, neuron in enumerate(operands):
         if fast.state[neuron] == ABSENT:
-            fast.state[neuron], fast.held[number], fast.place[neuron] = CLEAN, neuron, number
-            number += 1
-            if slot > graph.offset[neuron]:
+            fast.state[neuron], fast.cached[num_cached], fast.position[neuron] = CLEAN, neuron, num_cached
+            num_cached += 1
+            if schedule.slot_of_end[2 * e + side] > graph.first_use[neuron]:
                 cost += 1
         if side == 1:
             fast.state[neuron] = DIRTY
-    for side, neuron in enumerate((u, v)):
-        slot = schedule.slot[2 * e + side] + 1
-        if slot < graph.offset[neuron + 1]:
-            _await(graph, schedule, fast, neuron, slot)
-            mark ^= fast.code[fast.state[neuron] - 1, neuron]
+    for side, neuron in enumerate(operands):
+        slot = schedule.slot_of_end[2 * e + side] + 1
+        if slot < graph.first_use[neuron + 1]:
+            _set_next_use(graph, schedule, fast, neuron, slot)
+            state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
         else:
-            number = _release(fast, neuron, number)
-    return cost, number, mark
+            num_cached = _drop(fast, neuron, num_cached)
+    return cost, num_cached, state_hash
+
+
+@jit()
+def _evict(graph, schedule, fast, max_remaining: int, num_cached: int, state_hash):
+    """Evict values with the farthest next uses until at most `max_remaining` are cached; an unfinished dirty value costs 1."""
+    cost = 0
+    while num_cached > max_remaining:
+        key = largest(fast.words, fast.level_starts)
+        if key & 1 and contains(fast.words, key - 1) and fast.state[graph.source[schedule.connection[key >> 1]]] == CLEAN:
+            key -= 1
+        remove(fast.words, fast.level_starts, key)
+        e = schedule.connection[key >> 1]
+        neuron = graph.target[e] if key & 1 else graph.source[e]
+        state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
+        if fast.state[neuron] == DIRTY and (key & 1 or not graph.is_output[neuron]):
+            cost += 1
+        num_cached = _drop(fast, neuron, num_cached)
+    return cost, num_cached, state_hash

@@ -1,139 +1,145 @@
-"""An order of connections that can be changed in place, and where in it each neuron is used."""
+"""An order of connections that can be changed in place, with an index of the steps that use each neuron.
+
+Step s of a schedule computes `connection[s]`, which uses its source and its target. The uses of all neurons are numbered by
+slots: neuron n has the slots from first_use[n] to first_use[n + 1], in ascending order of time. In a legal order, its
+in_degree[n] uses as a target come first.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Int
 
-from dse.io_theory.compiled import compiled
-from dse.io_theory.network import Network
+from dse.io_theory.network import Network, PerConnection, PerNeuron
+from dse.io_theory.numba_jit import jit
+
+PerSlot = Int[np.ndarray, "slot"]
 
 
 class Graph(NamedTuple):
-    """A network as the compiled loops take it; neuron n has the uses offset[n] to offset[n + 1], those as a target first."""
+    """Arrays of a network for compiled loops."""
 
-    source: np.ndarray
-    target: np.ndarray
-    output: np.ndarray
-    into: np.ndarray
-    offset: np.ndarray
+    source: PerConnection
+    target: PerConnection
+    is_output: Bool[np.ndarray, "neuron"]
+    in_degree: PerNeuron
+    first_use: Int[np.ndarray, "neuron_plus_1"]
 
 
 class Schedule(NamedTuple):
-    """`step` of each use, rising for each neuron; `user`, the connection that is it; `slot` of connection e as its source's
-    use, 2 e, and as its target's, 2 e + 1."""
+    """An order and its uses: `slot_of_end` is the slot of connection e as a use of its source, 2 e, and of its target, 2 e + 1."""
 
-    connection: np.ndarray
-    step: np.ndarray
-    user: np.ndarray
-    slot: np.ndarray
-
-
-def graph_of(network: Network) -> Graph:
-    degrees = network.in_degree + np.bincount(network.source, minlength=network.neurons)
-    offset = np.concatenate([[0], np.cumsum(degrees)])
-    return Graph(network.source, network.target, network.output, network.in_degree, offset)
+    connection: PerConnection
+    use_step: PerSlot
+    use_connection: PerSlot
+    slot_of_end: Int[np.ndarray, "end"]
 
 
-def schedule_of(graph: Graph, order: np.ndarray) -> Schedule:
-    """The schedule of an order, which it changes in place if that is of int64."""
+def build_graph(network: Network) -> Graph:
+    first_use = np.concatenate([[0], np.cumsum(network.in_degree + network.out_degree)])
+    return Graph(network.source, network.target, network.is_output, network.in_degree, first_use)
+
+
+def build_schedule(graph: Graph, order: PerConnection) -> Schedule:
+    """Index an order. The schedule shares the memory of an int64 order, and changes it in place."""
     size = 2 * len(order)
     schedule = Schedule(order.astype(np.int64, copy=False), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
-    _index(graph, schedule)
+    _index_uses(graph, schedule)
     return schedule
 
 
-@compiled()
-def _index(graph, schedule):
-    free = graph.offset.copy()
+@jit()
+def _index_uses(graph, schedule) -> None:
+    next_slot = graph.first_use.copy()
     for step, e in enumerate(schedule.connection):
         for side, neuron in enumerate((graph.source[e], graph.target[e])):
-            slot = free[neuron]
-            free[neuron] += 1
-            schedule.step[slot], schedule.user[slot], schedule.slot[2 * e + side] = step, e, slot
+            slot = next_slot[neuron]
+            next_slot[neuron] += 1
+            schedule.use_step[slot], schedule.use_connection[slot], schedule.slot_of_end[2 * e + side] = step, e, slot
 
 
-@compiled()
-def swap(array, a, m, b):
-    """Exchange the neighbours [a, m) and [m, b); undone by swap(array, a, a + b - m, b)."""
+@jit()
+def swap_blocks(array, a: int, m: int, b: int) -> None:
+    """Swap the neighbouring blocks [a, m) and [m, b) of an array; swap_blocks(array, a, a + b - m, b) undoes it."""
     if m - a <= b - m:
-        short = array[a:m].copy()
+        block = array[a:m].copy()
         array[a : a + b - m] = array[m:b]
-        array[a + b - m : b] = short
+        array[a + b - m : b] = block
     else:
-        short = array[m:b].copy()
+        block = array[m:b].copy()
         array[a + b - m : b] = array[a:m]
-        array[a : a + b - m] = short
+        array[a : a + b - m] = block
 
 
-@compiled()
-def shorter(a, m, b):
-    """Where the shorter of two neighbours is after their exchange: what changed its place among the rest, so to say."""
+@jit()
+def shorter_block(a: int, m: int, b: int) -> tuple[int, int]:
+    """Position of the shorter one of two blocks after their swap: any two steps that changed their order have one in it."""
     return (a + b - m, b) if m - a <= b - m else (a, a + b - m)
 
 
-@compiled()
-def exchange(graph, schedule, a, m, b):
-    """`swap` with the uses kept up: any two that changed their order have one in the shorter part."""
-    swap(schedule.connection, a, m, b)
+@jit()
+def swap_steps(graph, schedule, a: int, m: int, b: int) -> None:
+    """Swap the steps [a, m) and [m, b) of a schedule, and update its index of uses."""
+    swap_blocks(schedule.connection, a, m, b)
     for step in range(a, b):
         e = schedule.connection[step]
-        schedule.step[schedule.slot[2 * e]] = step
-        schedule.step[schedule.slot[2 * e + 1]] = step
-    first, last = shorter(a, m, b)
+        schedule.use_step[schedule.slot_of_end[2 * e]] = step
+        schedule.use_step[schedule.slot_of_end[2 * e + 1]] = step
+    first, last = shorter_block(a, m, b)
     u = v = -1
     for step in range(first, last):
         e = schedule.connection[step]
         if graph.source[e] != u:
             u = graph.source[e]
-            _sort(graph, schedule, u)
+            _sort_uses(graph, schedule, u)
         if graph.target[e] != v:
             v = graph.target[e]
-            _sort(graph, schedule, v)
+            _sort_uses(graph, schedule, v)
 
 
-@compiled()
-def _sort(graph, schedule, neuron):
-    """Insertion: the uses are nearly in order."""
-    first = graph.offset[neuron]
-    for slot in range(first + 1, graph.offset[neuron + 1]):
-        step, user, place = schedule.step[slot], schedule.user[slot], slot
-        while place > first and schedule.step[place - 1] > step:
-            _put(graph, schedule, neuron, place, schedule.step[place - 1], schedule.user[place - 1])
-            place -= 1
-        if place < slot:
-            _put(graph, schedule, neuron, place, step, user)
+@jit()
+def _sort_uses(graph, schedule, neuron: int) -> None:
+    """Sort the uses of a neuron by step: an insertion sort, since they are nearly sorted."""
+    first = graph.first_use[neuron]
+    for unsorted in range(first + 1, graph.first_use[neuron + 1]):
+        step, e, slot = schedule.use_step[unsorted], schedule.use_connection[unsorted], unsorted
+        while slot > first and schedule.use_step[slot - 1] > step:
+            _set_use(graph, schedule, neuron, slot, schedule.use_step[slot - 1], schedule.use_connection[slot - 1])
+            slot -= 1
+        if slot < unsorted:
+            _set_use(graph, schedule, neuron, slot, step, e)
 
 
-@compiled()
-def _put(graph, schedule, neuron, slot, step, user):
-    schedule.step[slot], schedule.user[slot] = step, user
-    schedule.slot[2 * user + (graph.target[user] == neuron)] = slot
+@jit()
+def _set_use(graph, schedule, neuron: int, slot: int, step: int, e: int) -> None:
+    schedule.use_step[slot], schedule.use_connection[slot] = step, e
+    schedule.slot_of_end[2 * e + (graph.target[e] == neuron)] = slot
 
 
-@compiled()
-def key_of(graph, schedule, neuron, slot):
-    """The use at a slot as a number that rises with time: 2 x step, + 1 as a target."""
-    return 2 * schedule.step[slot] + (slot < graph.offset[neuron] + graph.into[neuron])
+@jit()
+def use_key(graph, schedule, neuron: int, slot: int) -> int:
+    """A number that increases with the time of a use: 2 x step, + 1 for a use as a target."""
+    return 2 * schedule.use_step[slot] + (slot < graph.first_use[neuron] + graph.in_degree[neuron])
 
 
-@compiled()
-def earliest(graph, schedule, first, last):
-    """Where an insertion of [first, last) may begin at the soonest: after all connections into its sources."""
-    bound = 0
-    for place in range(first, last):
-        u = graph.source[schedule.connection[place]]
-        if graph.into[u] > 0:
-            bound = max(bound, schedule.step[graph.offset[u] + graph.into[u] - 1] + 1)
-    return bound
+@jit()
+def earliest_start(graph, schedule, first: int, last: int) -> int:
+    """First step to which the steps [first, last) may move: after all connections into their sources."""
+    earliest = 0
+    for step in range(first, last):
+        u = graph.source[schedule.connection[step]]
+        if graph.in_degree[u] > 0:
+            earliest = max(earliest, schedule.use_step[graph.first_use[u] + graph.in_degree[u] - 1] + 1)
+    return earliest
 
 
-@compiled()
-def latest(graph, schedule, first, last):
-    """Where it must end: before all connections out of its targets."""
-    bound = len(schedule.connection)
-    for place in range(first, last):
-        v = graph.target[schedule.connection[place]]
-        slot = graph.offset[v] + graph.into[v]
-        if slot < graph.offset[v + 1]:
-            bound = min(bound, schedule.step[slot])
-    return bound
+@jit()
+def latest_end(graph, schedule, first: int, last: int) -> int:
+    """Last step before which the steps [first, last) may end: the first connection out of any of their targets."""
+    latest = len(schedule.connection)
+    for step in range(first, last):
+        v = graph.target[schedule.connection[step]]
+        slot = graph.first_use[v] + graph.in_degree[v]
+        if slot < graph.first_use[v + 1]:
+            latest = min(latest, schedule.use_step[slot])
+    return latest

@@ -9,7 +9,7 @@ Ratios hold on a noisy machine, absolute times do not.
 
 import os
 
-os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # before NumPy comes
+os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # before NumPy is imported
 
 import statistics
 import time
@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dse.io_theory import inference, order
-from dse.io_theory.compact_growth import compact_growth
-from dse.io_theory.layered import layered, random_layers
+from dse.io_theory.bounds import lower_bound
+from dse.io_theory.generated_network import compact_growth, random_layers
+from dse.io_theory.inference import compile_program, run_program
+from dse.io_theory.layered_network import network_from_matrices
+from dse.io_theory.orders import tile_order, two_optimal_order
 from dse.io_theory.reorder import reorder
 from dse.io_theory.simulate import POLICIES, simulate
 
@@ -41,58 +43,58 @@ def _simulations() -> None:
     nets = {"grown": compact_growth(300, 10_000, 100), "random": random_layers((2000,) * 6, 0.05)}
     print(f"{'simulated connections / s':34}" + "".join(f"{policy:>12}" for policy in POLICIES))
     for name, net in nets.items():
-        for memory in (32, 1024):
+        for capacity in (32, 1024):
             rates = []
             for policy in POLICIES:
-                _, seconds = timed(partial(simulate, net, order.two_optimal(net), memory, policy))
-                rates.append(net.weights / seconds)
+                _, seconds = timed(partial(simulate, net, two_optimal_order(net), capacity, policy))
+                rates.append(net.num_connections / seconds)
                 assert policy == "fifo" or rates[-1] > BAR, rates
-            print(f"{f'{name}, W={net.weights}, M={memory}':34}" + "".join(f"{rate:12.2e}" for rate in rates))
+            print(f"{f'{name}, W={net.num_connections}, M={capacity}':34}" + "".join(f"{rate:12.2e}" for rate in rates))
 
 
 def _annealing() -> None:
     print(f"\n{'annealing':34}{'moves / s':>12}{'gap closed':>12}")
-    for sizes, memory, moves in (((40,) * 5, 40, 200_000), ((300,) * 5, 100, 20_000)):
+    for sizes, capacity, moves in (((40,) * 5, 40, 200_000), ((300,) * 5, 100, 20_000)):
         net = random_layers(sizes, 0.1)
-        reorder(net, memory, moves=10)
+        reorder(net, capacity, moves=10)
         start = time.perf_counter()
-        found = reorder(net, memory, moves=moves)
+        result = reorder(net, capacity, moves=moves)
         seconds = time.perf_counter() - start
-        least, before = net.weights + net.neurons + net.outputs, simulate(net, order.two_optimal(net), memory).total
-        closed = (before - found.total) / (before - least)
-        print(f"{f'W={net.weights}, M={memory}, {moves} moves':34}{moves / seconds:12.0f}{closed:12.1%}")
+        lower, before = lower_bound(net).total, simulate(net, two_optimal_order(net), capacity).total
+        closed = (before - result.traffic) / (before - lower)
+        print(f"{f'W={net.num_connections}, M={capacity}, {moves} moves':34}{moves / seconds:12.0f}{closed:12.1%}")
 
 
 def _inference() -> None:
     print(f"\n{'inference':34}{'against CSR':>24}{'against dense':>24}")
     print(f"{'':34}" + f"{'two-optimal':>12}{'tiled':>12}" * 2 + "   ns per connection and sample")
-    lost = []
+    slower = []
     for width in (256, 1024, 4096):
         for density in (0.01, 0.05, 0.2):
             for batch in (1, 8, 64, 512):
-                found, own = _compared(width, density, batch)
+                ratios, own_ns = _compare(width, density, batch)
                 label = f"width {width}, density {density:g}, batch {batch}"
-                print(f"{label:34}" + "".join(f"{ratio:12.2f}" for ratio in found) + f"{own:12.2f}")
-                lost += [label] if max(found[0], found[1]) < 1 else []
-    print(f"\nIn either order slower than CSR in {len(lost)} of 36 cases: {'; '.join(lost)}")
+                print(f"{label:34}" + "".join(f"{ratio:12.2f}" for ratio in ratios) + f"{own_ns:12.2f}")
+                slower += [label] if max(ratios[0], ratios[1]) < 1 else []
+    print(f"\nIn either order slower than CSR in {len(slower)} of 36 cases: {'; '.join(slower)}")
 
 
-def _compared(width: int, density: float, batch: int) -> tuple[list[float], float]:
-    """How many times faster than CSR, and than the dense product, in both orders; the time of the first."""
+def _compare(width: int, density: float, batch: int) -> tuple[list[float], float]:
+    """Speedups over CSR and over the dense product, in both orders; time per connection and sample in the first [ns]."""
     rng = np.random.default_rng(0)
     masks = [rng.random((width, width)) < density for _ in range(LAYERS)]
     for mask in masks:  # every neuron has a source and a use, so that nothing is dead
         mask[np.arange(width), rng.permutation(width)] = True
     dense = [np.where(mask, rng.standard_normal(mask.shape) / np.sqrt(density * width), 0).astype(np.float32) for mask in masks]
-    sparse, net = [csr_array(matrix) for matrix in dense], layered(dense)
+    sparse, net = [csr_array(matrix) for matrix in dense], network_from_matrices(dense)
     x = rng.standard_normal((width, batch)).astype(np.float32)
-    programs = [inference.program(net, chosen) for chosen in (order.two_optimal(net), order.tiled(net, 258))]
+    programs = [compile_program(net, order) for order in (two_optimal_order(net), tile_order(net, 258))]
     expected, csr = timed(partial(_by_layer, sparse, x))
     other, blas = timed(partial(_by_layer, dense, x))
-    own = [timed(partial(inference.run, program, x)) for program in programs]
+    own = [timed(partial(run_program, program, x)) for program in programs]
     for result in (other, *(result for result, _ in own)):
         assert np.abs(result - expected).max() < 1e-5 * max(np.abs(expected).max(), 1)
-    return [csr / seconds for _, seconds in own] + [blas / seconds for _, seconds in own], own[0][1] / net.weights / batch * 1e9
+    return [csr / seconds for _, seconds in own] + [blas / seconds for _, seconds in own], own[0][1] / net.num_connections / batch * 1e9
 
 
 def _by_layer(matrices: list[Any], x: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ COMMANDS = {
     "sweep that keeps the best": ("sweep top.yaml -o OUT/mine.nc", "dse.sweeping.run.evaluate"),
     "plot": ("plot done/results.nc -o OUT", "dse.plot.speedup.draw"),
     "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.sweeping.pareto.pareto"),
-    "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.table"),
+    "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.simulate_sizes"),
     "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.look"),
     "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure._filled"),
     "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate.fit"),

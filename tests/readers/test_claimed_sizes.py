@@ -14,7 +14,7 @@ import scipy.sparse
 
 from dse.base.errors import InputError, Problem
 from dse.cli.entry import main
-from dse.io_theory import masks
+from dse.io_theory import layered_network
 from dse.readers.parsed_network import MOST_GENERATED, MOST_REPEATED, WeightTensor, check_computed, check_sizes
 from dse.trace.detect import Hints, read
 from dse.trace.trace import Counting, trace
@@ -217,10 +217,10 @@ def test_more_parameters_than_any_network_has(tmp_path):
 
 
 def test_more_connections_than_can_be_simulated(monkeypatch):
-    monkeypatch.setattr(masks, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(layered_network, "MAX_LAYER_CONNECTIONS", 5)
     weights = WeightTensor((2, 3), "fp32", lambda: iter([np.ones((2, 3))]))
     with pytest.raises(InputError, match="more than 5 connections"):
-        masks._connected(weights, np.arange(3), (2, 3), 0.0)
+        layered_network._nonzero_matrix(weights, np.arange(3), (2, 3), 0.0)
 
 
 # Paths
