@@ -10,7 +10,7 @@ from dse.calibrate.measurement import Measurement
 from dse.calibrate.sanity_checks import unit_of
 from dse.model.efficiency.launches import DeviceRates, KernelKey, KernelLaunches, Shape, family, random_row_spread
 from dse.schema.accelerator import Accelerator
-from dse.sparsity.columns import touched_share
+from dse.sparsity.columns import needed_share
 from dse.sparsity.format import default_format
 from dse.sparsity.kinds import NM
 from dse.sparsity.pattern import Pattern
@@ -56,16 +56,16 @@ def _launches(kernel: KernelKey, device: Accelerator, groups: list[list[Measurem
     spread = np.array([_spread(row) for row in rows])
     value, output = (kernel.precision.bytes_per_element(role) for role in ("activations", "outputs"))
     staged = np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows])
-    needed = np.array([float(touched_share(row.pattern, float(row.m), float(row.k), np.float64(row.kept))) for row in rows])
+    needed = np.array([float(needed_share(row.pattern, float(row.m), float(row.k), np.float64(row.kept))) for row in rows])
     return KernelLaunches(kernel, rates, m, k, n, density, slots, spread, bits / 8, value, output, time, staged=staged, needed=needed)
 
 
 def _weight_bits(row: Measurement) -> float:
     """Of the values and of what says where they stand, in the usual format of the pattern."""
     m, k = float(row.m), float(row.k)
-    stored = float(np.asarray(row.pattern.stored(m, k, row.kept)))
+    stored = float(np.asarray(row.pattern.stored_elements(m, k, row.kept)))
     cost = default_format(row.pattern).cost(row.pattern, m, k, stored)
-    return float(np.asarray(8 * row.dtype.bytes_per_element("weights") * cost.elements + cost.metadata))
+    return float(np.asarray(8 * row.dtype.bytes_per_element("weights") * cost.elements + cost.metadata_bits))
 
 
 def _spread(row: Measurement) -> float:

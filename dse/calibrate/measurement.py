@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import StrictModel, field_error
-from dse.sparsity.grammar import WrittenPattern
+from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE
 
 FEWEST = 0.5  # weights that a density keeps, rounded to one
@@ -21,7 +21,7 @@ class Measurement(StrictModel):
     device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
     kernel: str = Field(min_length=1, examples=["cuSPARSELt"])
     release: str = ""
-    pattern: WrittenPattern = Field(examples=["2:4"])
+    pattern: PatternField = Field(examples=["2:4"])
     dtype: OperandDtypes = Field(examples=["fp16"])
     unit: str | None = None
     m: int = Field(gt=0, le=10**8, examples=["4096"])

@@ -168,7 +168,7 @@ def _mask(one: _Asked) -> np.ndarray:
 
 
 def _divides(kernel: Timed, size: tuple[int, int]) -> bool:
-    grains = (kernel.grain, parse(kernel.pattern).grain)
+    grains = (kernel.grain, parse(kernel.pattern).granularity)
     return all(edge % grain == 0 for known in grains for edge, grain in zip(size, known, strict=True))
 
 

@@ -18,7 +18,7 @@ from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.io_theory.network import Network, build_network
 from dse.networks.layers import LayerRow
 from dse.readers.parsed_network import ParsedNetwork, WeightTensor
-from dse.sparsity.statistics import nonzero
+from dse.sparsity.statistics import nonzero_mask
 
 MAX_LAYER_CONNECTIONS = 2**26  # beyond this, a simulation takes hours and gigabytes
 LAYOUTS = ("channels-last", "channels-first")
@@ -134,7 +134,7 @@ def _nonzero_matrix(weights: WeightTensor, column_channel: Int[np.ndarray, "colu
     rows, columns, values, first_row, connections = [], [], [], 0, 0
     for slab in weights.slabs():
         flat = slab.reshape(len(slab), -1)
-        mask = nonzero(flat, tolerance, first_row)
+        mask = nonzero_mask(flat, tolerance, first_row)
         if (connections := connections + int(mask.sum())) > MAX_LAYER_CONNECTIONS:
             fix = "give smaller or sparser layers: each connection is simulated"
             raise InputError(f"more than {MAX_LAYER_CONNECTIONS} connections", fix)

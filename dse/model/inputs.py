@@ -14,7 +14,7 @@ from jaxtyping import Float
 from dse.model.peak import Execution
 from dse.networks.layers import LayerArrays
 from dse.schema.model_options import ModelOptions
-from dse.sparsity.columns import joint_columns, touched_share
+from dse.sparsity.columns import columns_kept_together, needed_share
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -37,10 +37,10 @@ def needed(layers: LayerArrays, variant: Variant, execution: Execution, options:
     rows, density = layers.m / layers.groups, np.clip(variant.density, 0.0, 1.0)
 
     def expected(uses: PerLayer) -> PerLayer:
-        return touched_share(variant.pattern, rows, layers.k, density, uses)
+        return needed_share(variant.pattern, rows, layers.k, density, uses)
 
     once = expected(ones)
-    expectation = _of_elements(variant.layers, expected, joint_columns(variant.pattern))
+    expectation = _of_elements(variant.layers, expected, columns_kept_together(variant.pattern))
     shares = Needed(*(np.where(convolved, part, once) for part in expectation))
     if variant.touched_columns is not None:
         counted, uses = variant.touched_columns, np.where(convolved, input_uses(variant.layers)[0], 1.0)

@@ -198,6 +198,6 @@ def _reason(found: Case, variant: Variant, layer: int, execution: Execution) -> 
         return "not pruned"
     if not execution.sparse:
         return "dense_fallback is false"
-    if execution.pattern.member_for(variant.pattern) is not None:
+    if execution.pattern.storage_pattern_for(variant.pattern) is not None:
         return f"too large for the numbers of '{execution.format.kind}'"
     return f"'{variant.pattern}' is no '{execution.pattern}'"

@@ -21,7 +21,7 @@ from dse.model.inputs import input_uses, needed, skips_columns
 from dse.model.peak import Execution
 from dse.networks.layers import LayerArrays
 from dse.schema.model_options import ModelOptions
-from dse.sparsity.columns import stripes
+from dse.sparsity.columns import shared_column_choices
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -145,7 +145,7 @@ def _shared_columns(
     """How the rows of A share columns, as `Product` takes it; where nothing is skipped, all that is stored counts as nonzero."""
     skipping = layers.has_weights & (variant.density < 1) & skips_columns(variant, execution, options)
     whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
-    own = stripes(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
+    own = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
     plain = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
     given = {"stripe_rows": own.rows, "stripe_share": own.share} | {name: getattr(own, name) for name in list(plain)[2:]}
     return {name: np.where(skipping & (not whole_rows), given[name], plain[name]) for name in plain}

@@ -53,8 +53,8 @@ def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dt
     _, which = held_activations(run.patterns, variant.input_density)
     for number, pattern in enumerate(run.patterns):
         k = np.maximum(np.round(elements / n), 1.0)
-        cost = run.format.cost(pattern, np.ceil(n), k, pattern.stored(np.ceil(n), k, variant.input_density))
-        packed = (dtype.bytes_per_element("activations") * cost.elements + cost.metadata / 8) * elements / (np.ceil(n) * k)
+        cost = run.format.cost(pattern, np.ceil(n), k, pattern.stored_elements(np.ceil(n), k, variant.input_density))
+        packed = (dtype.bytes_per_element("activations") * cost.elements + cost.metadata_bits / 8) * elements / (np.ceil(n) * k)
         plain = np.where((which == number) & layers.has_weights & cost.fits, packed, plain)
     return plain
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from dse.model.peak import Execution
 from dse.networks.layers import LayerArrays
 from dse.sparsity import expectation
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Structured
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Structured
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
@@ -94,15 +94,15 @@ def stored_weights(layers: LayerArrays, variant: Variant, execution: Execution) 
     infinite = np.full(len(layers), np.inf)
     smallest = Stored(~everything, infinite, nothing, np.ones(len(layers)), infinite)
     for member, legal, elements in _ways(layers, variant, execution.pattern):
-        if not execution.format.accepts(member):
+        if not execution.format.can_store(member):
             continue
         cost = execution.format.cost(member, layers.m, layers.k, elements)
-        gathered = CHOSEN / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
+        gathered = VNM_COLUMNS / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
         worked = _worked(layers, variant, execution, member, cost.elements)
         legal = legal & cost.fits
-        tie = (worked == smallest.worked) & (cost.metadata < smallest.metadata_bits)
+        tie = (worked == smallest.worked) & (cost.metadata_bits < smallest.metadata_bits)
         smaller = legal & ((worked < smallest.worked) | tie)
-        news = (cost.elements, cost.metadata, gathered, worked)
+        news = (cost.elements, cost.metadata_bits, gathered, worked)
         olds = (smallest.elements, smallest.metadata_bits, smallest.columns, smallest.worked)
         smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in zip(news, olds, strict=True)))
     elements, worked = (np.where(smallest.legal, part, layers.weights) for part in (smallest.elements, smallest.worked))
@@ -116,22 +116,22 @@ def _ways(layers: LayerArrays, variant: Variant, pattern: Pattern) -> Iterator[t
     be 2:4 in some layers, and a mask can be stored in the blocks that it occupies, if that leaves anything out.
     """
     pruned = layers.has_weights & (variant.density < 1)
-    if (member := pattern.member_for(variant.pattern)) is not None:
-        yield member, pruned, member.stored(layers.m, layers.k, variant.density)
+    if (member := pattern.storage_pattern_for(variant.pattern)) is not None:
+        yield member, pruned, member.stored_elements(layers.m, layers.k, variant.density)
     if (narrow := gathered(pattern, variant.pattern)) is not None:
-        yield narrow, pruned, narrow.stored(layers.m, layers.k, variant.density)
+        yield narrow, pruned, narrow.stored_elements(layers.m, layers.k, variant.density)
     for counted, elements in variant.stored_elements.items():
-        member, known = pattern.member_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
+        member, known = pattern.storage_pattern_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
         if member == counted:
             yield counted, known, np.where(known, elements, 0.0)
         elif isinstance(member, NM):
-            yield member, known, member.stored(layers.m, layers.k, variant.density)
+            yield member, known, member.stored_elements(layers.m, layers.k, variant.density)
 
 
 def gathered(pattern: Pattern, own: Pattern) -> VNM | None:
     """A unit that runs N:4 runs V:N:M too: it gathers the chosen columns, of which N of 4 are left in each row (VENOM,
     Castro et al. 2023, arXiv 2310.02065); a sparser one fills its slots."""
-    if not isinstance(own, VNM) or not isinstance(pattern, NM) or (pattern.m, pattern.v) != (CHOSEN, 1):
+    if not isinstance(own, VNM) or not isinstance(pattern, NM) or (pattern.m, pattern.v) != (VNM_COLUMNS, 1):
         return None
     return VNM(own.v, pattern.n, own.m) if own.n <= pattern.n else None
 
@@ -141,7 +141,7 @@ def _worked(layers: LayerArrays, variant: Variant, execution: Execution, member:
     if execution.how.tile is None:
         return elements
     tile = Block(*map(int, execution.how.tile.split("x")))
-    if member.any_tile and Block(*member.tile).fits(tile):
+    if member.has_free_tiles and Block(*member.tile).is_below(tile):
         return elements
     counted = variant.stored_elements.get(tile, np.full(len(layers), np.nan))
     expected = _occupied(layers, variant, tile)
@@ -151,12 +151,12 @@ def _worked(layers: LayerArrays, variant: Variant, execution: Execution, member:
 def _occupied(layers: LayerArrays, variant: Variant, tile: Block) -> PerLayer:
     """Elements of the tiles that random masks of the variant's own pattern would occupy; one that fixes what each group keeps
     leaves none empty."""
-    own, (down, across) = variant.pattern, tile.grid(layers.m, layers.k)
-    if not own.any_tile:
+    own, (down, across) = variant.pattern, tile.tile_grid(layers.m, layers.k)
+    if not own.has_free_tiles:
         return layers.weights
-    kept = own.levels(layers.m, layers.k, own.stored(layers.m, layers.k, variant.density))[0].kept
-    if Block(*own.tile).fits(tile):
+    kept = own.levels(layers.m, layers.k, own.stored_elements(layers.m, layers.k, variant.density))[0].kept
+    if Block(*own.tile).is_below(tile):
         return kept * own.tile[0] * own.tile[1]
     inside = np.ceil(tile.rows / own.tile[0]) * np.ceil(tile.columns / own.tile[1])
     tiles = np.maximum(down * across, 1)
-    return expectation.occupied(tiles, inside, np.minimum(kept, tiles * inside)) * tile.rows * tile.columns
+    return expectation.occupied_fibres(tiles, inside, np.minimum(kept, tiles * inside)) * tile.rows * tile.columns

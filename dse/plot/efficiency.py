@@ -59,7 +59,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
 def _takes(plan: Plan, axes: Sequence[str]) -> xr.DataArray:
     """Whether the run of each axis takes each state [axis, accelerator, variant]."""
     runs = [[device.at(axis.removesuffix(ENDING)).pattern for device in plan.accelerators] for axis in axes]
-    taken = [[[run.member_for(state.pattern) is not None for state in plan.variants] for run in each] for each in runs]
+    taken = [[[run.storage_pattern_for(state.pattern) is not None for state in plan.variants] for run in each] for each in runs]
     return xr.DataArray(taken, dims=("axis", "accelerator", "variant"))
 
 

@@ -23,7 +23,7 @@ from dse.plot import style
 from dse.plot.states import designs_of, dtype_of, layers_of, state_name
 from dse.plot.style import Rows
 from dse.schema.accelerator import Accelerator
-from dse.sparsity.kinds import CHOSEN
+from dse.sparsity.kinds import VNM_COLUMNS
 from dse.sweeping import provenance
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
@@ -107,7 +107,7 @@ def _roofs(accelerator: Accelerator, state: Variant, rows: Rows, dtype: OperandD
             free = execution.sparse and not execution.dense_rate  # no cap: as high as the layers drawn reduce the work
             gain = here.dense_flops.sum() / here.flops.sum() if free else 1.0
             narrow = gathered(execution.pattern, state.pattern) if len(here) and not free else None
-            wider = narrow.m / CHOSEN if narrow else 1.0
+            wider = narrow.m / VNM_COLUMNS if narrow else 1.0
             height = float(gain * wider * np.prod([accelerator.value(path) for path in paths]))
             mode = dtype.compute + (f" {narrow or execution.pattern}" if execution.sparse else "") + (f" (x{gain:.3g})" if free else "")
             found.append(Roof(execution.unit, mode, height, bool(len(here[here.dense_flops > 0]))))

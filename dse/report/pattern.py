@@ -9,10 +9,10 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.work import gathered
 from dse.schema.accelerator import Accelerator, Run, read_accelerator
-from dse.sparsity.format import Combinatorial, DenseFormat, candidates
+from dse.sparsity.format import Combinatorial, DenseFormat, candidate_formats
 from dse.sparsity.grammar import parse
-from dse.sparsity.kinds import CHOSEN, DENSE, BlockFamily, Structured, VNMFamily
-from dse.sparsity.mask import check_size
+from dse.sparsity.kinds import DENSE, VNM_COLUMNS, BlockFamily, Structured, VNMFamily
+from dse.sparsity.mask import check_matrix_size
 from dse.sparsity.pattern import Pattern
 
 
@@ -27,7 +27,7 @@ def report(text: str, density: float | None, size: str, value: float, as_json: b
         raise InputError(f"a density of {density:g} is out of range", "write a number above 0 and at most 1")
     if not 0 < value <= 1024:
         raise InputError(f"weights of {value:g} bit are out of range", "write a number above 0 and at most 1024")
-    check_size(pattern, *shape)
+    check_matrix_size(pattern, *shape)
     kept = float(pattern.density if pattern.density is not None else density or 0.0)
     found = {
         "pattern": str(pattern),
@@ -48,12 +48,16 @@ def _shape(text: str) -> tuple[int, int]:
 def formats(pattern: Pattern, density: float, shape: tuple[int, int], value: float) -> list[dict[str, Any]]:
     """What an [m, k] matrix of the pattern takes in each format that can hold it, at its best widths, the smallest first."""
     m, k = map(float, shape)
-    stored, found = float(pattern.stored(m, k, density)), {}
-    for form in [*candidates(pattern, *shape, stored), Combinatorial(), DenseFormat()]:
-        if form.accepts(pattern):
+    stored, found = float(pattern.stored_elements(m, k, density)), {}
+    for form in [*candidate_formats(pattern, *shape, stored), Combinatorial(), DenseFormat()]:
+        if form.can_store(pattern):
             cost = form.cost(pattern, m, k, stored)
-            row = {"format": written(form), "stored": float(cost.elements) / (m * k), "metadata": float(cost.metadata) / (density * m * k)}
-            row["size"] = float(value * cost.elements + cost.metadata) / (value * m * k)
+            row = {
+                "format": written(form),
+                "stored": float(cost.elements) / (m * k),
+                "metadata": float(cost.metadata_bits) / (density * m * k),
+            }
+            row["size"] = float(value * cost.elements + cost.metadata_bits) / (value * m * k)
             kind = form.kind, getattr(form, "order", None)
             found[kind] = min(found.get(kind, row), row, key=lambda row: row["size"])
     return sorted(found.values(), key=lambda row: row["size"])
@@ -84,9 +88,9 @@ def _runs(device: Accelerator, pattern: Pattern) -> list[tuple[str, str, float |
         if isinstance(pattern, Structured):
             found.append((f"{unit}.dense", "a smaller matrix", None))
         for name, run in described.runs.items():
-            narrow, contains = gathered(run.pattern, pattern), run.pattern.member_for(pattern)
+            narrow, contains = gathered(run.pattern, pattern), run.pattern.storage_pattern_for(pattern)
             if run.enabled and run.pattern != DENSE and (member := narrow or contains) is not None:
-                wider = narrow.m / CHOSEN if narrow is not None else 1.0
+                wider = narrow.m / VNM_COLUMNS if narrow is not None else 1.0
                 found.append((f"{unit}.{name}", str(member), _gain(run, member, wider)))
     return found
 

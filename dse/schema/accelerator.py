@@ -18,7 +18,7 @@ from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_fiel
 from dse.base.units import Area, Bandwidth, Capacity, Count, Efficiency, Gain, Length, Power, Quantity, Rate, SourceKind, Time
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.sparsity.format import Format, default_format
-from dse.sparsity.grammar import Named, WrittenPattern
+from dse.sparsity.grammar import PatternAliases, PatternField
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]
@@ -39,7 +39,7 @@ ZeroHandling = Literal["skipped", "gated"]
 class Activations(StrictModel):
     """What a run does about the zeros of the other operand."""
 
-    patterns: tuple[WrittenPattern, ...] = Field(
+    patterns: tuple[PatternField, ...] = Field(
         default=(UNSTRUCTURED,), min_length=1, description="what it can leave out; of several the sparsest that holds a layer's density",
         examples=['["2:8", "4:8"]'],
     )  # fmt: skip
@@ -51,7 +51,7 @@ class Activations(StrictModel):
         for pattern in self.patterns:
             if pattern != UNSTRUCTURED and not isinstance(pattern, NM):
                 raise field_error(f"activations can't be '{pattern}'", "write 'unstructured' or N:M")
-            if self.format is not None and not self.format.accepts(pattern):
+            if self.format is not None and not self.format.can_store(pattern):
                 raise field_error(f"format '{self.format.kind}' cannot store pattern '{pattern}'", "write '{kind: bitmask}'")
         return self
 
@@ -59,7 +59,7 @@ class Activations(StrictModel):
 class Run(StrictModel):
     """A pattern that a unit executes faster than dense, and how it wants the pattern stored."""
 
-    pattern: WrittenPattern = Field(examples=["2:4"])
+    pattern: PatternField = Field(examples=["2:4"])
     format: Format = Field(default_factory=lambda given: default_format(given["pattern"]), description="default: the pattern's usual one")
     dtypes: tuple[str, ...] | None = Field(None, min_length=1, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
     gain: Gain | None = Field(None, description="most that the unit speeds the pattern up; default: dense work / stored work")
@@ -77,10 +77,10 @@ class Run(StrictModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.format.accepts(self.pattern):
+        if not self.format.can_store(self.pattern):
             raise field_error(
                 f"format '{self.format.kind}' cannot store pattern '{self.pattern}'",
-                f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.carries})",
+                f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.stores_description})",
             )
         if self.pattern == DENSE and not self.enabled:
             raise field_error("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
@@ -143,7 +143,7 @@ class Accelerator(StrictModel):
     description: str = ""
     source: str = Field(min_length=1, examples=["vendor data sheet (2026)"])
     hypothetical: bool = False
-    patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
+    patterns: PatternAliases = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     units: dict[Identifier, Unit] = Field(min_length=1)
     memory: dict[Identifier, Memory] = Field(min_length=1)
     efficiencies: str | None = Field(

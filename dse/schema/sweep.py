@@ -13,7 +13,7 @@ from dse.base.yaml_document import YamlDocument, load_document
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.reduction import ReductionSpec, objective_signs
 from dse.schema.search import SearchSpec
-from dse.sparsity.grammar import Named, named_in
+from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
 from dse.workload.schema import ConcretePattern
 
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
@@ -182,7 +182,7 @@ class SweepSpec(StrictModel):
     batch: Annotated[tuple[Batch, ...], AllDifferent] = Field((1,), min_length=1, examples=["[1, 32]"])
     dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(min_length=1, examples=["fp16"])
     model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
-    patterns: Named = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
+    patterns: PatternAliases = Field(default={}, description="names of one's own for patterns", examples=["{mine: block:32x32/2:4}"])
     axes: dict[str, AxisSpec] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
     search: SearchSpec | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
@@ -223,7 +223,7 @@ class SweepSpec(StrictModel):
                 raise field_error(
                     f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}"
                 )
-        names = named_in(info.context)  # which the accelerators do not know
+        names = read_pattern_aliases(info.context)  # which the accelerators do not know
         known = isinstance(value, dict) and names
         return (
             {path: [str(names.get(v, v)) for v in axis] if path.endswith(".pattern") else axis for path, axis in value.items()}

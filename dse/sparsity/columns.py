@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, Dense, Hierarchy, Structured, density_of_kept_blocks
-from dse.sparsity.pattern import Counts, Pattern
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Hierarchy, Structured, density_of_kept_blocks
+from dse.sparsity.pattern import FloatOrArray, Pattern
 
-Segment = tuple[Counts, Counts]  # number of columns, chance that one of them holds a nonzero
+Segment = tuple[FloatOrArray, FloatOrArray]  # number of columns, chance that one of them holds a nonzero
 
 
-def touched_share(pattern: Pattern, rows: Counts, k: Counts, density: Counts, uses: Counts = 1.0) -> Counts:
+def needed_share(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, density: FloatOrArray, uses: FloatOrArray = 1.0) -> FloatOrArray:
     """Expected share of k that is needed by `rows` rows of a random mask of `pattern` of which `density` is nonzero [1].
 
     `uses`: columns, with nonzeros independent of each other, that need the same element (the offsets of a convolution's kernel).
@@ -27,33 +27,35 @@ def touched_share(pattern: Pattern, rows: Counts, k: Counts, density: Counts, us
 
 
 @dataclass(frozen=True)
-class Stripes:
+class SharedColumnChoices:
     """Choices that rows share: an aligned stripe of `rows` rows opens a column by the chance `share`; in an open one each band of
     `band_rows` rows by `band_share`; and each row of an open band has a nonzero there by `element_share`."""
 
-    rows: Counts
-    share: Counts
-    band_rows: Counts
-    band_share: Counts
-    element_share: Counts
+    rows: FloatOrArray
+    share: FloatOrArray
+    band_rows: FloatOrArray
+    band_share: FloatOrArray
+    element_share: FloatOrArray
 
 
-def stripes(pattern: Pattern, m: Counts, k: Counts, density: Counts) -> Stripes:
+def shared_column_choices(pattern: Pattern, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> SharedColumnChoices:
     """How the rows of a random mask of `pattern` share columns; choices deeper than two levels count as those of single rows."""
     levels = [(rows, share) for rows, share in _levels(pattern, m, density) if np.any(rows > 1)]
     (rows, share), (band_rows, band_share) = (levels + [(1.0, 1.0)] * 2)[:2]
     element = np.clip(density / np.maximum(share * band_share, 1e-300), 0.0, 1.0)
-    return Stripes(rows, share, band_rows, band_share, element)
+    return SharedColumnChoices(rows, share, band_rows, band_share, element)
 
 
-def joint_columns(pattern: Pattern) -> int:
+def columns_kept_together(pattern: Pattern) -> int:
     """Neighbouring columns that are kept or dropped together."""
     if isinstance(pattern, Block):
         return pattern.columns
-    return max(pattern.tile[1] if pattern.any_tile else 1, joint_columns(pattern.inner)) if isinstance(pattern, Hierarchy) else 1
+    return (
+        max(pattern.tile[1] if pattern.has_free_tiles else 1, columns_kept_together(pattern.inner)) if isinstance(pattern, Hierarchy) else 1
+    )
 
 
-def _levels(pattern: Pattern, m: Counts, density: Counts) -> list[tuple[Counts, Counts]]:
+def _levels(pattern: Pattern, m: FloatOrArray, density: FloatOrArray) -> list[tuple[FloatOrArray, FloatOrArray]]:
     """(rows, share) of each choice that rows share, outermost first."""
     if isinstance(pattern, Structured) and pattern.axis != "row":
         return [(m, density)]
@@ -62,7 +64,7 @@ def _levels(pattern: Pattern, m: Counts, density: Counts) -> list[tuple[Counts, 
     if isinstance(pattern, NM):
         return [(float(pattern.v), np.full_like(density, pattern.n / pattern.m))]
     if isinstance(pattern, VNM):
-        return [(float(pattern.v), np.full_like(density, min(CHOSEN / pattern.m, 1.0)))]
+        return [(float(pattern.v), np.full_like(density, min(VNM_COLUMNS / pattern.m, 1.0)))]
     if not isinstance(pattern, Hierarchy):
         return []
     inner = np.full_like(density, density_of_kept_blocks(pattern.inner))
@@ -72,15 +74,15 @@ def _levels(pattern: Pattern, m: Counts, density: Counts) -> list[tuple[Counts, 
     return [(float(pattern.inner.tile[0]), share), *_levels(pattern.inner, m, inner)]
 
 
-def _fill(pattern: Pattern, m: Counts, k: Counts, density: Counts) -> tuple[Counts, Counts]:
+def _fill(pattern: Pattern, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> tuple[FloatOrArray, FloatOrArray]:
     """Share of the free tiles that is kept, and how full what a pattern fixes is."""
     if pattern.density is not None:
-        return 1.0, np.minimum(density * m * k / np.maximum(pattern.kept(m, k), 1e-300), 1.0)
+        return 1.0, np.minimum(density * m * k / np.maximum(pattern.max_nonzeros(m, k), 1e-300), 1.0)
     inner = density_of_kept_blocks(pattern.inner) if isinstance(pattern, Hierarchy) else 1.0
     return np.minimum(density / inner, 1.0), 1.0
 
 
-def _segments(pattern: Pattern, rows: Counts, k: Counts, kept: Counts, full: Counts) -> list[Segment]:
+def _segments(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, full: FloatOrArray) -> list[Segment]:
     """The columns of a mask [rows, k], those that are alike together; cut tiles at the edge are segments of their own."""
     if isinstance(pattern, Dense):
         return [(k, np.ones_like(k * full))]
@@ -98,7 +100,7 @@ def _segments(pattern: Pattern, rows: Counts, k: Counts, kept: Counts, full: Cou
     return _in_groups(pattern, rows, k, full)
 
 
-def _in_blocks(pattern: Hierarchy, rows: Counts, k: Counts, kept: Counts, full: Counts) -> list[Segment]:
+def _in_blocks(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, full: FloatOrArray) -> list[Segment]:
     (high, wide), found = pattern.tile, []
     for size, columns in _groups(k, wide):
         whole, last = (_segments(pattern.inner, deep, size, 1.0, full) for deep in (1.0 * high, rows % high))
@@ -107,7 +109,7 @@ def _in_blocks(pattern: Hierarchy, rows: Counts, k: Counts, kept: Counts, full: 
     return found
 
 
-def _in_groups(pattern: Hierarchy, rows: Counts, k: Counts, full: Counts) -> list[Segment]:
+def _in_groups(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, full: FloatOrArray) -> list[Segment]:
     """Tiles of the inner pattern, of which so many of each group are kept."""
     assert isinstance(pattern.outer, NM)
     (high, wide), found = pattern.inner.tile, []
@@ -121,20 +123,20 @@ def _in_groups(pattern: Hierarchy, rows: Counts, k: Counts, full: Counts) -> lis
     return found
 
 
-def _chosen(pattern: VNM, rows: Counts, size: Counts, full: Counts) -> Counts:
+def _chosen(pattern: VNM, rows: FloatOrArray, size: FloatOrArray, full: FloatOrArray) -> FloatOrArray:
     """The chance that one of the columns of a group of `size` has a nonzero in `rows` rows."""
-    columns = np.minimum(CHOSEN, size)
+    columns = np.minimum(VNM_COLUMNS, size)
     each, stripe = full * np.minimum(pattern.n / columns, 1.0), float(pattern.v)
     whole, last = (columns / size * _any(each, deep) for deep in (stripe, rows % stripe))
     return 1 - (1 - whole) ** (rows // stripe) * (1 - last)
 
 
-def _groups(k: Counts, size: Counts) -> list[Segment]:
+def _groups(k: FloatOrArray, size: FloatOrArray) -> list[Segment]:
     """(size of a group, columns in groups of that size): whole groups, and the one that the edge cuts."""
     whole = np.floor(k / size) * size
     return [(size * np.ones_like(whole, float), whole), (np.where(k > whole, k - whole, 1.0), k - whole)]
 
 
-def _any(chance: Counts, times: Counts) -> Counts:
+def _any(chance: FloatOrArray, times: FloatOrArray) -> FloatOrArray:
     """The chance that at least one of `times` independent choices falls on something."""
     return -np.expm1(times * np.log1p(-np.minimum(chance, 1 - 1e-16)))

@@ -16,9 +16,9 @@ from dse.base.errors import InputError
 from dse.sparsity import tree
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import BlockFamily, VNMFamily
-from dse.sparsity.layout import ROOT, Cost, Layout
+from dse.sparsity.layout import ROOT, Layout, StorageCost
 from dse.sparsity.mask import legal
-from dse.sparsity.pattern import Level, Pattern
+from dse.sparsity.pattern import FibreCounts, Pattern
 from dse.sparsity.rank import Rank
 from dse.sparsity.tree import Fibres, Mask
 
@@ -41,44 +41,50 @@ def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
     layout = _layout(pattern, form)
     stored = _stored(weights != 0, pattern, layout)
     parts, above = [np.zeros(0, bool)], ROOT
-    for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
+    for rank, fibres, level in zip(
+        layout.ranks, tree.fibres_by_rank(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True
+    ):
         if above.pointer:
             parts.append(_bits(np.concatenate([[0], fibres.sum(axis=1).cumsum()]), int(above.pointer.value)))
         if layout.coordinate:
             parts.append(_written_coordinates(fibres, int(stored.shape[1]), int(layout.coordinate.value)))
-        elif not rank.silent(level):
+        elif not rank.needs_no_bits(level):
             parts.append(_written(rank, fibres))
         above = rank
-    return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), tree.grown(weights, pattern)[stored], np.concatenate(parts))
+    return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), tree.pad_to_tiles(weights, pattern)[stored], np.concatenate(parts))
 
 
 def decode(encoded: Encoded) -> np.ndarray:
     """The weights [m, k] that were encoded, from the values and the bits alone."""
     layout = _layout(encoded.pattern, encoded.format)
-    padded = tree.grown(np.zeros(encoded.shape, encoded.values.dtype), encoded.pattern)
-    padded[tree.restored(_read(encoded, layout, padded.shape), layout, padded.shape)] = encoded.values
+    padded = tree.pad_to_tiles(np.zeros(encoded.shape, encoded.values.dtype), encoded.pattern)
+    padded[tree.mask_from_fibres(_read(encoded, layout, padded.shape), layout, padded.shape)] = encoded.values
     return padded[: encoded.shape[0], : encoded.shape[1]]
 
 
-def count(mask: Mask, pattern: Pattern, form: Format) -> Cost:
+def count(mask: Mask, pattern: Pattern, form: Format) -> StorageCost:
     """Elements and bits that a legal `mask` takes in a format, counted without writing them, and whether its numbers can hold them;
     raises InputError."""
     layout = _layout(pattern, form)
     stored = _stored(mask, pattern, layout)
     total, fits, above = 0.0, bool(layout.addresses(float(stored.shape[0]), float(stored.shape[1]))), ROOT
-    for rank, fibres, level in zip(layout.ranks, tree.ranks(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True):
-        total += (0.0 if rank.silent(level) else _counted(rank, fibres)) + (
+    for rank, fibres, level in zip(
+        layout.ranks, tree.fibres_by_rank(stored, layout), _levels(layout, stored.shape, stored.sum()), strict=True
+    ):
+        total += (0.0 if rank.needs_no_bits(level) else _counted(rank, fibres)) + (
             above.pointer.value * (len(fibres) + 1) if above.pointer else 0.0
         )
-        fits &= bool(rank.reaches(level.size)) and (above.pointer is None or int(fibres.sum()) < 2**above.pointer.value)
+        fits &= bool(rank.numbers_fit(level.size)) and (above.pointer is None or int(fibres.sum()) < 2**above.pointer.value)
         above = rank
-    return Cost(float(stored.sum()), total, fits)
+    return StorageCost(float(stored.sum()), total, fits)
 
 
 def _layout(pattern: Pattern, form: Format) -> Layout:
     layout = form.layout(pattern)
     if layout is None or isinstance(pattern, BlockFamily | VNMFamily):
-        raise InputError(f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.carries}")
+        raise InputError(
+            f"'{form.kind}' can't encode '{pattern}'", f"take a member of a family; '{form.kind}' stores {form.stores_description}"
+        )
     if any(rank.kind == "combinatorial" for rank in layout.ranks):
         raise InputError(f"'{form.kind}' is a bound, not a code: it can't encode '{pattern}'", "take 'enumerative', which comes nearest")
     return layout
@@ -87,30 +93,30 @@ def _layout(pattern: Pattern, form: Format) -> Layout:
 def _stored(mask: Mask, pattern: Pattern, layout: Layout) -> Mask:
     if not legal(mask, pattern):
         raise InputError(f"the nonzeros are no mask of '{pattern}'", "apply the pattern to the weights first")
-    return tree.stored(tree.grown(mask, pattern), pattern, layout)
+    return tree.stored_mask(tree.pad_to_tiles(mask, pattern), pattern, layout)
 
 
-def _levels(layout: Layout, shape: tuple[int, ...], stored: int) -> list[Level]:
+def _levels(layout: Layout, shape: tuple[int, ...], stored: int) -> list[FibreCounts]:
     return layout.levels(float(shape[0]), float(shape[1]), float(stored))
 
 
 def _counted(rank: Rank, fibres: Fibres) -> float:
     kept, size = fibres.sum(axis=1), fibres.shape[1]
     if rank.kind == "bitmask":
-        return len(fibres) * float(rank.rounded(size))
+        return len(fibres) * float(rank.align_bits(size))
     if rank.kind == "enumerative":
-        return len(fibres) * float(rank.rounded(_choice_bits(size, int(kept.max(initial=0)))))
-    return float(np.sum(rank.rounded(kept * float(rank.bits_each(size)))))
+        return len(fibres) * float(rank.align_bits(_choice_bits(size, int(kept.max(initial=0)))))
+    return float(np.sum(rank.align_bits(kept * float(rank.bits_per_number(size)))))
 
 
 def _written(rank: Rank, fibres: Fibres) -> Bits:
     kept, size = fibres.sum(axis=1), fibres.shape[1]
     if rank.kind == "bitmask":
-        return np.pad(fibres, ((0, 0), (0, int(rank.rounded(size)) - size))).ravel()
+        return np.pad(fibres, ((0, 0), (0, int(rank.align_bits(size)) - size))).ravel()
     if rank.kind == "enumerative":
         return _placed(_bits(_numbers_of(fibres), width := _choice_bits(size, int(kept.max(initial=0)))), np.ones_like(kept), width, rank)
     numbers = np.nonzero(fibres)[1] if rank.kind == "index" else tree.distances(fibres)[2]
-    return _placed(_bits(numbers, width := int(rank.bits_each(size))), kept, width, rank)
+    return _placed(_bits(numbers, width := int(rank.bits_per_number(size))), kept, width, rank)
 
 
 def _written_coordinates(fibres: Fibres, across: int, width: int) -> Bits:
@@ -128,14 +134,14 @@ def _taken_coordinates(bits: Bits, kept: int, shape: tuple[int, int], width: int
 
 def _placed(bits: Bits, kept: np.ndarray, width: int, rank: Rank) -> Bits:
     """Numbers of `width` bits, `kept` of them for each fibre, each fibre filled up to the alignment."""
-    placed = np.zeros(int(rank.rounded(kept * width).sum()), bool)
+    placed = np.zeros(int(rank.align_bits(kept * width).sum()), bool)
     placed[_places(kept, width, rank)] = bits
     return placed
 
 
 def _places(kept: np.ndarray, width: int, rank: Rank) -> np.ndarray:
     """Where the bits of the numbers of each fibre stand."""
-    lengths, used = rank.rounded(kept * width).astype(np.int64), kept * width
+    lengths, used = rank.align_bits(kept * width).astype(np.int64), kept * width
     within = np.arange(used.sum()) - np.repeat(used.cumsum() - used, used)
     return np.repeat(lengths.cumsum() - lengths, used) + within
 
@@ -162,7 +168,7 @@ def _read(encoded: Encoded, layout: Layout, shape: tuple[int, ...]) -> Iterator[
             kept, bits = np.diff(_numbers(bits[:used], number + 1, int(above.pointer.value))), bits[used:]
         if layout.coordinate:
             fibres, bits = _taken_coordinates(bits, encoded.values.size, (shape[0], shape[1]), int(layout.coordinate.value)), bits[:0]
-        elif rank.silent(level):
+        elif rank.needs_no_bits(level):
             fibres = np.ones((number, size), bool)
         else:
             fibres, bits = _taken(rank, bits, kept, size)
@@ -173,15 +179,15 @@ def _read(encoded: Encoded, layout: Layout, shape: tuple[int, ...]) -> Iterator[
 def _taken(rank: Rank, bits: Bits, kept: np.ndarray, size: int) -> tuple[Fibres, Bits]:
     """The next fibres, and the bits after them."""
     if rank.kind == "bitmask":
-        used = len(kept) * (wide := int(rank.rounded(size)))
+        used = len(kept) * (wide := int(rank.align_bits(size)))
         return bits[:used].reshape(len(kept), wide)[:, :size], bits[used:]
     if rank.kind == "enumerative":
         most = int(kept.max(initial=0))
         width, number = _choice_bits(size, most), np.ones_like(kept)
-        used = int(rank.rounded(number * width).sum())
+        used = int(rank.align_bits(number * width).sum())
         return _choices_of(_numbers(bits[_places(number, width, rank)], len(kept), width), size, most), bits[used:]
-    width = int(rank.bits_each(size))
-    used, numbers = int(rank.rounded(kept * width).sum()), _numbers(bits[_places(kept, width, rank)], int(kept.sum()), width)
+    width = int(rank.bits_per_number(size))
+    used, numbers = int(rank.align_bits(kept * width).sum()), _numbers(bits[_places(kept, width, rank)], int(kept.sum()), width)
     fibres, fibre = np.zeros((len(kept), size), bool), np.repeat(np.arange(len(kept)), kept)
     if rank.kind == "delta":
         after = (numbers + 1).cumsum()

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dse.sparsity.pattern import Counts
+from dse.sparsity.pattern import FloatOrArray
 
 
-def log_binomial(n: Counts, k: Counts) -> Counts:
+def log_binomial(n: FloatOrArray, k: FloatOrArray) -> FloatOrArray:
     """ln C(n, k); -inf where it is 0."""
     from scipy.special import gammaln  # which, as those below, takes long to import
 
@@ -22,12 +22,12 @@ def log_binomial(n: Counts, k: Counts) -> Counts:
     return np.where(possible, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -np.inf)
 
 
-def occupied(fibres: Counts, size: Counts, kept: Counts) -> Counts:
+def occupied_fibres(fibres: FloatOrArray, size: FloatOrArray, kept: FloatOrArray) -> FloatOrArray:
     """Fibres that keep anything."""
     return fibres * -np.expm1(np.minimum(log_binomial(fibres * size - size, kept) - log_binomial(fibres * size, kept), 0.0))
 
 
-def deviation(fibres: Counts, size: Counts, kept: Counts) -> Counts:
+def kept_deviation(fibres: FloatOrArray, size: FloatOrArray, kept: FloatOrArray) -> FloatOrArray:
     """Standard deviation of how many places one fibre keeps."""
     places = fibres * size
     density = kept / places
@@ -42,27 +42,27 @@ def gap_padding(fibres: float, size: float, kept: float, step: float) -> float:
     """
     if kept <= 0 or size <= step:
         return 0.0
-    longest = min(size - 1, 50 * step + 40 * fibres * size / kept)  # longer gaps have no chance
-    gaps = step * np.arange(1, longest // step + 1)
+    longest_gap = min(size - 1, 50 * step + 40 * fibres * size / kept)  # longer gaps have no chance
+    gaps = step * np.arange(1, longest_gap // step + 1)
     places = fibres * size
     logs = log_binomial(places - gaps - 1, kept - 1) - log_binomial(places, kept)
     return float(fibres * ((size - gaps) * np.exp(logs)).sum())
 
 
 @np.vectorize
-def longest(fibres: float, size: float, kept: float) -> float:
+def longest_fibre(fibres: float, size: float, kept: float) -> float:
     """How many places the fullest fibre keeps, on average."""
     shortest, chance = longest_distribution(round(fibres), round(size), round(kept))
     return shortest + float((1 - chance).sum())
 
 
 @np.vectorize
-def aligned(fibres: float, size: float, kept: float, width: float, align: float) -> float:
+def aligned_bits(fibres: float, size: float, kept: float, width: float, align: float) -> float:
     """Bits of all fibres, `width` for each kept place, each fibre rounded up to a multiple of `align`."""
     from scipy.stats import hypergeom
 
     law: Any = hypergeom(round(fibres * size), round(kept), round(size))
-    mean, spread = kept / fibres, 12 * deviation(fibres, size, kept) + 1
+    mean, spread = kept / fibres, 12 * kept_deviation(fibres, size, kept) + 1
     lengths = np.arange(max(0, int(mean - spread)), min(int(size), int(mean + spread) + 1) + 1)
     return float(fibres * (law.pmf(lengths) * np.ceil(lengths * width / align) * align).sum())
 

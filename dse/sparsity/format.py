@@ -25,34 +25,34 @@ from pydantic import Field, model_validator
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Width
-from dse.sparsity.grammar import named
+from dse.sparsity.grammar import as_pattern
 from dse.sparsity.kinds import UNSTRUCTURED, Dense, VNMFamily
-from dse.sparsity.layout import Cost, Layout, Order, readable
-from dse.sparsity.pattern import Counts, Pattern
+from dse.sparsity.layout import Layout, Order, StorageCost, is_decodable
+from dse.sparsity.pattern import FloatOrArray, Pattern
 from dse.sparsity.rank import Rank
 
 
-def bits(number: float) -> Width:
+def assumed_width(number: float) -> Width:
     return Width.model_construct(value=float(number))  # no text: assumed, not given
 
 
 def _word() -> Width:
-    return bits(32)
+    return assumed_width(32)
 
 
 class _Format(StrictModel):
     """Where the nonzeros are, in bits; the values themselves are counted apart."""
 
-    carries: ClassVar[str] = ""
+    stores_description: ClassVar[str] = ""
 
     @abstractmethod
     def layout(self, pattern: Pattern) -> Layout | None:
         """The ranks that say where the grains of `pattern` stand; None if the format can't say it."""
 
-    def accepts(self, pattern: Pattern) -> bool:
+    def can_store(self, pattern: Pattern) -> bool:
         return self.layout(pattern) is not None
 
-    def cost(self, pattern: Pattern, m: Counts, k: Counts, stored: Counts) -> Cost:
+    def cost(self, pattern: Pattern, m: FloatOrArray, k: FloatOrArray, stored: FloatOrArray) -> StorageCost:
         """Of an [m, k] matrix in `pattern`, an accepted one, which stores `stored` elements of it."""
         layout = self.layout(pattern)
         assert layout is not None, f"'{self.kind}' stores '{pattern}'"  # pyright: ignore[reportAttributeAccessIssue]
@@ -61,7 +61,7 @@ class _Format(StrictModel):
 
 class DenseFormat(_Format):
     kind: Literal["dense"] = "dense"
-    carries = "dense"
+    stores_description = "dense"
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return Layout("flat", (), pattern) if isinstance(pattern, Dense) else None
@@ -70,10 +70,10 @@ class DenseFormat(_Format):
 class _Elements(_Format):
     """Elements one by one, wherever they stand."""
 
-    carries = "unstructured, and patterns of single elements that fix how many they keep, as N:M and V:N:M"
+    stores_description = "unstructured, and patterns of single elements that fix how many they keep, as N:M and V:N:M"
 
     def _elements(self, pattern: Pattern, order: Order, *ranks: Rank, coordinate: Width | None = None) -> Layout | None:
-        single = pattern == UNSTRUCTURED or (pattern.grain == (1, 1) and _fixed(pattern))
+        single = pattern == UNSTRUCTURED or (pattern.granularity == (1, 1) and _fixed(pattern))
         return Layout(order, ranks, UNSTRUCTURED, pattern.tile, coordinate) if single else None
 
 
@@ -100,17 +100,17 @@ class COO(_Elements):
     index: Width = Field(default_factory=_word, description="of a row number, and of a column number")
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        both = Rank(kind="index", width=bits(2 * self.index.value))
+        both = Rank(kind="index", width=assumed_width(2 * self.index.value))
         return self._elements(pattern, "flat", both, coordinate=self.index)
 
 
 class _Tiles(_Format):
     """Any tiles of a grid, and what each of them keeps."""
 
-    carries = "blocks, and N:M inside blocks"
+    stores_description = "blocks, and N:M inside blocks"
 
     def _tiles(self, pattern: Pattern, order: Order, *ranks: Rank) -> Layout | None:
-        return Layout(order, (*ranks, *_inside(pattern, "index")), pattern) if pattern.any_tile else None
+        return Layout(order, (*ranks, *_inside(pattern, "index")), pattern) if pattern.has_free_tiles else None
 
 
 class BSR(_Tiles):
@@ -125,7 +125,7 @@ class BSR(_Tiles):
 class ELL(_Tiles):
     kind: Literal["ell", "blocked_ell"] = "ell"
     index: Width = Field(default_factory=_word)
-    carries = "unstructured; 'blocked_ell': blocks, and N:M inside blocks"
+    stores_description = "unstructured; 'blocked_ell': blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
         if self.kind == "ell" and pattern != UNSTRUCTURED:
@@ -137,10 +137,10 @@ class Delta(_Tiles):
     """Distances, in one stream or in one for each row or column (EIE, Han et al. 2016, arXiv 1602.01528: 4 bits along a column)."""
 
     kind: Literal["delta", "run_length"] = "delta"
-    width: Width = Field(default_factory=lambda: bits(4))
+    width: Width = Field(default_factory=lambda: assumed_width(4))
     order: Order = "flat"
     pointer: Width = Field(default_factory=_word, description="where each row or column starts")
-    carries = "unstructured, blocks, and N:M inside blocks"
+    stores_description = "unstructured, blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
         lines = () if self.order == "flat" else (Rank(kind="dense", pointer=self.pointer),)
@@ -151,7 +151,7 @@ class _Groups(_Format):
     """Each group by itself."""
 
     align: Width | None = Field(default=None, description="bits of each group are rounded up to a multiple", examples=["8 bit"])
-    carries = "patterns that fix how many they keep"
+    stores_description = "patterns that fix how many they keep"
 
     def _groups(self, pattern: Pattern, kind: Any) -> Layout | None:
         return Layout("flat", _inside(pattern, kind, self.align), pattern) if _fixed(pattern) else None
@@ -174,7 +174,7 @@ class Enumerative(_Groups):
 class _Stream(_Format):
     """All groups of a level, one after the other."""
 
-    carries = "every sparse pattern"
+    stores_description = "every sparse pattern"
 
     def _stream(self, pattern: Pattern, kind: Any) -> Layout | None:
         first = () if _fixed(pattern) else (Rank(kind=kind),)
@@ -201,7 +201,9 @@ class Levels(_Format):
     kind: Literal["levels"] = "levels"
     order: Order = "row"
     levels: tuple[Rank, ...] = Field(min_length=1, examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"])
-    carries = "patterns with as many levels, if a reader can tell how long each row is: by 'pointer', 'padded: true' or a bit mask"
+    stores_description = (
+        "patterns with as many levels, if a reader can tell how long each row is: by 'pointer', 'padded: true' or a bit mask"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -213,23 +215,23 @@ class Levels(_Format):
         return self
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        first = 2 if pattern.any_tile and self.order != "flat" else 0 if _fixed(pattern) else 1
+        first = 2 if pattern.has_free_tiles and self.order != "flat" else 0 if _fixed(pattern) else 1
         ranks = self.levels + _inside(pattern, "index")[max(len(self.levels) - first, 0) :]
         if isinstance(pattern, Dense) or len(ranks) != first + len(_inside(pattern, "index")):
             return None
-        streamed = not pattern.any_tile and any(rank.kind == "delta" for rank in ranks)
-        return Layout(self.order, ranks, pattern) if readable(ranks[:first], ranks[first:]) and not streamed else None
+        streamed = not pattern.has_free_tiles and any(rank.kind == "delta" for rank in ranks)
+        return Layout(self.order, ranks, pattern) if is_decodable(ranks[:first], ranks[first:]) and not streamed else None
 
 
 def _fixed(pattern: Pattern) -> bool:
     """Whether groups keep what the pattern says, and none is left out."""
-    fixed = pattern.density is not None and not isinstance(pattern, Dense) and not pattern.any_tile
+    fixed = pattern.density is not None and not isinstance(pattern, Dense) and not pattern.has_free_tiles
     return fixed or isinstance(pattern, VNMFamily)
 
 
 def _inside(pattern: Pattern, kind: Any, align: Width | None = None) -> tuple[Rank, ...]:
     """The same kind of rank for every level inside a tile."""
-    return (Rank(kind=kind, align=align),) * len(pattern.inside(1.0))
+    return (Rank(kind=kind, align=align),) * len(pattern.levels_inside(1.0))
 
 
 Format = Annotated[
@@ -240,7 +242,7 @@ Format = Annotated[
 
 def default_format(pattern: Pattern) -> Any:
     """The usual format of a pattern, for descriptions that name none."""
-    return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR, Bitmask) if kind().accepts(pattern))
+    return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR, Bitmask) if kind().can_store(pattern))
 
 
 def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4096, k: int = 4096, value: float = 16) -> Any:
@@ -249,27 +251,27 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     `density` [1] is that of patterns which may keep any fraction; their masks are taken as random. Every number is as narrow as
     the matrix allows; a delta is tried at every width. `dense` is among the candidates: it stores the zeros too.
     """
-    pattern = named(pattern)
+    pattern = as_pattern(pattern)
     if pattern.density is None and density is None:
         raise InputError(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
-    stored = pattern.stored(float(m), float(k), density if pattern.density is None else pattern.density)
+    stored = pattern.stored_elements(float(m), float(k), density if pattern.density is None else pattern.density)
     best: _Format = DenseFormat()
     fewest = value * m * k
-    for form in candidates(pattern, m, k, stored):
-        if form.accepts(pattern):
+    for form in candidate_formats(pattern, m, k, stored):
+        if form.can_store(pattern):
             cost = form.cost(pattern, float(m), float(k), stored)
-            if (size := float(value * cost.elements + cost.metadata)) < fewest:
+            if (size := float(value * cost.elements + cost.metadata_bits)) < fewest:
                 best, fewest = form, size
     return best
 
 
-def candidates(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Any]:
+def candidate_formats(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Any]:
     """Codes for an [m, k] matrix that stores `stored` elements, with numbers as narrow as it allows; not all accept the pattern."""
-    down, across = pattern.grid(m, k)
+    down, across = pattern.tile_grid(m, k)
     sizes = (across, down * pattern.tile[0], across * pattern.tile[1], stored + 1)
-    tile, row, column, start = (bits(max(1, np.ceil(np.log2(number)))) for number in sizes)
+    tile, row, column, start = (assumed_width(max(1, np.ceil(np.log2(number)))) for number in sizes)
     yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=tile, pointer=start), ELL(index=tile), ELL(kind="blocked_ell", index=tile))
     yield from (CSR(index=column, pointer=start), CSC(index=row, pointer=start))
     yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_inside(pattern, "enumerative")))
     orders: tuple[Order, ...] = ("flat", "row", "column")
-    yield from (Delta(width=bits(width), order=order, pointer=start) for width in range(1, 17) for order in orders)
+    yield from (Delta(width=assumed_width(width), order=order, pointer=start) for width in range(1, 17) for order in orders)

@@ -10,17 +10,30 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Str
 
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
-from dse.sparsity.kinds import CHOSEN, DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily, canonical
+from dse.sparsity.kinds import (
+    DENSE,
+    NM,
+    UNSTRUCTURED,
+    VNM,
+    VNM_COLUMNS,
+    Block,
+    BlockFamily,
+    Dense,
+    Hierarchy,
+    Structured,
+    VNMFamily,
+    canonicalize,
+)
 from dse.sparsity.pattern import Pattern
 
-KNOWN = (
+KNOWN_FORMS = (
     "'dense', 'unstructured', 'row', 'column', 'channel', '2:4', '1:4x32', '64:2:8', 'block:16x16', 'vector:8', "
     "or levels as in 'block:32x32/2:4'"
 )
 NUMBER = r"[0-9]{1,9}"
-WIDEST = 999_999_999  # of all levels together: as much as one number of a pattern can say
-MOST_CHARACTERS = 200
-MOST_LEVELS = 8  # the properties of a pattern are found level by level, some of them twice
+MAX_COLUMNS = 999_999_999  # of all levels together: as much as one number of a pattern can say
+MAX_CHARACTERS = 200
+MAX_LEVELS = 8  # the properties of a pattern are found level by level, some of them twice
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
@@ -37,26 +50,26 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
         ([NUMBER, ":", NUMBER], _nm),
         ([NUMBER, ":", NUMBER, "x", NUMBER], _nm),
         ([NUMBER, ":", NUMBER, ":", NUMBER], _vnm),
-        ([NUMBER, ":", NUMBER, ":", r"\*"], lambda v, n: VNMFamily(*_checked_vnm(v, n, CHOSEN)[:2])),
+        ([NUMBER, ":", NUMBER, ":", r"\*"], lambda v, n: VNMFamily(*_checked_vnm(v, n, VNM_COLUMNS)[:2])),
     ]
 
 
 def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
     """The canonical pattern that `text` describes, level by level, by a form or by one of `names` (patterns as written); raises
     InputError with what is impossible about it, and at which character."""
-    return canonical(_written(text, names or {}))
+    return canonicalize(_written(text, names or {}))
 
 
 def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
     found, start = [], 0
     for part in text.split("/"):
         found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
         start += len(part) + 1
-    if (levels := sum(map(_levels, found))) > MOST_LEVELS:
-        raise InputError(f"'{text}' has {levels} levels", f"write at most {MOST_LEVELS}")
+    if (levels := sum(map(_levels, found))) > MAX_LEVELS:
+        raise InputError(f"'{text}' has {levels} levels", f"write at most {MAX_LEVELS}")
     pattern = found.pop()
     while found:
         pattern = _nested(found.pop(), pattern)
@@ -67,7 +80,7 @@ def _levels(pattern: Pattern) -> int:
     return 1 + _levels(pattern.inner) if isinstance(pattern, Hierarchy) else 1
 
 
-def named(pattern: Pattern | str) -> Pattern:
+def as_pattern(pattern: Pattern | str) -> Pattern:
     """A pattern, or the one that a text names; raises InputError."""
     return parse(pattern) if isinstance(pattern, str) else pattern
 
@@ -82,7 +95,7 @@ def _level(text: str, part: str, start: int) -> Pattern:
         reached = max(reached, length)
     place = start + len(part) - len(part.lstrip()) + reached
     where = f" (see character {place + 1}, '{text[place]}')" if place < len(text) else " (it ends too early)"
-    raise InputError(f"'{text}' is not a pattern{where}", f"write {KNOWN}")
+    raise InputError(f"'{text}' is not a pattern{where}", f"write {KNOWN_FORMS}")
 
 
 def _grouped(piece: str) -> str:
@@ -117,9 +130,9 @@ def _nm(n: int, m: int, v: int = 1) -> Pattern:
 def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
     if v == 0 or n == 0:
         raise InputError(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
-    if n > CHOSEN or m < CHOSEN:
-        what = f"'{v}:{n}:{m}' keeps {n} of {CHOSEN} columns chosen from {m}, which is impossible"
-        raise InputError(what, f"write V:N:M with N <= {CHOSEN} <= M, as in '64:2:8'")
+    if n > VNM_COLUMNS or m < VNM_COLUMNS:
+        what = f"'{v}:{n}:{m}' keeps {n} of {VNM_COLUMNS} columns chosen from {m}, which is impossible"
+        raise InputError(what, f"write V:N:M with N <= {VNM_COLUMNS} <= M, as in '64:2:8'")
     return v, n, m
 
 
@@ -153,18 +166,18 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
         rows, columns = inner.tile
         raise InputError(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
     nested = Hierarchy(outer, inner)
-    if nested.tile[1] > WIDEST:
-        raise InputError(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {WIDEST} columns together")
+    if nested.tile[1] > MAX_COLUMNS:
+        raise InputError(f"a group of '{text}' is {nested.tile[1]} columns wide", f"write levels of at most {MAX_COLUMNS} columns together")
     return nested
 
 
 def validate(value: Any, info: ValidationInfo) -> Pattern:
     if isinstance(value, Pattern):
-        return canonical(value)
+        return canonicalize(value)
     if not isinstance(value, str):
         raise field_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
-        return parse(value, named_in(info.context))
+        return parse(value, read_pattern_aliases(info.context))
     except InputError as error:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
@@ -175,21 +188,21 @@ def _unlike_forms(name: str) -> str:
     return name
 
 
-EXAMPLES = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
-WrittenPattern = Annotated[
-    Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": EXAMPLES})
+PATTERN_EXAMPLES = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
+PatternField = Annotated[
+    Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": PATTERN_EXAMPLES})
 ]  # a pattern as it stands in a description
 PatternName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), AfterValidator(_unlike_forms)]
-MOST_NAMES = 100
-Named = Annotated[
-    dict[PatternName, WrittenPattern], Field(max_length=MOST_NAMES)
+MAX_ALIASES = 100
+PatternAliases = Annotated[
+    dict[PatternName, PatternField], Field(max_length=MAX_ALIASES)
 ]  # patterns by names of one's own: `patterns:` of a description
 
 
-def named_in(description: Any) -> dict[str, Pattern]:
+def read_pattern_aliases(description: Any) -> dict[str, Pattern]:
     """The patterns that a description names; one may build on another. Those that make no sense are told where they are validated."""
     written = description.get("patterns") if isinstance(description, Mapping) else None
-    if not isinstance(written, Mapping) or len(written) > MOST_NAMES:
+    if not isinstance(written, Mapping) or len(written) > MAX_ALIASES:
         return {}
     return _resolved(tuple((name, text) for name, text in written.items() if isinstance(text, str)))
 

@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 
-from dse.sparsity.pattern import Counts, Level, Limit, Pattern
+from dse.sparsity.pattern import FibreCounts, FloatOrArray, GroupLimit, Pattern
 
-CHOSEN = 4  # columns of V:N:M that are left for the N:4 hardware
+VNM_COLUMNS = 4  # columns of V:N:M that are left for the N:4 hardware
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Dense(Pattern):
     def __str__(self) -> str:
         return "dense"
 
-    def admits(self, other: Pattern) -> bool:
+    def allows_masks_of(self, other: Pattern) -> bool:
         return True
 
     @property
@@ -42,7 +42,7 @@ class Dense(Pattern):
     def density(self) -> float:
         return 1.0
 
-    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+    def stored_elements(self, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> FloatOrArray:
         return m * k * np.ones_like(density, float)  # zeros too
 
 
@@ -57,15 +57,15 @@ class Block(Pattern):
         return "unstructured" if self.tile == (1, 1) else f"block:{self.rows}x{self.columns}"
 
     @property
-    def grain(self) -> tuple[float, float]:
+    def granularity(self) -> tuple[float, float]:
         return self.tile
 
     @property
-    def any_tile(self) -> bool:
+    def has_free_tiles(self) -> bool:
         return True
 
     @property
-    def leaves_out(self) -> tuple[float, float, float]:
+    def omission_block(self) -> tuple[float, float, float]:
         return (self.rows, self.columns, 1)
 
     @property
@@ -90,20 +90,20 @@ class BlockFamily(Pattern):
         return f"block:{self.base.rows}x{self.base.columns}*"
 
     @property
-    def grain(self) -> tuple[float, float]:
-        return self.base.grain
+    def granularity(self) -> tuple[float, float]:
+        return self.base.granularity
 
     @property
-    def any_tile(self) -> bool:
+    def has_free_tiles(self) -> bool:
         return True
 
-    def member_for(self, pattern: Pattern) -> Pattern | None:
-        if not self.admits(pattern):
+    def storage_pattern_for(self, pattern: Pattern) -> Pattern | None:
+        if not self.allows_masks_of(pattern):
             return None
         return pattern if isinstance(pattern, Block) else self.base
 
     @property
-    def leaves_out(self) -> tuple[float, float, float]:
+    def omission_block(self) -> tuple[float, float, float]:
         return (*self.base.tile, inf)
 
     @property
@@ -124,14 +124,14 @@ class Structured(Pattern):
         return self.axis
 
     @property
-    def grain(self) -> tuple[float, float]:
+    def granularity(self) -> tuple[float, float]:
         return (1, inf) if self.axis == "row" else (inf, 1)
 
-    def admits(self, other: Pattern) -> bool:
-        return other == self if self.axis == "channel" else super().admits(other)
+    def allows_masks_of(self, other: Pattern) -> bool:
+        return other == self if self.axis == "channel" else super().allows_masks_of(other)
 
-    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
-        return [Level(1.0, m, stored / k) if self.axis == "row" else Level(1.0, k, stored / m)]
+    def levels(self, m: FloatOrArray, k: FloatOrArray, stored: FloatOrArray) -> list[FibreCounts]:
+        return [FibreCounts(1.0, m, stored / k) if self.axis == "row" else FibreCounts(1.0, k, stored / m)]
 
 
 class _Grouped(Pattern):
@@ -149,15 +149,15 @@ class _Grouped(Pattern):
     def tile(self) -> tuple[int, int]:
         return (self.v, self.m)
 
-    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
-        return self.tiles(m, k) * self.v * self.n * np.ones_like(density, float)  # every slot, used or not
+    def stored_elements(self, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> FloatOrArray:
+        return self.tile_count(m, k) * self.v * self.n * np.ones_like(density, float)  # every slot, used or not
 
-    def kept(self, m: Counts, k: Counts) -> Counts:
+    def max_nonzeros(self, m: FloatOrArray, k: FloatOrArray) -> FloatOrArray:
         whole = np.floor(k / self.m)
         return m * (whole * self.n + np.minimum(k - whole * self.m, self.n))
 
-    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
-        return self.inside(self.tiles(m, k))
+    def levels(self, m: FloatOrArray, k: FloatOrArray, stored: FloatOrArray) -> list[FibreCounts]:
+        return self.levels_inside(self.tile_count(m, k))
 
 
 @dataclass(frozen=True)
@@ -172,15 +172,15 @@ class NM(_Grouped):
         return f"{self.n}:{self.m}" if self.v == 1 else f"{self.n}:{self.m}x{self.v}"
 
     @property
-    def grain(self) -> tuple[float, float]:
+    def granularity(self) -> tuple[float, float]:
         return (self.v, 1)
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
-        return (Limit(self.v, 1, self.n, self.m),)
+    def group_limits(self) -> tuple[GroupLimit, ...]:
+        return (GroupLimit(self.v, 1, self.n, self.m),)
 
-    def inside(self, tiles: Counts) -> list[Level]:
-        return [Level(tiles, float(self.m), float(self.n))]
+    def levels_inside(self, tiles: FloatOrArray) -> list[FibreCounts]:
+        return [FibreCounts(tiles, float(self.m), float(self.n))]
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,11 @@ class VNM(_Grouped):
         return f"{self.v}:{self.n}:{self.m}"
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
-        return (Limit(self.v, 1, CHOSEN, self.m), Limit(1, 1, self.n, self.m))
+    def group_limits(self) -> tuple[GroupLimit, ...]:
+        return (GroupLimit(self.v, 1, VNM_COLUMNS, self.m), GroupLimit(1, 1, self.n, self.m))
 
-    def inside(self, tiles: Counts) -> list[Level]:
-        return [Level(tiles, float(self.m), float(CHOSEN)), Level(tiles * self.v, float(CHOSEN), float(self.n))]
+    def levels_inside(self, tiles: FloatOrArray) -> list[FibreCounts]:
+        return [FibreCounts(tiles, float(self.m), float(VNM_COLUMNS)), FibreCounts(tiles * self.v, float(VNM_COLUMNS), float(self.n))]
 
 
 @dataclass(frozen=True)
@@ -212,13 +212,16 @@ class VNMFamily(Pattern):
     def __str__(self) -> str:
         return f"{self.v}:{self.n}:*"
 
-    def admits(self, other: Pattern) -> bool:
-        return self == other or self.member_for(other) is not None
+    def allows_masks_of(self, other: Pattern) -> bool:
+        return self == other or self.storage_pattern_for(other) is not None
 
-    def member_for(self, pattern: Pattern) -> Pattern | None:
+    def storage_pattern_for(self, pattern: Pattern) -> Pattern | None:
         """The widest group at which `pattern` is a V:N:M."""
-        groups = sorted({limit.of * limit.columns for limit in pattern.limits if limit.of * limit.columns > CHOSEN}, reverse=True)
-        return next((member for m in groups if (member := canonical(VNM(self.v, self.n, m))).admits(pattern)), None)
+        groups = sorted(
+            {limit.group_size * limit.columns for limit in pattern.group_limits if limit.group_size * limit.columns > VNM_COLUMNS},
+            reverse=True,
+        )
+        return next((member for m in groups if (member := canonicalize(VNM(self.v, self.n, m))).allows_masks_of(pattern)), None)
 
 
 @dataclass(frozen=True)
@@ -236,32 +239,36 @@ class Hierarchy(Pattern):
         return f"{self.outer}/{self.inner}"
 
     @property
-    def grain(self) -> tuple[float, float]:
-        return self.inner.grain
+    def granularity(self) -> tuple[float, float]:
+        return self.inner.granularity
 
     @property
-    def any_tile(self) -> bool:
+    def has_free_tiles(self) -> bool:
         return isinstance(self.outer, Block)
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
+    def group_limits(self) -> tuple[GroupLimit, ...]:
         """Those of the inner pattern; that of the outer one, which counts its tiles; and both together, where they nest."""
         if isinstance(self.outer, Block):  # any block may be kept
-            return self.inner.limits
+            return self.inner.group_limits
         (rows, columns), n, m = self.inner.tile, self.outer.n, self.outer.m
-        nested = [(x, columns // (x.of * x.columns)) for x in self.inner.limits if columns % (x.of * x.columns) == 0 and rows % x.rows == 0]
-        both = tuple(Limit(x.rows, x.columns, n * groups * x.most, m * groups * x.of) for x, groups in nested)
-        return (Limit(rows, columns, n, m), *both, *self.inner.limits)
+        nested = [
+            (x, columns // (x.group_size * x.columns))
+            for x in self.inner.group_limits
+            if columns % (x.group_size * x.columns) == 0 and rows % x.rows == 0
+        ]
+        both = tuple(GroupLimit(x.rows, x.columns, n * groups * x.max_occupied, m * groups * x.group_size) for x, groups in nested)
+        return (GroupLimit(rows, columns, n, m), *both, *self.inner.group_limits)
 
-    def member_for(self, pattern: Pattern) -> Pattern | None:
-        if not self.admits(pattern):
+    def storage_pattern_for(self, pattern: Pattern) -> Pattern | None:
+        if not self.allows_masks_of(pattern):
             return None
-        blocks = isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block) and pattern.outer.fits(self.outer)
+        blocks = isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block) and pattern.outer.is_below(self.outer)
         return self if isinstance(self.outer, NM) or blocks else replace(self, full=True)
 
     @property
-    def leaves_out(self) -> tuple[float, float, float]:
-        return self.outer.leaves_out if isinstance(self.outer, Block) and not self.full else super().leaves_out
+    def omission_block(self) -> tuple[float, float, float]:
+        return self.outer.omission_block if isinstance(self.outer, Block) and not self.full else super().omission_block
 
     @property
     def density(self) -> float | None:
@@ -279,38 +286,38 @@ class Hierarchy(Pattern):
     def _stored_in_tile(self) -> float:
         rows, columns = self.tile
         if isinstance(self.outer, Block):
-            return float(self.inner.stored(float(rows), float(columns), 1.0))
-        return self.outer.n * float(self.inner.stored(float(self.inner.tile[0]), float(self.inner.tile[1]), 1.0))
+            return float(self.inner.stored_elements(float(rows), float(columns), 1.0))
+        return self.outer.n * float(self.inner.stored_elements(float(self.inner.tile[0]), float(self.inner.tile[1]), 1.0))
 
-    def stored(self, m: Counts, k: Counts, density: Counts) -> Counts:
+    def stored_elements(self, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> FloatOrArray:
         if self.density is not None:
-            return self.tiles(m, k) * self._stored_in_tile * np.ones_like(density, float)
+            return self.tile_count(m, k) * self._stored_in_tile * np.ones_like(density, float)
         kept = np.minimum(density / (self.inner.density or 1.0), 1.0)  # share of the blocks, each as full as it may be
-        return kept * self.tiles(m, k) * self._stored_in_tile
+        return kept * self.tile_count(m, k) * self._stored_in_tile
 
-    def kept(self, m: Counts, k: Counts) -> Counts:
+    def max_nonzeros(self, m: FloatOrArray, k: FloatOrArray) -> FloatOrArray:
         if isinstance(self.outer, Block):
-            return self.inner.kept(m, k)
+            return self.inner.max_nonzeros(m, k)
         columns, n = self.inner.tile[1], self.outer.n
         whole = np.floor(k / (columns * self.outer.m))
         rest = k - whole * columns * self.outer.m
         tiles = np.floor(rest / columns)  # the last group is cut, and so may be its last tile
-        of_a_tile = self.inner.kept(m, columns * np.ones_like(k, float))
-        last = np.where(tiles < n, self.inner.kept(m, rest - tiles * columns), 0.0)
+        of_a_tile = self.inner.max_nonzeros(m, columns * np.ones_like(k, float))
+        last = np.where(tiles < n, self.inner.max_nonzeros(m, rest - tiles * columns), 0.0)
         return (whole * n + np.minimum(tiles, n)) * of_a_tile + last
 
-    def inside(self, tiles: Counts) -> list[Level]:
+    def levels_inside(self, tiles: FloatOrArray) -> list[FibreCounts]:
         if isinstance(self.outer, Block):
             (rows, columns), (inner_rows, inner_columns) = self.outer.tile, self.inner.tile
-            return self.inner.inside(tiles * (rows // inner_rows) * (columns // inner_columns))
-        return [Level(tiles, float(self.outer.m), float(self.outer.n)), *self.inner.inside(tiles * self.outer.n)]
+            return self.inner.levels_inside(tiles * (rows // inner_rows) * (columns // inner_columns))
+        return [FibreCounts(tiles, float(self.outer.m), float(self.outer.n)), *self.inner.levels_inside(tiles * self.outer.n)]
 
-    def levels(self, m: Counts, k: Counts, stored: Counts) -> list[Level]:
-        tiles = self.tiles(m, k)
+    def levels(self, m: FloatOrArray, k: FloatOrArray, stored: FloatOrArray) -> list[FibreCounts]:
+        tiles = self.tile_count(m, k)
         if isinstance(self.outer, NM):
-            return self.inside(tiles)
+            return self.levels_inside(tiles)
         kept = stored / self._stored_in_tile
-        return [Level(1.0, tiles, kept), *self.inside(kept)]
+        return [FibreCounts(1.0, tiles, kept), *self.levels_inside(kept)]
 
 
 def density_of_kept_blocks(pattern: Pattern) -> float:
@@ -320,7 +327,7 @@ def density_of_kept_blocks(pattern: Pattern) -> float:
     return 1.0 if pattern.density is None else pattern.density
 
 
-def canonical(pattern: Pattern) -> Pattern:
+def canonicalize(pattern: Pattern) -> Pattern:
     """The one pattern that stands for all with the same legal masks that are stored alike; levels inside are read as they are written.
 
     N:N is `dense`. V:N:M is N:M if each block of V rows can choose no more columns than 4 anyway: V N <= 4, or M = 4.
@@ -328,15 +335,15 @@ def canonical(pattern: Pattern) -> Pattern:
     match pattern:
         case NM(n, m) if n == m:
             return DENSE
-        case VNM(v, n, m) if v * n <= CHOSEN or m == CHOSEN:
-            return canonical(NM(n, m))
-        case VNMFamily(v, n) if v * n <= CHOSEN:
+        case VNM(v, n, m) if v * n <= VNM_COLUMNS or m == VNM_COLUMNS:
+            return canonicalize(NM(n, m))
+        case VNMFamily(v, n) if v * n <= VNM_COLUMNS:
             return VNMFamily(1, n)
         case Hierarchy(Block() as outer, inner):
-            found = canonical(inner)
+            found = canonicalize(inner)
             return outer if isinstance(found, Dense) else Hierarchy(outer, found)
         case Hierarchy(NM(n, m) as outer, inner):
-            return canonical(inner) if n == m else _counted_tiles(outer, _with_tile(canonical(inner), inner.tile))
+            return canonicalize(inner) if n == m else _counted_tiles(outer, _with_tile(canonicalize(inner), inner.tile))
     return pattern
 
 

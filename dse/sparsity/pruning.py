@@ -18,12 +18,12 @@ from jax import Array, lax
 from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
-from dse.sparsity.grammar import named
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily
-from dse.sparsity.mask import check_size, tiled
+from dse.sparsity.grammar import as_pattern
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily
+from dse.sparsity.mask import check_matrix_size, split_into_tiles
 from dse.sparsity.pattern import Pattern
 
-MOST_COLUMNS = 16
+MAX_EXACT_COLUMNS = 16
 
 Scores = Float[Any, "m k"]
 Mask = Bool[np.ndarray, "m k"]
@@ -35,7 +35,7 @@ def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, s
     `sparsity` [1] is that of patterns which don't fix it (elements, blocks, rows, columns): the share of them to drop, of each
     matrix or, with `scope="global"`, of all together, the lightest for their size first. Raises InputError.
     """
-    pattern = named(pattern)
+    pattern = as_pattern(pattern)
     sparsity = _checked(pattern, sparsity)
     if not isinstance(weights, Mapping):
         return _best(_squares(weights, pattern), pattern, sparsity)
@@ -46,7 +46,7 @@ def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, s
 
 def _squares(weights: Any, pattern: Pattern) -> np.ndarray:
     scores = np.square(np.asarray(weights, np.float32))
-    check_size(pattern, *scores.shape)
+    check_matrix_size(pattern, *scores.shape)
     return scores
 
 
@@ -68,24 +68,24 @@ def _tile_worth(scores: np.ndarray, pattern: Pattern) -> np.ndarray:
     """What each tile, row or column keeps, for each of its elements [tile]."""
     rows, columns = _tile(pattern, *scores.shape)
     kept = scores * _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else scores
-    return np.asarray(tiled(kept, rows, columns).sum(axis=(1, 3))).ravel() / (rows * columns)
+    return np.asarray(split_into_tiles(kept, rows, columns).sum(axis=(1, 3))).ravel() / (rows * columns)
 
 
 def random_mask(pattern: Pattern | str, m: int, k: int, sparsity: float | None = None, seed: int = 0) -> Mask:
     """A random mask of `pattern`, as full as it may be, every choice of tiles equally likely; raises InputError."""
-    pattern, draw = named(pattern), np.random.default_rng(seed)
-    check_size(pattern, m, k)
+    pattern, draw = as_pattern(pattern), np.random.default_rng(seed)
+    check_matrix_size(pattern, m, k)
     sparsity, scores = _checked(pattern, sparsity), draw.random((m, k), np.float32)
-    if not pattern.any_tile:
+    if not pattern.has_free_tiles:
         return _best(scores, pattern, sparsity)
-    down, across = pattern.grid(m, k)
-    tiles = spread(_fraction(draw.random((int(down), int(across))), 1, 1, _share(pattern, sparsity)), *pattern.tile)[:m, :k]
+    down, across = pattern.tile_grid(m, k)
+    tiles = expand_tiles(_fraction(draw.random((int(down), int(across))), 1, 1, _share(pattern, sparsity)), *pattern.tile)[:m, :k]
     return tiles & _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else tiles
 
 
 def nearest(mask: Mask, pattern: Pattern | str) -> Mask:
     """The mask of `pattern` that differs from `mask` in the fewest places; raises InputError for a family."""
-    pattern = named(pattern)
+    pattern = as_pattern(pattern)
     _checked(pattern, None if pattern.density is not None else 0.0)
     return _best(np.where(mask, 1.0, -1.0).astype(np.float32), pattern, None)
 
@@ -115,7 +115,7 @@ def _best(scores: np.ndarray, pattern: Pattern, sparsity: float | None) -> Mask:
         inner = _best(padded, pattern.inner, None)
         kept = inner & _fraction(padded * inner, rows, columns, _share(pattern, sparsity))
     else:
-        kept = fixed(padded, pattern)
+        kept = best_fixed_mask(padded, pattern)
     return np.asarray(kept)[:m, :k] & (True if sparsity is not None or scores.min(initial=0) >= 0 else _worth(scores, pattern))
 
 
@@ -134,54 +134,54 @@ def _tile(pattern: Pattern, m: int, k: int) -> tuple[int, int]:
 def _worth(scores: np.ndarray, pattern: Pattern) -> Mask:
     """Where keeping a grain is worth more than dropping it."""
     m, k = scores.shape
-    rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, scores.shape, strict=True))
-    return spread(tiled(scores, rows, columns).sum(axis=(1, 3)) > 0, rows, columns)[:m, :k]
+    rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.granularity, scores.shape, strict=True))
+    return expand_tiles(split_into_tiles(scores, rows, columns).sum(axis=(1, 3)) > 0, rows, columns)[:m, :k]
 
 
 def _fraction(scores: np.ndarray, rows: int, columns: int, sparsity: float | None) -> Mask:
     """The heaviest blocks, as many as the sparsity leaves."""
-    blocks = np.asarray(tiled(scores, rows, columns).sum(axis=(1, 3)))
+    blocks = np.asarray(split_into_tiles(scores, rows, columns).sum(axis=(1, 3)))
     if sparsity is None:
-        return spread(blocks > 0, rows, columns)
+        return expand_tiles(blocks > 0, rows, columns)
     kept = round((1 - sparsity) * blocks.size)
     chosen = np.zeros(blocks.size, bool)
     chosen[np.argpartition(-blocks.ravel(), min(kept, blocks.size - 1))[:kept]] = True
-    return spread(chosen.reshape(blocks.shape), rows, columns)
+    return expand_tiles(chosen.reshape(blocks.shape), rows, columns)
 
 
-def fixed(scores: np.ndarray, pattern: Pattern) -> Any:
+def best_fixed_mask(scores: np.ndarray, pattern: Pattern) -> Any:
     """Of each group as many as the pattern fixes, and every block of one that may keep any fraction; `scores` are whole tiles."""
     if isinstance(pattern, Dense | Block):
         return np.ones(scores.shape, bool)
     if isinstance(pattern, NM):
-        return spread(_top_along(tiled(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
+        return expand_tiles(_top_along(split_into_tiles(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
     if isinstance(pattern, VNM):
-        blocks = jnp.moveaxis(jnp.maximum(tiled(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
+        blocks = jnp.moveaxis(jnp.maximum(split_into_tiles(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
         chosen = _columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
-        kept = top(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
+        kept = top_n(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
         return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
     assert isinstance(pattern, Hierarchy)
-    inner = fixed(scores, pattern.inner)
+    inner = best_fixed_mask(scores, pattern.inner)
     if isinstance(pattern.outer, Block):
         return inner
     rows, columns = pattern.inner.tile
     gains = scores * (inner & (True if scores.min(initial=0) >= 0 else _worth(scores, pattern.inner)))  # slots may stay empty
-    tiles = tiled(gains, rows, columns).sum(axis=(1, 3))
-    return inner & spread(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
+    tiles = split_into_tiles(gains, rows, columns).sum(axis=(1, 3))
+    return inner & expand_tiles(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
 
 
-def spread(chosen: Any, rows: int, columns: int) -> np.ndarray:
+def expand_tiles(chosen: Any, rows: int, columns: int) -> np.ndarray:
     """A choice of tiles as a choice of elements."""
     return np.repeat(np.repeat(np.asarray(chosen), rows, axis=0), columns, axis=1)
 
 
 def _top_along(scores: Any, group: int, n: int) -> Any:
     """The n best of each `group` neighbours in each row."""
-    return top(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
+    return top_n(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
 
 
 @partial(jax.jit, static_argnames="n")
-def top(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size"]:
+def top_n(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size"]:
     """The n largest along the last axis, the first ones among equals: those that fewer than n others beat."""
     size = scores.shape[-1]
     earlier = jnp.arange(size)
@@ -196,17 +196,17 @@ def top(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size
 def _columns(blocks: Float[Array, "down across v m"], n: int) -> Bool[Array, "down across m"]:
     """The 4 columns of each block that leave the most for the best n of them in each row."""
     m = blocks.shape[-1]
-    if m > MOST_COLUMNS:
-        return top(blocks.sum(axis=2), CHOSEN)
+    if m > MAX_EXACT_COLUMNS:
+        return top_n(blocks.sum(axis=2), VNM_COLUMNS)
     columns = jnp.moveaxis(blocks, -1, 0)
-    choices = jnp.array(list(combinations(range(m), CHOSEN)))
+    choices = jnp.array(list(combinations(range(m), VNM_COLUMNS)))
 
     def weigh(best: tuple[Array, Array], choice: Array) -> tuple[tuple[Array, Array], None]:
-        a, b, c, d = (columns[choice[place]] for place in range(CHOSEN))
+        a, b, c, d = (columns[choice[place]] for place in range(VNM_COLUMNS))
         worth = _best_of_four(a, b, c, d, n).sum(axis=-1)
         return (jnp.maximum(best[0], worth), jnp.where((worth > best[0])[..., None], choice, best[1])), None
 
-    start = jnp.full(blocks.shape[:2], -jnp.inf), jnp.zeros((*blocks.shape[:2], CHOSEN), int)
+    start = jnp.full(blocks.shape[:2], -jnp.inf), jnp.zeros((*blocks.shape[:2], VNM_COLUMNS), int)
     chosen = lax.scan(weigh, start, choices)[0][1]
     return (chosen[..., None] == jnp.arange(m)).any(axis=-2)
 

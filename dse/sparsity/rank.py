@@ -21,7 +21,7 @@ from pydantic import Field
 from dse.base.strict_model import StrictModel
 from dse.base.units import Width
 from dse.sparsity import expectation
-from dse.sparsity.pattern import Counts, Level
+from dse.sparsity.pattern import FibreCounts, FloatOrArray
 
 
 class Rank(StrictModel):
@@ -31,45 +31,45 @@ class Rank(StrictModel):
     padded: bool = Field(default=False, description="the fibres of the next rank are padded to the longest")
     align: Width | None = Field(default=None, description="bits of each fibre are rounded up to a multiple", examples=["8 bit"])
 
-    def bits_each(self, size: Counts) -> Counts:
+    def bits_per_number(self, size: FloatOrArray) -> FloatOrArray:
         """Bits of one index or delta among `size` places."""
         return self.width.value if self.width else np.maximum(np.ceil(np.log2(size)), 1.0)
 
-    def reaches(self, size: Counts) -> Any:
+    def numbers_fit(self, size: FloatOrArray) -> Any:
         """Whether the numbers of `size` places fit the width."""
-        return (2.0 ** self.bits_each(size) >= size) | (self.kind != "index")
+        return (2.0 ** self.bits_per_number(size) >= size) | (self.kind != "index")
 
-    def silent(self, level: Level) -> bool:
+    def needs_no_bits(self, level: FibreCounts) -> bool:
         """Whether no place needs a number, since the pattern keeps them all."""
         return self.kind == "dense" or (self.kind == "index" and level.drawn is None and level.kept >= level.size)
 
-    def rounded(self, bits: Counts) -> Counts:
+    def align_bits(self, bits: FloatOrArray) -> FloatOrArray:
         """Bits of a fibre, in whole units of the alignment."""
         return np.ceil(bits / self.align.value) * self.align.value if self.align else bits
 
-    def kept(self, level: Level, equal: bool) -> Counts:
+    def kept_places(self, level: FibreCounts, equal: bool) -> FloatOrArray:
         """Places kept, those included that the format itself has to keep; `equal`: every fibre as many as the fullest."""
         if self.kind == "dense":
             return level.groups * level.size
         if self.kind == "delta":
-            return level.total + expectation.gap_padding(level.drawn, level.size, level.total, 2.0 ** self.bits_each(level.size))
-        return level.groups * expectation.longest(level.drawn, level.size, level.total) if equal else level.total
+            return level.total + expectation.gap_padding(level.drawn, level.size, level.total, 2.0 ** self.bits_per_number(level.size))
+        return level.groups * expectation.longest_fibre(level.drawn, level.size, level.total) if equal else level.total
 
-    def bits(self, level: Level, kept: Counts) -> Counts:
+    def bits(self, level: FibreCounts, kept: FloatOrArray) -> FloatOrArray:
         """Bits that say which places are kept, `kept` in all."""
-        if self.silent(level):
+        if self.needs_no_bits(level):
             return 0.0 * kept
         if self.kind == "bitmask":
-            return level.groups * self.rounded(level.size)
+            return level.groups * self.align_bits(level.size)
         if self.kind in ("index", "delta"):
             return self._numbers(level, kept)
         choices = expectation.log_binomial(level.size, level.kept) / np.log(2.0)
-        return level.groups * (self.rounded(np.ceil(choices - 1e-9)) if self.kind == "enumerative" else choices)
+        return level.groups * (self.align_bits(np.ceil(choices - 1e-9)) if self.kind == "enumerative" else choices)
 
-    def _numbers(self, level: Level, kept: Counts) -> Counts:
-        each = self.bits_each(level.size)
+    def _numbers(self, level: FibreCounts, kept: FloatOrArray) -> FloatOrArray:
+        each = self.bits_per_number(level.size)
         if level.drawn is None:
-            return level.groups * self.rounded(level.kept * each)
+            return level.groups * self.align_bits(level.kept * each)
         if self.align is None or self.kind == "delta":
             return each * kept
-        return expectation.aligned(level.drawn, level.size, level.total, each, self.align.value)
+        return expectation.aligned_bits(level.drawn, level.size, level.total, each, self.align.value)

@@ -13,14 +13,14 @@ from dse.base.errors import InputError
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
 
-Size = tuple[int, int]  # rows and columns of a block
+BlockSize = tuple[int, int]  # rows and columns of a block
 
 GROUPS = (2, 4, 8, 16, 32)
-BLOCKS: tuple[Size, ...] = ((4, 4), (8, 8), (16, 16), (32, 32))
+BLOCKS: tuple[BlockSize, ...] = ((4, 4), (8, 8), (16, 16), (32, 32))
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class MaskStatistics:
     """Counts over a mask [m, k].
 
     `rows` [m] and `columns` [k] are nonzeros of each; `blocks` has for each block size the number of blocks with 0, 1, ...
@@ -29,7 +29,7 @@ class Statistics:
 
     rows: np.ndarray
     columns: np.ndarray
-    blocks: dict[Size, np.ndarray]
+    blocks: dict[BlockSize, np.ndarray]
 
     @property
     def nnz(self) -> int:
@@ -44,7 +44,7 @@ class Statistics:
         """Columns with any nonzero: the rows of the other operand that a product needs."""
         return int(np.count_nonzero(self.columns))
 
-    def occupied(self, block: Size) -> int:
+    def occupied(self, block: BlockSize) -> int:
         """Blocks with any nonzero."""
         return int(self.blocks[block][1:].sum())
 
@@ -52,7 +52,7 @@ class Statistics:
         """Most nonzeros in any aligned group of `group` along k."""
         return int(np.flatnonzero(self.blocks[(1, group)]).max(initial=0))
 
-    def stored(self) -> dict[Pattern, float]:
+    def stored_elements(self) -> dict[Pattern, float]:
         """Elements that each pattern stores of this mask, padding included; of N:M the tightest for each M that holds it."""
         m, k = len(self.rows), len(self.columns)
         found: dict[Pattern, float] = {DENSE: float(m * k), UNSTRUCTURED: float(self.nnz)}
@@ -60,11 +60,11 @@ class Statistics:
             found[Block(rows, columns)] = float(self.occupied((rows, columns)) * rows * columns)
             if rows == 1 and 0 < self.most(columns) < columns:
                 pattern = NM(self.most(columns), columns)
-                found[pattern] = float(pattern.stored(m, k, 1.0))
+                found[pattern] = float(pattern.stored_elements(m, k, 1.0))
         return found
 
 
-def count(slabs: Iterable[np.ndarray], columns: int, blocks: Iterable[Size], tolerance: float = 0.0) -> Statistics:
+def count_nonzeros(slabs: Iterable[np.ndarray], columns: int, blocks: Iterable[BlockSize], tolerance: float = 0.0) -> MaskStatistics:
     """Statistics of the matrix whose rows `slabs` [rows, columns] bring; an element is zero if |w| <= tolerance.
 
     Raises InputError at the first number that is not finite.
@@ -72,17 +72,17 @@ def count(slabs: Iterable[np.ndarray], columns: int, blocks: Iterable[Size], tol
     counters = {size: _Blocks(*size) for size in dict.fromkeys(blocks)}
     rows, total, seen = [], np.zeros(columns, np.int64), 0
     for slab in slabs:
-        mask = nonzero(slab, tolerance, seen)
+        mask = nonzero_mask(slab, tolerance, seen)
         seen += len(mask)
         rows.append(mask.sum(axis=1, dtype=np.int64))
         total += mask.sum(axis=0, dtype=np.int64)
         along = _along_rows(mask, {size[1] for size in counters})
         for (_, width), counter in counters.items():
             counter.add(along[width])
-    return Statistics(np.concatenate(rows), total, {size: counter.finish() for size, counter in counters.items()})
+    return MaskStatistics(np.concatenate(rows), total, {size: counter.finish() for size, counter in counters.items()})
 
 
-def nonzero(slab: np.ndarray, tolerance: float, first: int = 0) -> np.ndarray:
+def nonzero_mask(slab: np.ndarray, tolerance: float, first: int = 0) -> np.ndarray:
     """Where a slab, whose first row is number `first`, is not zero; raises InputError if a number is not finite."""
     if slab.dtype == bool:
         return slab

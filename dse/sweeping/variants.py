@@ -79,7 +79,7 @@ def _densities(workload: Workload, patterns: HypotheticalPatterns, pattern: Patt
 
 def _check_room(workload: Workload, pattern: Pattern) -> None:
     layers, (rows, columns) = workload.layers, pattern.tile
-    if pattern.any_tile and not np.any(layers.prunable & (layers.m >= rows) & (layers.k >= columns)):
+    if pattern.has_free_tiles and not np.any(layers.prunable & (layers.m >= rows) & (layers.k >= columns)):
         largest = int(np.argmax(layers.weights * layers.prunable))
         what = f"a block of '{pattern}', {rows}x{columns}, is larger than every layer of '{workload.name}'"
         raise InputError(what, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")

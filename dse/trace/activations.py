@@ -12,7 +12,7 @@ from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerRow
 from dse.readers import weight_files
 from dse.readers.parsed_network import WeightTensor
-from dse.sparsity.statistics import nonzero
+from dse.sparsity.statistics import nonzero_mask
 
 
 def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
@@ -37,5 +37,5 @@ def _read(path: Path) -> Mapping[str, WeightTensor]:
 def _density(recorded: WeightTensor, tolerance: float) -> float:
     if not (recorded.shape and (size := prod(recorded.shape))):
         raise InputError("the array is empty", "record at least one sample")
-    kept = sum(int(nonzero(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
+    kept = sum(int(nonzero_mask(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
     return kept / size

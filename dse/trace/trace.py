@@ -13,7 +13,7 @@ from dse.readers.parsed_network import NetworkState, ParsedNetwork, WeightTensor
 from dse.sparsity import statistics
 from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.statistics import Size, Statistics
+from dse.sparsity.statistics import BlockSize, MaskStatistics
 
 FILLED = 0.9  # a mask is called N:M if it keeps at least this share of what N:M may keep
 
@@ -24,12 +24,12 @@ class Counting:
     GEMM reads it and as vendors prune it), or point by point of each channel ("channels-first", as weights are stored)."""
 
     tolerance: float = 0.0
-    blocks: tuple[Size, ...] = statistics.BLOCKS
+    blocks: tuple[BlockSize, ...] = statistics.BLOCKS
     groups: tuple[int, ...] = statistics.GROUPS
     layout: str = "channels-last"
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[BlockSize, ...]:
         return (*((1, group) for group in self.groups), *self.blocks)
 
 
@@ -41,7 +41,7 @@ class Traced:
     pattern: Pattern
     nominal: float
     realised: float
-    layers: dict[str, Statistics]
+    layers: dict[str, MaskStatistics]
     nonzeros: dict[str, float]
     layout: str
     dtypes: dict[str, str] = field(default_factory=dict)
@@ -80,11 +80,13 @@ def _state(source: ParsedNetwork, state: NetworkState, counting: Counting, metho
     return Traced(named, pattern, round(realised, 4) if nominal is None else nominal, realised, layers, nonzeros, layout, dtypes)
 
 
-def _count(source: ParsedNetwork, state: NetworkState, counting: Counting, bar: tqdm | None) -> dict[str, Statistics]:
+def _count(source: ParsedNetwork, state: NetworkState, counting: Counting, bar: tqdm | None) -> dict[str, MaskStatistics]:
     problems, found = ProblemCollector(), {}
     for name, weights in state.weights.items():
         with problems.collect(source.path, key=name):
-            found[name] = statistics.count(_flat(weights, counting.layout), prod(weights.shape[1:]), counting.sizes, counting.tolerance)
+            found[name] = statistics.count_nonzeros(
+                _flat(weights, counting.layout), prod(weights.shape[1:]), counting.sizes, counting.tolerance
+            )
         if bar is not None:
             bar.update()
     problems.raise_if_any()
@@ -102,12 +104,12 @@ def _has_kernels(state: NetworkState) -> bool:
     return any(len(weights.shape) > 2 and prod(weights.shape[2:]) > 1 for weights in state.weights.values())
 
 
-def _common_pattern(layers: Iterable[Statistics]) -> Pattern:
+def _common_pattern(layers: Iterable[MaskStatistics]) -> Pattern:
     """The tightest pattern that every pruned mask fits and that all of them nearly fill: an N:M, else the largest blocks, else none."""
     pruned = [layer for layer in layers if 0 < layer.nnz < layer.size]
     if not pruned:
         return UNSTRUCTURED
-    nnz, found = sum(layer.nnz for layer in pruned), [layer.stored() for layer in pruned]
+    nnz, found = sum(layer.nnz for layer in pruned), [layer.stored_elements() for layer in pruned]
     slots = {pattern: _slots(pattern, pruned, found) for stored in found for pattern in stored if isinstance(pattern, NM)}
     if fixed := [pattern for pattern, needed in slots.items() if nnz >= FILLED * needed]:
         return min(fixed, key=lambda pattern: (slots[pattern], pattern.m))
@@ -116,10 +118,10 @@ def _common_pattern(layers: Iterable[Statistics]) -> Pattern:
     return max(whole, key=lambda pattern: prod(pattern.tile), default=UNSTRUCTURED)
 
 
-def _slots(pattern: NM, pruned: list[Statistics], found: list[dict[Pattern, float]]) -> float:
+def _slots(pattern: NM, pruned: list[MaskStatistics], found: list[dict[Pattern, float]]) -> float:
     """Elements that the pattern has room for in all masks; endless if one of them is not of it, nor of a tighter one."""
-    legal = all(any(isinstance(own, NM) and own.fits(pattern) for own in stored) for stored in found)
-    return sum(pattern.stored(len(layer.rows), len(layer.columns), 1.0) for layer in pruned) if legal else inf
+    legal = all(any(isinstance(own, NM) and own.is_below(pattern) for own in stored) for stored in found)
+    return sum(pattern.stored_elements(len(layer.rows), len(layer.columns), 1.0) for layer in pruned) if legal else inf
 
 
 def _sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:

@@ -192,7 +192,7 @@ STATISTICS = {
     "rows.csv": (("nonzeros", "rows"), lambda layer: _histogram(layer.rows)),
     "columns.csv": (("nonzeros", "columns"), lambda layer: _histogram(layer.columns)),
     "blocks.csv": (("block", "nonzeros", "blocks"), _blocks),
-    "stored.csv": (("stored_as", "elements"), lambda layer: layer.stored().items()),
+    "stored.csv": (("stored_as", "elements"), lambda layer: layer.stored_elements().items()),
 }
 
 

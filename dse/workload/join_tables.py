@@ -194,7 +194,7 @@ def _density(layers: LayerArrays, layer: int, row: VariantRow, prunable_is_decla
         raise InputError(what, "write at most m x k nonzeros")
     if prunable_is_declared and row.nnz < size and not layers.prunable[layer]:
         raise InputError(f"layer '{row.layer}' is pruned, but not prunable", "set prunable in layers.csv, or write all its weights")
-    allowed = row.pattern.kept(layers.m[layer], layers.k[layer]) * layers.experts[layer]
+    allowed = row.pattern.max_nonzeros(layers.m[layer], layers.k[layer]) * layers.experts[layer]
     if allowed < row.nnz < size:
         raise InputError(f"{row.nnz:g} nonzeros are more than {row.pattern} allows", f"write at most {allowed:g}")
     return float(row.nnz / size) if size else 1.0

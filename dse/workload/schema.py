@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from dse.base.strict_model import StrictModel, field_error
 from dse.networks.registry import AnyArchitecture
-from dse.sparsity.grammar import WrittenPattern
+from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
 
@@ -73,7 +73,7 @@ def _refuse_reserved(method: str) -> str:
     return method
 
 
-ConcretePattern = Annotated[WrittenPattern, AfterValidator(_refuse_family)]
+ConcretePattern = Annotated[PatternField, AfterValidator(_refuse_family)]
 Method = Annotated[str, Field(min_length=1), AfterValidator(_refuse_reserved)]
 
 

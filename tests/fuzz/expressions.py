@@ -104,7 +104,7 @@ def _search(random: Random, text: str, folder: Path) -> str:
 
     def check() -> None:
         document = parse_document(path, f'{key}: ["{_quoted(written)}"]\n')
-        for limit in document.validate(SearchSpec).limits:
+        for limit in document.validate(SearchSpec).bounds:
             assert np.isfinite(limit.bound)
             assert limit.bound != 0
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 from dse.base.errors import InputError
-from dse.sparsity.grammar import EXAMPLES, parse
+from dse.sparsity.grammar import PATTERN_EXAMPLES, parse
 from dse.sparsity.pattern import Pattern
 from tests.fuzz import odd
 from tests.fuzz.outcome import call, run_command
@@ -68,15 +68,15 @@ def _number(random: Random) -> str:
 def _check_laws(pattern: Pattern, random: Random) -> None:
     """Canonical text means the same pattern; containment is reflexive; the density is a share."""
     assert parse(str(pattern)) == pattern
-    assert pattern.fits(pattern)
+    assert pattern.is_below(pattern)
     assert pattern.density is None or 0 < pattern.density <= 1
     other = _other(random)
-    if pattern.fits(other):
-        assert other.member_for(pattern) is not None
+    if pattern.is_below(other):
+        assert other.storage_pattern_for(pattern) is not None
 
 
 def _other(random: Random) -> Pattern:
     try:
         return parse(_text(random))
     except InputError:
-        return parse(random.choice(EXAMPLES))
+        return parse(random.choice(PATTERN_EXAMPLES))

@@ -92,7 +92,7 @@ def test_no_schedule_moves_less_than_the_bound_and_some_schedule_what_is_attaina
     moved = []
     for mask in masks:
         cost = count(mask, pattern, default_format(pattern))
-        of_a = (BYTES * cost.elements + cost.metadata / 8) / mask.size
+        of_a = (BYTES * cost.elements + cost.metadata_bits / 8) / mask.size
         moved.append(best(mask, of_a, n, capacity, pattern.tile[0]))
     assume(np.all(np.isfinite(moved)))
     literal, bound = float(np.mean(moved)), float(found.bytes_bound)

@@ -13,7 +13,7 @@ from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity import random_mask
-from dse.sparsity.columns import touched_share
+from dse.sparsity.columns import needed_share
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests.sweeping.test_capacity import described
@@ -32,15 +32,15 @@ def test_the_columns_that_random_masks_touch(text, shape):
     pattern, sparsity = parse(text), 0.85 if text in FREE else None
     masks = [random_mask(pattern, *shape, sparsity, seed=seed) for seed in range(16)]
     shares = np.array([mask.any(axis=0).mean() for mask in masks])
-    expected = touched_share(pattern, *map(float, shape), np.mean([mask.mean() for mask in masks]))
+    expected = needed_share(pattern, *map(float, shape), np.mean([mask.mean() for mask in masks]))
     assert abs(expected - shares.mean()) <= 4 * shares.std() / np.sqrt(16) + 0.015
 
 
 def test_the_columns_that_a_stack_of_blocks_of_rows_touches():
     """V:N:M by hand: 4 of 100 columns in each of 16 blocks of 128 rows."""
-    share = touched_share(parse("128:2:100"), 2048.0, 5000.0, np.float64(0.02))
+    share = needed_share(parse("128:2:100"), 2048.0, 5000.0, np.float64(0.02))
     assert share == pytest.approx(1 - (1 - 4 / 100) ** 16, rel=1e-12)
-    assert touched_share(parse("unstructured"), 3.0, 10.0, np.float64(0.1)) == pytest.approx(1 - 0.9**3)
+    assert needed_share(parse("unstructured"), 3.0, 10.0, np.float64(0.1)) == pytest.approx(1 - 0.9**3)
 
 
 def bytes_of(variant: Variant, **options) -> float:

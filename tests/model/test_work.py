@@ -23,7 +23,7 @@ def network(mask: np.ndarray, *counted: str, experts: int = 1) -> Variant:
 
 def elements(mask: np.ndarray, pattern) -> float:
     if not isinstance(pattern, Block):
-        return float(pattern.stored(*mask.shape, mask.mean()))
+        return float(pattern.stored_elements(*mask.shape, mask.mean()))
     rows, columns = pattern.tile
     blocks = [mask[i : i + rows, j : j + columns] for i in range(0, len(mask), rows) for j in range(0, mask.shape[1], columns)]
     return float(sum(block.any() for block in blocks) * rows * columns)

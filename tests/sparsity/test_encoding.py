@@ -46,7 +46,7 @@ def slots(text: str, mask: np.ndarray) -> float:
 
 
 def accepting(text: str) -> list:
-    return [form for form in FORMATS if form.accepts(parse(text))]
+    return [form for form in FORMATS if form.can_store(parse(text))]
 
 
 @pytest.mark.parametrize("text", PATTERNS)
@@ -56,9 +56,9 @@ def test_what_is_written_is_what_is_counted_and_can_be_read(text, size, sparsity
     pattern, weights = parse(text), pruned(text, *size, sparsity, seed)
     for form in accepting(text):
         encoded, counted = encode(weights, pattern, form), count(weights != 0, pattern, form)
-        assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata), form
+        assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits), form
         if pattern.density is not None:
-            assert encoded.values.size == pattern.stored(*map(float, size), 1.0)
+            assert encoded.values.size == pattern.stored_elements(*map(float, size), 1.0)
         np.testing.assert_array_equal(decode(encoded), weights, str(form))
 
 
@@ -71,7 +71,7 @@ def test_what_is_expected_is_the_mean_over_random_masks(text):
         expected = form.cost(pattern, float(m), float(k), stored := slots(text, masks[0]))
         assert stored > 0
         counted = [count(mask, pattern, form) for mask in masks]
-        for name in ("elements", "metadata"):
+        for name in ("elements", "metadata_bits"):
             found = np.array([getattr(each, name) for each in counted])
             error = 3 * found.std(ddof=1) / np.sqrt(len(found))
             assert abs(found.mean() - getattr(expected, name)) <= error + 1e-9 * found.mean(), (form, name)
@@ -88,7 +88,7 @@ def test_real_masks_are_written_in_the_bits_that_are_counted(form):
                 encode(weights, pattern, form)
             continue
         encoded, counted = encode(weights, pattern, form), count(weights != 0, pattern, form)
-        assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata)
+        assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits)
         np.testing.assert_array_equal(decode(encoded), weights)
 
 
@@ -130,7 +130,7 @@ def test_what_fits_its_widths_can_be_written_and_read(written, text, size, width
     """At the edge of every width: a matrix of which the last place is kept, as the narrowest numbers that may hold it or not."""
     form = TypeAdapter(Format).validate_python(yaml.safe_load(written.format(w=widths[0], p=widths[1])))
     pattern = parse(text)
-    if not form.accepts(pattern):
+    if not form.can_store(pattern):
         return
     weights = np.random.default_rng(seed).standard_normal(size)
     weights[-1, -1] = 100.0
@@ -142,7 +142,7 @@ def test_what_fits_its_widths_can_be_written_and_read(written, text, size, width
             encode(weights, pattern, form)
         return
     encoded = encode(weights, pattern, form)
-    assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata)
+    assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits)
     np.testing.assert_array_equal(decode(encoded), weights)
 
 

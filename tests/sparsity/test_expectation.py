@@ -35,23 +35,23 @@ def padding(fibre: np.ndarray, step: int) -> int:
 def test_expectations_are_means_over_every_mask(case):
     masks, numbers = every_mask(*case), tuple(map(float, case))
     lengths = masks.sum(axis=2)
-    assert expectation.longest(*numbers) == pytest.approx(lengths.max(axis=1).mean(), rel=1e-10)
-    assert expectation.occupied(*numbers) == pytest.approx((lengths > 0).sum(axis=1).mean(), rel=1e-9)
-    assert expectation.deviation(*numbers) == pytest.approx(lengths[:, 0].std(), abs=1e-9)
+    assert expectation.longest_fibre(*numbers) == pytest.approx(lengths.max(axis=1).mean(), rel=1e-10)
+    assert expectation.occupied_fibres(*numbers) == pytest.approx((lengths > 0).sum(axis=1).mean(), rel=1e-9)
+    assert expectation.kept_deviation(*numbers) == pytest.approx(lengths[:, 0].std(), abs=1e-9)
     for step in (1, 2, 4):
         found = np.mean([sum(padding(fibre, step) for fibre in mask) for mask in masks])
         assert expectation.gap_padding(*numbers, float(step)) == pytest.approx(found, rel=1e-9, abs=1e-12)
     for width, align in ((3.0, 8.0), (1.0, 2.0)):
         found = (np.ceil(lengths * width / align) * align).sum(axis=1).mean()
-        assert expectation.aligned(*numbers, width, align) == pytest.approx(found, rel=1e-9)
+        assert expectation.aligned_bits(*numbers, width, align) == pytest.approx(found, rel=1e-9)
 
 
 @given(st.integers(2, 5000), st.integers(2, 20000), st.floats(0.001, 0.999))
 def test_the_longest_row_lies_between_the_mean_and_the_width_of_the_matrix(fibres, size, density):
     kept = float(round(fibres * size * density))
-    longest = float(expectation.longest(float(fibres), float(size), kept))
+    longest = float(expectation.longest_fibre(float(fibres), float(size), kept))
     assert kept / fibres - 1e-9 <= longest <= min(size, kept) + 1e-9
-    assert float(expectation.longest(float(fibres), float(size), min(kept + fibres, fibres * size))) >= longest - 1e-6
+    assert float(expectation.longest_fibre(float(fibres), float(size), min(kept + fibres, fibres * size))) >= longest - 1e-6
 
 
 def test_the_longest_row_of_a_large_matrix_is_what_drawing_finds():
@@ -59,4 +59,4 @@ def test_the_longest_row_of_a_large_matrix_is_what_drawing_finds():
     fibres, size, kept = 4096, 11008, 4508877
     draw = np.random.default_rng(0).multivariate_hypergeometric
     found = np.array([draw([size] * fibres, kept, method="marginals").max() for _ in range(200)])
-    assert abs(found.mean() - expectation.longest(float(fibres), float(size), float(kept))) < 3 * found.std() / np.sqrt(200)
+    assert abs(found.mean() - expectation.longest_fibre(float(fibres), float(size), float(kept))) < 3 * found.std() / np.sqrt(200)

@@ -21,79 +21,79 @@ CONTRACT += [(kind(), pattern) for kind in (Bitmask, Combinatorial) for pattern 
 @pytest.mark.parametrize(("form", "pattern"), CONTRACT, ids=str)
 @given(m=st.integers(1, 100).map(lambda tiles: 4 * tiles), k=st.integers(8, 500), density=st.floats(0.0, 1.0))
 def test_every_format_needs_bits_and_more_for_more(form, pattern, m, k, density):
-    assert form.accepts(pattern)
+    assert form.can_store(pattern)
     m, k = float(m), float(k)
-    stored = pattern.stored(m, k, density)
-    bits = form.cost(pattern, m, k, stored).metadata
+    stored = pattern.stored_elements(m, k, density)
+    bits = form.cost(pattern, m, k, stored).metadata_bits
     assert np.isfinite(bits)
     assert bits >= 0
-    assert form.cost(pattern, 2 * m, k, 2 * stored).metadata >= bits
+    assert form.cost(pattern, 2 * m, k, 2 * stored).metadata_bits >= bits
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.floats(0, 1), st.integers(0, 9))
 def test_csr_counts_what_a_real_matrix_has(m, k, share, seed):
     mask = np.random.default_rng(seed).random((m, k)) < share
     stored = float(mask.sum())
-    assert CSR().cost(UNSTRUCTURED, float(m), float(k), stored).metadata == 32 * mask.sum() + 32 * (m + 1)
+    assert CSR().cost(UNSTRUCTURED, float(m), float(k), stored).metadata_bits == 32 * mask.sum() + 32 * (m + 1)
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.floats(0, 1), st.integers(0, 9))
 def test_bsr_counts_what_a_real_matrix_has(tiles_down, tiles_across, share, seed):
     kept = np.random.default_rng(seed).random((tiles_down, tiles_across)) < share
     m, k = 4.0 * tiles_down, 2.0 * tiles_across
-    stored = Block(4, 2).stored(m, k, kept.mean())
+    stored = Block(4, 2).stored_elements(m, k, kept.mean())
     assert stored == pytest.approx(8 * kept.sum())
-    assert BSR().cost(Block(4, 2), m, k, stored).metadata == pytest.approx(32 * kept.sum() + 32 * (tiles_down + 1))
+    assert BSR().cost(Block(4, 2), m, k, stored).metadata_bits == pytest.approx(32 * kept.sum() + 32 * (tiles_down + 1))
 
 
 def test_2_4_in_fp16_is_0_5625_of_dense():
     """Shinn et al. 2023: n:m index, 2 bits for each of 2 of 4 values."""
     m = k = 1024.0
-    stored = NM(2, 4).stored(m, k, 0.5)
-    bits = 16 * stored + NMIndex().cost(NM(2, 4), m, k, stored).metadata
+    stored = NM(2, 4).stored_elements(m, k, 0.5)
+    bits = 16 * stored + NMIndex().cost(NM(2, 4), m, k, stored).metadata_bits
     assert bits / (16 * m * k) == 0.5625
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 2), (2, 4), (1, 8), (3, 8), (1, 32)])
 def test_index_bitmask_and_floor_by_hand(n, m):
     pattern, groups = NM(n, m), 10.0 * 20
-    stored = pattern.stored(10.0, 20.0 * m, n / m)
+    stored = pattern.stored_elements(10.0, 20.0 * m, n / m)
     assert stored == groups * n
-    assert NMIndex().cost(pattern, 10.0, 20.0 * m, stored).metadata == groups * n * ceil(log2(m))
-    assert Bitmask().cost(pattern, 10.0, 20.0 * m, stored).metadata == groups * m
-    assert Combinatorial().cost(pattern, 10.0, 20.0 * m, stored).metadata == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
+    assert NMIndex().cost(pattern, 10.0, 20.0 * m, stored).metadata_bits == groups * n * ceil(log2(m))
+    assert Bitmask().cost(pattern, 10.0, 20.0 * m, stored).metadata_bits == groups * m
+    assert Combinatorial().cost(pattern, 10.0, 20.0 * m, stored).metadata_bits == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
 
 
 def test_bitmask_and_floor_of_blocks_count_blocks():
     """6 x 8 elements in 4 x 2 blocks: 2 x 4 blocks, 3 of them kept."""
     pattern, stored = Block(4, 2), 3.0 * 8
-    assert Bitmask().cost(pattern, 6.0, 8.0, stored).metadata == 8
-    assert Combinatorial().cost(pattern, 6.0, 8.0, stored).metadata == pytest.approx(log2(comb(8, 3)))
-    assert BSR().cost(pattern, 6.0, 8.0, stored).metadata == 32 * 3 + 32 * (2 + 1)
+    assert Bitmask().cost(pattern, 6.0, 8.0, stored).metadata_bits == 8
+    assert Combinatorial().cost(pattern, 6.0, 8.0, stored).metadata_bits == pytest.approx(log2(comb(8, 3)))
+    assert BSR().cost(pattern, 6.0, 8.0, stored).metadata_bits == 32 * 3 + 32 * (2 + 1)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1))
 def test_no_format_is_below_the_combinatorial_floor(m, k, density):
     stored = float(round(density * m * k))
-    floor = Combinatorial().cost(UNSTRUCTURED, float(m), float(k), stored).metadata
+    floor = Combinatorial().cost(UNSTRUCTURED, float(m), float(k), stored).metadata_bits
     assert floor == pytest.approx(log2(comb(m * k, int(stored))), rel=1e-9, abs=1e-9)
-    assert floor <= Bitmask().cost(UNSTRUCTURED, float(m), float(k), stored).metadata + 1e-9
+    assert floor <= Bitmask().cost(UNSTRUCTURED, float(m), float(k), stored).metadata_bits + 1e-9
 
 
 @pytest.mark.parametrize(
     "text", ["dense", "unstructured", "2:4", "block:8x8", "block:8x8*", "64:2:8", "64:2:*", "1:4x32", "3:4/2:4", "block:32x32/2:4", "row"]
 )
 def test_every_pattern_has_a_usual_format(text):
-    assert default_format(parse(text)).accepts(parse(text))
+    assert default_format(parse(text)).can_store(parse(text))
 
 
 def test_widths_count():
     narrow = CSR.model_validate({"kind": "csr", "index": "16 bit", "pointer": "32 bit"})
-    assert narrow.cost(UNSTRUCTURED, 1.0, 100.0, 10.0).metadata == 16 * 10 + 32 * 2
+    assert narrow.cost(UNSTRUCTURED, 1.0, 100.0, 10.0).metadata_bits == 16 * 10 + 32 * 2
 
 
 def test_dense_needs_no_metadata():
-    assert default_format(DENSE).cost(DENSE, 3.0, 4.0, 12.0).metadata == 0
+    assert default_format(DENSE).cost(DENSE, 3.0, 4.0, 12.0).metadata_bits == 0
 
 
 def test_bits_of_nested_patterns_are_counted_level_by_level():
@@ -102,7 +102,7 @@ def test_bits_of_nested_patterns_are_counted_level_by_level():
 
     def bits(form, text: str, density: float = 1.0) -> float:
         pattern = parse(text)
-        return float(form.cost(pattern, *size, pattern.stored(*size, density)).metadata)
+        return float(form.cost(pattern, *size, pattern.stored_elements(*size, density)).metadata_bits)
 
     blocks = 2 * 32  # of 64 x 8
     assert bits(NMIndex(), "64:2:8") == blocks * 4 * 3 + blocks * 64 * 2 * 2  # 4 of 8 columns, then 2 of 4 in each of 64 rows
@@ -119,11 +119,11 @@ def test_bits_of_nested_patterns_are_counted_level_by_level():
 def test_csr_with_indices_as_wide_as_values_stores_half_of_itself():
     """Gale: the storage efficiency of CSR is v z / ((v + i) z + p (m + 1)), 1/2 for v = i; rows cost little where they are long."""
     m, k, values = 4096.0, 4096.0, 32.0
-    stored = UNSTRUCTURED.stored(m, k, 0.2)
+    stored = UNSTRUCTURED.stored_elements(m, k, 0.2)
     cost = CSR().cost(UNSTRUCTURED, m, k, stored)
-    assert values * cost.elements / (values * cost.elements + cost.metadata) == pytest.approx(1 / 2, rel=2e-3)
+    assert values * cost.elements / (values * cost.elements + cost.metadata_bits) == pytest.approx(1 / 2, rel=2e-3)
     pointers = 32 * (m + 1)
-    assert values * cost.elements / (values * cost.elements + cost.metadata - pointers) == 1 / 2
+    assert values * cost.elements / (values * cost.elements + cost.metadata_bits - pointers) == 1 / 2
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,16 @@ def test_csr_with_indices_as_wide_as_values_stores_half_of_itself():
 )
 def test_the_best_format_needs_no_more_than_any_other_and_no_less_than_the_floor(text, density):
     pattern, size = parse(text), (512.0, 1024.0)
-    stored = pattern.stored(*size, density or pattern.density)
+    stored = pattern.stored_elements(*size, density or pattern.density)
     others = (Bitmask(), CSR(), BSR(), ELL(), Delta(), NMIndex(), Enumerative())
-    costs = [form.cost(pattern, *size, stored) for form in others if form.accepts(pattern)]
+    costs = [form.cost(pattern, *size, stored) for form in others if form.can_store(pattern)]
     best = best_format(text, density, 512, 1024).cost(pattern, *size, stored)
     floor = Combinatorial().cost(pattern, *size, stored)
-    assert 16 * floor.elements + floor.metadata <= 16 * best.elements + best.metadata <= min(16 * c.elements + c.metadata for c in costs)
+    assert (
+        16 * floor.elements + floor.metadata_bits
+        <= 16 * best.elements + best.metadata_bits
+        <= min(16 * c.elements + c.metadata_bits for c in costs)
+    )
 
 
 def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
@@ -156,7 +160,7 @@ def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
 )
 def test_what_a_format_pads_is_stored(written, pattern, density):
     form, found = TypeAdapter(Format).validate_python(written), parse(pattern)
-    stored = found.stored(256.0, 256.0, density)
+    stored = found.stored_elements(256.0, 256.0, density)
     assert form.cost(found, 256.0, 256.0, stored).elements > 1.05 * stored
 
 
@@ -180,4 +184,4 @@ def test_numbers_too_narrow_for_a_matrix_do_not_fit():
     ],
 )
 def test_ranks_that_nobody_could_read_are_not_accepted(levels, pattern):
-    assert not TypeAdapter(Format).validate_python({"kind": "levels", "levels": levels}).accepts(parse(pattern))
+    assert not TypeAdapter(Format).validate_python({"kind": "levels", "levels": levels}).can_store(parse(pattern))

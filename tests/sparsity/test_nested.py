@@ -124,7 +124,7 @@ def test_patterns_with_the_same_masks_have_one_text_but_for_blocks_that_may_be_l
 def test_containment_is_a_sound_partial_order_on_canonical_texts(legal_masks):
     named = {str(parse(text)): sets for text, sets in legal_masks.items()}
     patterns = {text: parse(text) for text in named}
-    fits = {pair for pair in itertools.product(patterns, repeat=2) if patterns[pair[0]].fits(patterns[pair[1]])}
+    fits = {pair for pair in itertools.product(patterns, repeat=2) if patterns[pair[0]].is_below(patterns[pair[1]])}
     for one, two in fits:
         assert one == two or (two, one) not in fits, (one, two)
         for shape in named[one].keys() & named[two].keys():
@@ -165,17 +165,17 @@ def test_every_nesting_that_the_grammar_takes_has_masks_bits_and_costs(levels, s
     full = random_mask(pattern, m, k, None if sparsity is None else 0.0, seed)
     if pattern.density is not None:
         assert full.mean() == pytest.approx(pattern.density)
-        assert pattern.stored(float(m), float(k), 1.0) == full.sum() == pattern.kept(float(m), float(k))
+        assert pattern.stored_elements(float(m), float(k), 1.0) == full.sum() == pattern.max_nonzeros(float(m), float(k))
     weights = np.random.default_rng(seed).standard_normal((m - 1, k - 1)) if m > rows + 1 else np.ones((m, k))
     pruned = weights * apply(weights, pattern, sparsity)
     for form in FORMATS:
-        if form.accepts(pattern):
+        if form.can_store(pattern):
             encoded, counted = encode(pruned, pattern, form), count(pruned != 0, pattern, form)
-            assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata), form
+            assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits), form
             np.testing.assert_array_equal(decode(encoded), pruned)
-    expected = default_format(pattern).cost(pattern, float(m), float(k), pattern.stored(float(m), float(k), 0.1))
-    assert np.isfinite([expected.elements, expected.metadata, network(pattern)]).all()
-    assert Combinatorial().accepts(pattern) == Bitmask().accepts(pattern)
+    expected = default_format(pattern).cost(pattern, float(m), float(k), pattern.stored_elements(float(m), float(k), 0.1))
+    assert np.isfinite([expected.elements, expected.metadata_bits, network(pattern)]).all()
+    assert Combinatorial().can_store(pattern) == Bitmask().can_store(pattern)
 
 
 @pytest.mark.parametrize("text", ["1:2/block:1x4/1:2", "1:2/block:2x2/1:2", "1:2/2:1:4", "block:2x4/1:2/block:1x2", "1:2/2:2/1:2"])
@@ -194,9 +194,9 @@ def test_blocks_between_two_levels_that_fix_their_share_are_all_kept():
     pattern = parse("2:4/block:32x32/1:8")
     assert pattern.density == 1 / 16
     assert pattern.tile == (32, 128)
-    assert pattern.stored(64.0, 256.0, 1.0) == 64 * 256 / 16
+    assert pattern.stored_elements(64.0, 256.0, 1.0) == 64 * 256 / 16
     # one of 2 tiles out of 4, of 1 row of blocks in 2; then 3 bits for each element
-    assert NMIndex().cost(pattern, 64.0, 256.0, 1024.0).metadata == 2 * 2 * 2 * 2 + 3 * 1024
+    assert NMIndex().cost(pattern, 64.0, 256.0, 1024.0).metadata_bits == 2 * 2 * 2 * 2 + 3 * 1024
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_patterns_that_are_the_same_have_one_text(text, same):
     ("below", "above"), [("block:4x8/2:4", "2:4"), ("block:16x16", "block:16x16*"), ("block:4x4/2:4", "block:8x8/2:4")]
 )
 def test_of_patterns_with_the_same_masks_the_one_that_stores_less_is_below(below, above):
-    assert parse(below).fits(parse(above))
-    assert not parse(above).fits(parse(below))
-    assert parse(above).member_for(parse(below)) is not None
-    assert parse(below).member_for(parse(above)) is not None  # any of them may be stored as the other
+    assert parse(below).is_below(parse(above))
+    assert not parse(above).is_below(parse(below))
+    assert parse(above).storage_pattern_for(parse(below)) is not None
+    assert parse(below).storage_pattern_for(parse(above)) is not None  # any of them may be stored as the other
 
 
 @pytest.mark.parametrize(

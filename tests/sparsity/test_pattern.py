@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from dse.base.errors import InputError
 from dse.sparsity import mask as masks_
-from dse.sparsity.grammar import KNOWN, named_in, parse
-from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, Structured, VNMFamily, canonical
+from dse.sparsity.grammar import KNOWN_FORMS, parse, read_pattern_aliases
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, Structured, VNMFamily, canonicalize
 
 nm = st.integers(2, 9).flatmap(lambda m: st.builds(NM, st.integers(1, m - 1), st.just(m), st.sampled_from([1, 1, 2, 4])))
-vnm = st.builds(VNM, st.sampled_from([2, 4, 8]), st.integers(1, 4), st.integers(5, 12)).map(canonical)
+vnm = st.builds(VNM, st.sampled_from([2, 4, 8]), st.integers(1, 4), st.integers(5, 12)).map(canonicalize)
 blocks = st.builds(Block, st.integers(1, 4), st.integers(1, 4))
-families = st.one_of(st.builds(BlockFamily, blocks), st.builds(VNMFamily, st.sampled_from([2, 4]), st.integers(1, 4)).map(canonical))
+families = st.one_of(st.builds(BlockFamily, blocks), st.builds(VNMFamily, st.sampled_from([2, 4]), st.integers(1, 4)).map(canonicalize))
 whole = st.builds(Structured, st.sampled_from(["row", "column", "channel"]))
 nested = st.one_of(
     st.builds(Hierarchy, st.builds(NM, st.integers(1, 2), st.integers(3, 4)), st.one_of(nm, vnm, st.just(Block(4, 2)))),
     st.builds(Hierarchy, st.sampled_from([Block(8, 16), Block(16, 8)]), st.sampled_from([NM(2, 4), NM(1, 8, 4), VNM(4, 2, 8)])),
-).map(canonical)
+).map(canonicalize)
 simple = st.one_of(nm, vnm, blocks, whole, st.just(DENSE))
 patterns = st.one_of(simple, families, nested)
 
@@ -69,8 +69,8 @@ def test_containment_is_sound_over_every_mask_of_4_by_4():
     missed = 0
     for p, q in itertools.product(CANDIDATES, repeat=2):
         contained = not (allowed[p] & ~allowed[q]).any()
-        assert contained or not p.fits(q), f"{p} in {q}"
-        missed += contained and not p.fits(q)
+        assert contained or not p.is_below(q), f"{p} in {q}"
+        missed += contained and not p.is_below(q)
     assert missed < 0.2 * len(CANDIDATES) ** 2  # many hold on so small a matrix only
 
 
@@ -84,24 +84,24 @@ def test_legality_is_that_of_the_definition(pattern, seed, shape):
 
 def thinned(pattern, shape, rng) -> np.ndarray:
     """A random mask that is legal in a pattern: elements are dropped, a grain at a time, until it is."""
-    rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.grain, shape, strict=True))
+    rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.granularity, shape, strict=True))
     mask = np.kron(
         rng.random((-(-shape[0] // rows), -(-shape[1] // columns))) < rng.choice([0.1, 0.5, 1.0]), np.ones((rows, columns), bool)
     )
     mask = mask[: shape[0], : shape[1]].astype(bool)
-    for limit in pattern.limits * 2:
+    for limit in pattern.group_limits * 2:
         for i in range(0, shape[0], limit.rows):
-            for j in range(0, shape[1], limit.columns * limit.of):
-                band = mask[i : i + limit.rows, j : j + limit.columns * limit.of]
+            for j in range(0, shape[1], limit.columns * limit.group_size):
+                band = mask[i : i + limit.rows, j : j + limit.columns * limit.group_size]
                 places = [start for start in range(0, band.shape[1], limit.columns) if band[:, start : start + limit.columns].any()]
-                for start in rng.permutation(places)[limit.most :]:
+                for start in rng.permutation(places)[limit.max_occupied :]:
                     band[:, start : start + limit.columns] = False
     return mask
 
 
 @given(patterns, patterns, st.integers(0, 2**32))
 def test_no_unsound_yes_on_masks_of_16_by_16(p, q, seed):
-    if isinstance(p, VNMFamily) or isinstance(q, VNMFamily) or not p.fits(q):
+    if isinstance(p, VNMFamily) or isinstance(q, VNMFamily) or not p.is_below(q):
         return
     mask = thinned(p, (16, 16), np.random.default_rng(seed))
     if legal(mask, p):
@@ -125,24 +125,24 @@ def test_containment_is_sound_and_complete_on_small_matrices(shape):
     candidates += [Block(r, c) for r in (1, 2, 4) for c in (1, 2, 3, 4, 6) if rows % r == 0 and columns % c == 0]
     allowed = {p: {n for n, mask in enumerate(masks) if legal(mask, p)} for p in candidates}
     for p, q in itertools.product(candidates, repeat=2):
-        assert p.fits(q) == (allowed[p] <= allowed[q]), f"{p} in {q}"
+        assert p.is_below(q) == (allowed[p] <= allowed[q]), f"{p} in {q}"
 
 
 @given(patterns)
 def test_every_pattern_fits_itself_and_dense(p):
-    assert p.fits(p)
-    assert p.fits(DENSE)
+    assert p.is_below(p)
+    assert p.is_below(DENSE)
 
 
 @given(patterns, patterns, patterns)
 def test_containment_is_transitive(p, q, r):
-    if p.fits(q) and q.fits(r):
-        assert p.fits(r)
+    if p.is_below(q) and q.is_below(r):
+        assert p.is_below(r)
 
 
 @given(patterns, patterns)
 def test_containment_is_antisymmetric(p, q):
-    if p.fits(q) and q.fits(p):
+    if p.is_below(q) and q.is_below(p):
         assert p == q
 
 
@@ -160,20 +160,20 @@ def test_equal_patterns_have_equal_texts(text, same):
 
 
 def test_the_order_that_the_design_is_built_on():
-    assert parse("1:8").fits(parse("2:4"))
-    assert parse("2:4").fits(UNSTRUCTURED)
-    assert UNSTRUCTURED.fits(DENSE)
-    assert not DENSE.fits(UNSTRUCTURED)
-    assert parse("block:32x32").fits(parse("block:16x16"))
-    assert not parse("2:4").fits(parse("1:2"))
-    assert not parse("2:8").fits(parse("1:4"))
+    assert parse("1:8").is_below(parse("2:4"))
+    assert parse("2:4").is_below(UNSTRUCTURED)
+    assert UNSTRUCTURED.is_below(DENSE)
+    assert not DENSE.is_below(UNSTRUCTURED)
+    assert parse("block:32x32").is_below(parse("block:16x16"))
+    assert not parse("2:4").is_below(parse("1:2"))
+    assert not parse("2:8").is_below(parse("1:4"))
 
 
 def test_a_family_stores_a_mask_in_its_own_block_size():
     family = parse("block:16x16*")
-    assert family.member_for(parse("block:32x48")) == Block(32, 48)
-    assert family.member_for(parse("block:24x16")) is None
-    assert parse("block:16x16").member_for(parse("block:32x48")) == Block(16, 16)
+    assert family.storage_pattern_for(parse("block:32x48")) == Block(32, 48)
+    assert family.storage_pattern_for(parse("block:24x16")) is None
+    assert parse("block:16x16").storage_pattern_for(parse("block:32x48")) == Block(16, 16)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +182,10 @@ def test_a_family_stores_a_mask_in_its_own_block_size():
         ("5:4", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
         ("0:4", "'0:4' keeps nothing; write N:M with N >= 1, as in '2:4'"),
         ("block:0x4", "a block of 0x4 is empty; write at least 1 row and 1 column, as in 'block:16x16'"),
-        ("blocks", f"'blocks' is not a pattern (see character 6, 's'); write {KNOWN}"),
-        ("2:", f"'2:' is not a pattern (it ends too early); write {KNOWN}"),
-        ("block:16y16", f"'block:16y16' is not a pattern (see character 9, 'y'); write {KNOWN}"),
-        ("block:8x8/2;4", f"'block:8x8/2;4' is not a pattern (see character 12, ';'); write {KNOWN}"),
+        ("blocks", f"'blocks' is not a pattern (see character 6, 's'); write {KNOWN_FORMS}"),
+        ("2:", f"'2:' is not a pattern (it ends too early); write {KNOWN_FORMS}"),
+        ("block:16y16", f"'block:16y16' is not a pattern (see character 9, 'y'); write {KNOWN_FORMS}"),
+        ("block:8x8/2;4", f"'block:8x8/2;4' is not a pattern (see character 12, ';'); write {KNOWN_FORMS}"),
         ("64:5:8", "'64:5:8' keeps 5 of 4 columns chosen from 8, which is impossible; write V:N:M with N <= 4 <= M, as in '64:2:8'"),
         ("64:2:3", "'64:2:3' keeps 2 of 4 columns chosen from 3, which is impossible; write V:N:M with N <= 4 <= M, as in '64:2:8'"),
         ("2:4x0", "'2:4x0' is shared by no row; write at least 1 row, as in '2:4x32'"),
@@ -204,9 +204,9 @@ def test_impossible_patterns(text, message):
 
 def test_edge_tiles_are_padded():
     """ResNet's first convolution has k = 147."""
-    assert NM(2, 4).stored(64.0, 147.0, 0.5) == 64 * 37 * 2
-    assert Block(16, 16).stored(64.0, 147.0, 1.0) == 64 * 160
-    assert UNSTRUCTURED.stored(64.0, 147.0, 0.1) == pytest.approx(940.8)
+    assert NM(2, 4).stored_elements(64.0, 147.0, 0.5) == 64 * 37 * 2
+    assert Block(16, 16).stored_elements(64.0, 147.0, 1.0) == 64 * 160
+    assert UNSTRUCTURED.stored_elements(64.0, 147.0, 0.1) == pytest.approx(940.8)
 
 
 @given(nm, st.integers(1, 40))
@@ -215,7 +215,7 @@ def test_kept_is_the_fullest_legal_row(p, k):
     for start in range(0, k, p.m):
         row[0, start : start + p.n] = True
     assert legal(row, p)
-    assert p.kept(3.0, float(k)) == 3 * row.sum()
+    assert p.max_nonzeros(3.0, float(k)) == 3 * row.sum()
 
 
 @pytest.mark.parametrize(
@@ -232,15 +232,15 @@ def test_kept_is_the_fullest_legal_row(p, k):
 def test_nested_patterns_keep_the_product_of_their_levels(text, density, stored):
     pattern = parse(text)
     assert pattern.density == pytest.approx(density)
-    assert pattern.stored(128.0, 256.0, 1.0) == pytest.approx(stored)
-    assert pattern.kept(128.0, 256.0) == pytest.approx(stored)
+    assert pattern.stored_elements(128.0, 256.0, 1.0) == pytest.approx(stored)
+    assert pattern.max_nonzeros(128.0, 256.0) == pytest.approx(stored)
 
 
 def test_free_blocks_around_a_fixed_pattern_keep_as_many_as_are_needed():
     pattern = parse("block:32x32/2:4")
     assert pattern.density is None
-    assert pattern.stored(128.0, 256.0, 0.5) == 128 * 256 / 2  # every block, each half full
-    assert pattern.stored(128.0, 256.0, 0.1) == pytest.approx(128 * 256 / 10)
+    assert pattern.stored_elements(128.0, 256.0, 0.5) == 128 * 256 / 2  # every block, each half full
+    assert pattern.stored_elements(128.0, 256.0, 0.1) == pytest.approx(128 * 256 / 10)
 
 
 @given(nested, st.integers(1, 60))
@@ -250,7 +250,7 @@ def test_kept_of_nested_patterns_is_what_the_fullest_mask_has(p, k):
     mask = np.zeros((rows, k), bool)
     fill(mask, p)
     assert legal(mask, p)
-    assert p.kept(float(rows), float(k)) == mask.sum()
+    assert p.max_nonzeros(float(rows), float(k)) == mask.sum()
 
 
 def fill(mask: np.ndarray, pattern) -> None:
@@ -270,18 +270,18 @@ def fill(mask: np.ndarray, pattern) -> None:
 
 def test_a_family_of_gathered_patterns_takes_any_width():
     family = parse("64:2:*")
-    assert family.member_for(parse("64:2:16")) == VNM(64, 2, 16)
-    assert family.member_for(parse("128:1:10")) == VNM(64, 2, 10)
-    assert family.member_for(parse("1:8x64")) == VNM(64, 2, 8)
-    assert family.member_for(parse("32:2:16")) is None
-    assert family.member_for(UNSTRUCTURED) is None
+    assert family.storage_pattern_for(parse("64:2:16")) == VNM(64, 2, 16)
+    assert family.storage_pattern_for(parse("128:1:10")) == VNM(64, 2, 10)
+    assert family.storage_pattern_for(parse("1:8x64")) == VNM(64, 2, 8)
+    assert family.storage_pattern_for(parse("32:2:16")) is None
+    assert family.storage_pattern_for(UNSTRUCTURED) is None
 
 
 def test_rows_and_columns_are_unions_of_the_blocks_that_divide_them():
-    assert parse("row").fits(parse("block:1x8"))
-    assert not parse("row").fits(parse("block:2x8"))
-    assert parse("column").fits(parse("vector:16"))
-    assert not parse("block:1x8").fits(parse("row"))
+    assert parse("row").is_below(parse("block:1x8"))
+    assert not parse("row").is_below(parse("block:2x8"))
+    assert parse("column").is_below(parse("vector:16"))
+    assert not parse("block:1x8").is_below(parse("row"))
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_names_that_build_on_each_other_stay_bounded():
     """Each name adds levels to the one before; a hundred names of such chains are resolved at once, more are refused."""
     chain = {"patterns": {"a0": "1:2"} | {f"a{n}": f"1:2/a{n - 1}" for n in range(1, 90)}}
     began = time.process_time()
-    assert sorted(named_in(chain)) == [f"a{n}" for n in range(8)]
-    assert named_in({"patterns": {f"a{n}": f"a{n + 1}" for n in range(10_000)}}) == {}
+    assert sorted(read_pattern_aliases(chain)) == [f"a{n}" for n in range(8)]
+    assert read_pattern_aliases({"patterns": {f"a{n}": f"a{n + 1}" for n in range(10_000)}}) == {}
     assert time.process_time() - began < 2
 
 
@@ -315,7 +315,7 @@ def test_groups_of_huge_coprime_sizes_are_compared_at_once():
     """Their common period has 1e18 columns; the answer may then be no, which is sound, but a pattern still fits itself."""
     one, other = parse("5:999999937"), parse("5:999999929")
     began = time.process_time()
-    assert not one.fits(other)
-    assert one.fits(one)
-    assert one.fits(UNSTRUCTURED)
+    assert not one.is_below(other)
+    assert one.is_below(one)
+    assert one.is_below(UNSTRUCTURED)
     assert time.process_time() - began < 2

@@ -80,9 +80,9 @@ def test_random_masks_are_legal_and_full_on_any_size(text, m, k, seed):
     mask = random_mask(pattern, m, k, seed=seed)
     assert mask.shape == (m, k)
     assert legal(mask, pattern)
-    assert mask.sum() <= pattern.kept(float(m), float(k))
+    assert mask.sum() <= pattern.max_nonzeros(float(m), float(k))
     if k % pattern.tile[1] == 0:
-        assert mask.sum() == pattern.kept(float(m), float(k))
+        assert mask.sum() == pattern.max_nonzeros(float(m), float(k))
 
 
 def test_what_is_legal_stays_as_it_is():

@@ -26,7 +26,7 @@ from dse.model.layer_results import evaluate
 from dse.model.peak import executions
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
-from dse.sparsity.grammar import WrittenPattern
+from dse.sparsity.grammar import PatternField
 from dse.workload import Variant, tables
 
 
@@ -46,7 +46,7 @@ class NetworkRow(StrictModel):
     layers: Annotated[str, AfterValidator(_expression)] = Field(".*", description="of the prunable ones, by name")
     batch: int = Field(gt=0, examples=["256"])
     dtype: str = Field(examples=["fp16"])
-    pattern: WrittenPattern = Field(examples=["2:4"])
+    pattern: PatternField = Field(examples=["2:4"])
     density: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     time_ms: float = Field(gt=0, allow_inf_nan=False, examples=["42"])
     dense_ms: float = Field(gt=0, allow_inf_nan=False, examples=["60"])

@@ -14,7 +14,7 @@ from math import inf, prod
 from dse.model.cost.coefficients import published
 from dse.model.cost.design import Design, Values
 from dse.schema.accelerator import Run
-from dse.sparsity.kinds import CHOSEN, NM, VNM, Block, BlockFamily, Hierarchy, VNMFamily
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Hierarchy, VNMFamily
 from dse.sparsity.pattern import Pattern
 
 
@@ -26,7 +26,7 @@ def overhead(design: Design) -> Values:
 
 
 def _of_run(design: Design, path: str, run: Run) -> Values:
-    shares = prod(float(size) for size in run.pattern.grain)
+    shares = prod(float(size) for size in run.pattern.granularity)
     if shares == inf or run.pattern.stores_zeros:
         return 0.0
     own = published().provisioned_gain.value if run.pattern.density is None else 1 / run.pattern.density
@@ -41,9 +41,9 @@ def network(pattern: Pattern) -> float:
         case NM(n, m, v):
             return known.selection.value * (m - n) / v
         case VNM(v, n, m):
-            return known.selection.value * ((m - CHOSEN) / v + CHOSEN - n)
+            return known.selection.value * ((m - VNM_COLUMNS) / v + VNM_COLUMNS - n)
         case VNMFamily(_, n):  # columns are gathered on the way to the unit
-            return known.selection.value * (CHOSEN - n)
+            return known.selection.value * (VNM_COLUMNS - n)
         case Block():
             return known.unstructured.value / prod(pattern.tile)
         case BlockFamily(base):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dse.sparsity.kinds import CHOSEN, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, VNMFamily
+from dse.sparsity.kinds import NM, UNSTRUCTURED, VNM, VNM_COLUMNS, Block, BlockFamily, Hierarchy, VNMFamily
 from dse.sparsity.pattern import Pattern
 
 
@@ -47,9 +47,9 @@ def height(pattern: Pattern) -> tuple[str, int] | None:
     N:4 is V:N:4 with V = 1, so that kernels of 2:4 and of V:N:M stand for each other.
     """
     if isinstance(pattern, VNM):
-        return f"*:{CHOSEN}", pattern.v
-    if isinstance(pattern, NM) and (pattern.m, pattern.v) == (CHOSEN, 1):
-        return f"*:{CHOSEN}", 1
+        return f"*:{VNM_COLUMNS}", pattern.v
+    if isinstance(pattern, NM) and (pattern.m, pattern.v) == (VNM_COLUMNS, 1):
+        return f"*:{VNM_COLUMNS}", 1
     if isinstance(pattern, Block) and pattern.columns == 1:
         return "vector", pattern.rows
     return None

@@ -22,7 +22,7 @@ from dse.model.reuse import Reuse
 from dse.model.terms import BYTES, Case, compulsory_case, with_capacity
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
-from dse.sparsity.kinds import CHOSEN, NM, VNM
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.workload import Variant
 
 LAUNCH = "overhead.launch"
@@ -138,8 +138,8 @@ def kernels_for(
     execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[KernelRecord]
 ) -> KernelSelection:
     """The kernels that stand for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
-    pattern = execution.pattern.member_for(variant.pattern) or execution.pattern
-    if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == CHOSEN:
+    pattern = execution.pattern.storage_pattern_for(variant.pattern) or execution.pattern
+    if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == VNM_COLUMNS:
         pattern = variant.pattern  # whose columns are gathered for an N:4 unit
     return select_kernels(execution, pattern, described, dtype.compute, kernels)
 

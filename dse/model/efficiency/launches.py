@@ -11,7 +11,7 @@ from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.model.capacity import Product
 from dse.model.levels import levels
 from dse.schema.accelerator import Accelerator
-from dse.sparsity.kinds import CHOSEN, NM, VNM
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
 
 PerLaunch = Float[np.ndarray, "launch"]
@@ -43,7 +43,7 @@ class KernelKey:
 def family(pattern: Pattern) -> str:
     """The pattern with the number that sets its density left open; V:N:M is N:4 in the columns that it chooses."""
     if isinstance(pattern, VNM):
-        return f"*:{CHOSEN}"
+        return f"*:{VNM_COLUMNS}"
     if isinstance(pattern, NM):
         return f"*:{pattern.m}" + (f"x{pattern.v}" if pattern.v > 1 else "")
     return str(pattern)
