@@ -106,7 +106,7 @@ class Workload:
 
     def own_density(self, pattern: Pattern) -> Float[np.ndarray, " layer"]:
         """Density of each layer that keeps as many weights as a pattern of fixed density allows."""
-        return pattern.kept(self.layers.m, self.layers.k) / (self.layers.m * self.layers.k)
+        return pattern.max_nonzeros(self.layers.m, self.layers.k) / (self.layers.m * self.layers.k)
 
     def hypothetical_variant(
         self, pattern: Pattern, density: Float[np.ndarray, " layer"] | float, nominal_sparsity: float, densities_from: str
