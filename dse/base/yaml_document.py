@@ -45,6 +45,7 @@ class YamlDocument:
     lines: Mapping[KeyPath, int]
     text: str
     in_memory: bool = False
+    prefix: KeyPath = ()  # where this mapping stands in a larger document
 
     @property
     def sha256(self) -> str:
@@ -66,7 +67,7 @@ class YamlDocument:
         present = self._present(loc)
         last = loc[-1:]
         missing = last if last != present[-1:] and last != ("value",) and not isinstance(loc[-1], int) else ()
-        return ".".join(str(part) for part in present + missing)
+        return ".".join(str(part) for part in self.prefix + present + missing)
 
     def _present(self, loc: KeyPath) -> KeyPath:
         """`loc` without the parts that the file does not have: union tags, keys left out."""
@@ -75,6 +76,14 @@ class YamlDocument:
             if (*found, part) in self.lines:
                 found += (part,)
         return found
+
+    def section(self, at: KeyPath) -> "YamlDocument":
+        """The mapping at `at` as a document of its own, whose problems are located in this one."""
+        data: Any = self.data
+        for part in at:
+            data = data[part]
+        lines = {loc[len(at) :]: line for loc, line in self.lines.items() if loc[: len(at)] == at}
+        return replace(self, data=data, lines=lines, text=_dump(data), prefix=self.prefix + at)
 
     def validate(self, model: type[Model], data: Any = None, below: KeyPath = ()) -> Model:
         """The document (or `data`, from the place `below`, in its stead) as `model`; raises InputError with every problem.
@@ -97,12 +106,16 @@ def load_document(given: Path | Mapping[str, Any]) -> YamlDocument:
     if isinstance(given, Path):
         return parse_document(given, read_text(given))
     try:
-        text = yaml.dump(_plain(given), Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
+        text = _dump(_plain(given))
     except (yaml.YAMLError, RecursionError) as error:
         what = str(error.args[0]) if isinstance(error, yaml.YAMLError) and error.args else "it contains itself"
         fix = "use text, numbers, truth values, lists and mappings"
         raise InputError(f"the mapping cannot be written as YAML: {what}", fix) from error
     return replace(parse_document(Path.cwd() / "mapping", text), in_memory=True)
+
+
+def _dump(data: Any) -> str:
+    return yaml.dump(data, Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
 
 
 def _plain(value: Any) -> Any:

@@ -244,7 +244,11 @@ def _put(data: Any, path: list[str], value: Any) -> dict[str, Any]:
 
 def read_accelerator(path: Any) -> Accelerator:
     """Read one description, a file or a mapping; raises InputError with every problem it has."""
-    document = load_document(path)
+    return accelerator_from_document(load_document(path))
+
+
+def accelerator_from_document(document: YamlDocument) -> Accelerator:
+    """The accelerator that a mapping describes; raises InputError with every problem."""
     accelerator = document.validate(Accelerator)
     accelerator._document = document
     return accelerator

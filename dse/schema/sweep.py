@@ -5,15 +5,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator, model_validator
 
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.reduction import ReductionSpec, objective_signs
+from dse.schema.references import separate_objects, workload_entry
 from dse.schema.search import SearchSpec
 from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
+from dse.workload import Workload
 from dse.workload.schema import ConcretePattern
 
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
@@ -28,7 +30,8 @@ def _different(values: tuple[T, ...]) -> tuple[T, ...]:
     """Results are labelled by what is listed, so nothing may be listed twice."""
     for position, value in enumerate(values):
         if value in values[:position]:
-            raise field_error(f"'{value}' is listed twice", "list it once")
+            label = value.get("name") if isinstance(value, dict) else value
+            raise field_error(f"'{label}' is listed twice", "list it once")
     return values
 
 
@@ -89,9 +92,21 @@ Methods = Annotated[
 ]
 
 
+def _reference_form(written: Any) -> str:
+    return "description" if isinstance(written, dict) else "value"
+
+
+DescriptionReference = Annotated[
+    Annotated[str, Tag("value")] | Annotated[dict[str, Any], Tag("description")], Discriminator(_reference_form)
+]  # a name of the catalogue, a path, or what the file would say
+
+
 class WorkloadSelection(StrictModel):
     """What of a network is evaluated."""
 
+    workload: DescriptionReference | None = Field(
+        None, description="its name, its path, or what its workload.yaml would say; default: the key", examples=["resnet50"]
+    )
     methods: Methods = Field("all", examples=["[magnitude_pruning]"])
     sparsities: Annotated[tuple[Fraction, ...], AllDifferent] | None = Field(
         None, min_length=1, description="nominal or realised ones; default: all", examples=["[0.9]"]
@@ -123,6 +138,9 @@ class WorkloadSelection(StrictModel):
     @classmethod
     def _accept_one(cls, value: Any) -> Any:
         return [value] if isinstance(value, dict) else value
+
+
+WorkloadList = list[str | WorkloadSelection | dict[str, Any]]
 
 
 class _Axis(StrictModel):
@@ -177,7 +195,9 @@ class StoreOptions(StrictModel):
 class SweepSpec(StrictModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=["my_sweep"])
     description: str = ""
-    accelerators: Annotated[tuple[str, ...], AllDifferent] = Field(min_length=1, examples=["[a100-sxm4-80gb]"])
+    accelerators: Annotated[tuple[DescriptionReference, ...], AllDifferent] = Field(
+        min_length=1, description="names, paths, or what the files would say", examples=["[a100-sxm4-80gb]"]
+    )
     workloads: dict[str, WorkloadSelection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
     batch: Annotated[tuple[Batch, ...], AllDifferent] = Field((1,), min_length=1, examples=["[1, 32]"])
     dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(min_length=1, examples=["fp16"])
@@ -190,6 +210,13 @@ class SweepSpec(StrictModel):
     keep: ReductionSpec = Field(default="all", description="of the results", examples=["{front: {minimize: [latency, area]}}"])
     store: StoreOptions = Field(default_factory=lambda: StoreOptions.model_validate({}))
 
+    _workloads: Mapping[str, Workload] = PrivateAttr({})
+
+    @property
+    def loaded_workloads(self) -> Mapping[str, Workload]:
+        """Workloads that were given as objects, by their keys in `workloads`."""
+        return self._workloads
+
     def with_stored_variables(self) -> "SweepSpec":
         """With the results that something is kept by, where it doesn't say which are stored."""
         if self.keep == "all" or "variables" in self.store.model_fields_set:
@@ -198,12 +225,16 @@ class SweepSpec(StrictModel):
         names = dict.fromkeys(("latency", *(name for name in chosen if name in SCALAR_VARIABLES)))
         return self.model_copy(update={"store": self.store.model_copy(update={"variables": tuple(names)})})
 
-    @field_validator("workloads", mode="before", json_schema_input_type=list[str] | dict[str, WorkloadSelection | None])
+    @field_validator("workloads", mode="before", json_schema_input_type=WorkloadList | dict[str, WorkloadSelection | None])
     @classmethod
-    def _accept_names(cls, value: Any) -> Any:
-        """`[resnet50]` and `{resnet50: }` mean all its methods."""
-        named = dict.fromkeys(value) if isinstance(value, list) and all(isinstance(name, str) for name in value) else value
-        return {key: {} if chosen is None else chosen for key, chosen in named.items()} if isinstance(named, dict) else named
+    def _accept_list(cls, value: Any) -> Any:
+        """`[resnet50]` and `{resnet50: }` mean all its methods; an item of a list may be a selection with `workload`, or a description."""
+        entries = [workload_entry(item) for item in value] if isinstance(value, list) else []
+        keys = [key for key, _ in entries]
+        if entries and all(isinstance(key, str) for key in keys):
+            _different(tuple(keys))
+            value = dict(entries)
+        return {key: {} if chosen is None else chosen for key, chosen in value.items()} if isinstance(value, dict) else value
 
     @field_validator("batch", mode="before", json_schema_input_type=Batch | list[Batch])
     @classmethod
@@ -234,5 +265,8 @@ class SweepSpec(StrictModel):
 
 def read_sweep(given: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocument]:
     """Read one sweep specification, a file or a mapping; raises InputError with every problem it has."""
-    document = load_document(given)
-    return document.validate(SweepSpec), document
+    described, workloads = separate_objects(given) if isinstance(given, Mapping) else (given, {})
+    document = load_document(described)
+    spec = document.validate(SweepSpec)
+    spec._workloads = workloads
+    return spec, document

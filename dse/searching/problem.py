@@ -13,15 +13,16 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.peak import executions
-from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, WorkloadSelection, read_sweep
 from dse.searching import space
 from dse.searching.feasible_variants import left_out, tolerated
 from dse.searching.space import Space
+from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.variants import select
-from dse.workload import Variant, Workload, tables
+from dse.workload import Variant, Workload
 
 RULES = "2"  # of how designs are scored and written: a search that began under others is not resumed
 
@@ -64,12 +65,12 @@ def load(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     problems = ProblemCollector()
     _check(written, document, problems)
     problems.raise_if_any()
-    with problems.collect(*document.locate(("accelerators", 0))):
-        base = read_accelerator(catalog.find_path("accel_models", written.accelerators[0], document.path.parent))
+    accelerators = load_accelerators(written, document, problems)
     networks = _networks(written, document, problems)
     if not problems.problems:
         _check_weights(written, networks, document, problems)
     problems.raise_if_any()
+    (base,) = accelerators
     found = space.load(written, document, base)
     assert written.search is not None
     with problems.collect(*document.locate(("accelerators", 0))):
@@ -78,8 +79,10 @@ def load(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _kernels(written, document, base)
     problems.raise_if_any()
-    asked = written.model_dump_json(exclude={"search": {"trials", "ask_batch", "sampler", "seed", "polish"}, "plots": True, "store": True})
-    parts = (RULES, asked, base.document.sha256, *(kernel.model_dump_json() for kernel in kernels))
+    options = {"trials", "ask_batch", "sampler", "seed", "polish"}  # which do not change the score of a design
+    asked = written.model_dump_json(exclude={"search": options, "workloads": {"__all__": {"workload"}}, "plots": True, "store": True})
+    contents = [workload.contents_sha256() for workload, selection in networks.values() if selection.workload is not None]
+    parts = (RULES, asked, base.document.sha256, *contents, *(kernel.model_dump_json() for kernel in kernels))
     return found, SearchProblem(
         networks, written.batch[0], written.dtype[0], written.model, written.search, written.search.tolerance(written.accuracy_drop),
         _weights(written, networks), kernels, written.name, hashlib.sha256("".join(parts).encode()).hexdigest(), _unused(written, document),
@@ -139,20 +142,14 @@ def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> t
 
 def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> dict[str, tuple[Workload, WorkloadSelection]]:
     """Each network by its name in results: once for every combination of its inputs."""
-    found: dict[str, tuple[Workload, WorkloadSelection]] = {}
-    for reference, selection in written.workloads.items():
-        at = ("workloads", reference)
+    networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
+    for key, workload in load_workloads(written, document, problems):
+        selection, at = written.workloads[key], ("workloads", key)
+        name = workload.name if selection.inputs else key
+        if name in networks:
+            what = f"another network is named '{name}' too"
+            problems.add(document.make_problem(at, what, "rename one: results are labelled by names"))
         with problems.collect(*document.locate(at)):
-            folder = catalog.find_path("workloads", reference, document.path.parent)
-            for inputs in selection.input_combinations():
-                workload = tables.load(folder, inputs)
-                name = workload.name if inputs else reference
-                if name in found:
-                    problems.add(
-                        document.make_problem(at, f"another network is named '{name}' too", "rename one: results are labelled by names")
-                    )
-                if (share := selection.activation_density) is not None:
-                    workload = workload.with_activation_density(share)
-                select(workload, selection, document, at, problems)  # methods and sparsities that do not exist
-                found[name] = workload, selection
-    return found
+            select(workload, selection, document, at, problems)  # methods and sparsities that do not exist
+        networks[name] = workload, selection
+    return networks

@@ -25,12 +25,13 @@ from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.levels import capacities
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
-from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.accelerator import Accelerator
 from dse.schema.reduction import TopReduction, objective_signs
 from dse.schema.sweep import SCALAR_VARIABLES, SweepSpec, read_sweep, with_interval_variables
 from dse.sweeping.axis import Axis, iterate_combinations, mark_rate_axes, parse_axis
+from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.variants import select
-from dse.workload import Variant, Workload, tables
+from dse.workload import Variant, Workload
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ def load_plan(reference: catalog.Reference) -> Plan:
 def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) -> Plan:
     """Everything that a specification names, read and checked against each other; raises InputError."""
     spec, problems = spec.with_stored_variables(), ProblemCollector()
-    accelerators = _load_all(spec, document, problems)
-    workloads = _load_workloads(spec, document, problems, progress)
+    accelerators = load_accelerators(spec, document, problems)
+    workloads = load_workloads(spec, document, problems, progress)
     problems.raise_if_any()
     _check_names(document, accelerators, workloads, problems)
     variants: list[Variant] = []
@@ -184,29 +185,6 @@ def _check_designs(plan: Plan, problems: ProblemCollector) -> None:
             axis = next((axis.path for axis in plan.axes if problem.key.startswith(axis.path)), None)
             place = plan.document.locate(("axes", axis) if axis else ("axes",))
             problems.add(Problem(f"{problem.key}: {problem.message}" if not axis else problem.message, problem.fix, *place))
-
-
-def _load_all(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> list[Accelerator]:
-    found: list[Accelerator] = []
-    for index, reference in enumerate(spec.accelerators):
-        with problems.collect(*document.locate(("accelerators", index))):
-            found.append(read_accelerator(catalog.find_path("accel_models", reference, document.path.parent)))
-    return found
-
-
-def _load_workloads(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector, progress: bool) -> list[tuple[str, Workload]]:
-    """Each network of the specification, by the key that names it: once for every combination of its inputs."""
-    found: list[tuple[str, Workload]] = []
-    inputs = {reference: selection.input_combinations() for reference, selection in spec.workloads.items()}
-    with progress_bar("reading networks", sum(map(len, inputs.values())), progress) as advance:
-        for reference, selection in spec.workloads.items():
-            with problems.collect(*document.locate(("workloads", reference))):
-                folder = catalog.find_path("workloads", reference, document.path.parent)
-                for given in inputs[reference]:
-                    workload, share = tables.load(folder, given), selection.activation_density
-                    found.append((reference, workload if share is None else workload.with_activation_density(share)))
-                    advance()
-    return found
 
 
 def _kernels(

@@ -22,6 +22,7 @@ from dse.model.terms import rate_paths
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.plan import Plan, build_plan
 
+IN_MEMORY = " in memory"  # ends the name of the contents of a workload, which may differ from those of its folder
 DECISIVE = ("sparse-dse", "jax", "numpy")  # packages whose version may change a number
 
 
@@ -88,7 +89,8 @@ def check_same(dataset: xr.Dataset, plan: Plan) -> None:
 
 
 def _check_descriptions(dataset: xr.Dataset, plan: Plan, fix: str) -> None:
-    before, now = json.loads(dataset.attrs["description_sha256"]), hashes(plan)
+    before = json.loads(dataset.attrs["description_sha256"])
+    now = hashes(plan, contents=any(name.endswith(IN_MEMORY) for name in before))
     if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
         raise InputError(f"changed since the dataset was made: {', '.join(changed)}", fix)
 
@@ -99,11 +101,13 @@ def _document(dataset: xr.Dataset) -> YamlDocument:
     return parse_document(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
 
 
-def hashes(plan: Plan) -> dict[str, str]:
-    """SHA-256 of every description read."""
+def hashes(plan: Plan, contents: bool = False) -> dict[str, str]:
+    """SHA-256 of every description read; where workloads were given as objects, or on request, of the contents of all workloads, too."""
     found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
     for accelerator, kernels in zip(plan.accelerators, plan.fitted_kernels, strict=True):
         if kernels:
             text = "".join(kernel.model_dump_json() for kernel in kernels)
             found[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()
+    if contents or plan.spec.loaded_workloads:
+        found |= {f"workload {workload.name}{IN_MEMORY}": workload.contents_sha256() for workload in plan.workloads}
     return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}

@@ -41,6 +41,16 @@ def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
     return replace(network, variants=join_variants(network, layer_rows, accuracy_rows, stored_rows))
 
 
+def load_mapping(document: YamlDocument, inputs: Mapping[str, Any] | None = None) -> Workload:
+    """Make a workload without variants from a description that is in no folder; raises InputError if it has no `network`."""
+    description = document.validate(Description)
+    if description.network is None:
+        what, fix = "a description outside a folder has no layers without 'network'", "add 'network', or give the path of a workload folder"
+        raise InputError.from_problems([document.make_problem(("network",), what, fix)])
+    layers = _compute_layers(description.network, document, description.inputs, inputs or {})
+    return Workload(description, layers, (), document.path.parent, {"workload.yaml": document.sha256}, inputs or {}, document.data)
+
+
 def _read_tables(folder: Path, pattern: str, model: type[Row], problems: ProblemCollector) -> list[LocatedRow[Row]]:
     """Read the rows of all files that match a glob pattern; the problems of each file are collected."""
     rows: list[LocatedRow[Row]] = []

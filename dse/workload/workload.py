@@ -1,7 +1,8 @@
 """A workload: one network with its pruned variants."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class Workload:
     folder: Path
     files: dict[str, str]  # SHA-256 of each file that was read
     inputs: Mapping[str, Any] = field(default_factory=dict)  # those set by the caller, in place of the description's own
+    mapping: Mapping[str, Any] | None = None  # the description, if it was not read from a folder
 
     @property
     def name(self) -> str:
@@ -52,6 +54,12 @@ class Workload:
     def run_on(self) -> str:
         """All inputs as text, as in 'phase=decode, sequence=4096'."""
         return _format_inputs(self.all_inputs)
+
+    def contents_sha256(self) -> str:
+        """SHA-256 of the layers and variants, which may differ from those of the folder."""
+        digest = hashlib.sha256()
+        _update_hash(digest, (self.layers, self.variants))
+        return digest.hexdigest()
 
     @property
     def methods(self) -> list[str]:
@@ -148,3 +156,19 @@ def _format_range(values: Iterable[float]) -> str:
     """'0.5 to 0.9' for the finite values, '0.5' for a single one, '' for none."""
     finite = [value for value in values if np.isfinite(value)]
     return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(finite), max(finite)))) if finite else ""
+
+
+def _update_hash(digest: Any, value: Any) -> None:
+    """Add a value to a hash: its type, then its shape and numbers, or its parts."""
+    digest.update(f"{type(value).__name__} ".encode())
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype} {value.shape} ".encode())
+        digest.update(repr(value.tolist()).encode() if value.dtype == object else value.tobytes())
+    elif is_dataclass(value):
+        _update_hash(digest, tuple(getattr(value, each.name) for each in fields(value)))
+    elif isinstance(value, Mapping | tuple):
+        for part in value.items() if isinstance(value, Mapping) else value:
+            _update_hash(digest, part)
+        digest.update(b"end ")
+    else:
+        digest.update(f"{value!r} ".encode())

@@ -1,0 +1,56 @@
+"""Load the accelerators and workloads that a specification names, describes or holds as objects."""
+
+from typing import Any
+
+from dse.base import catalog
+from dse.base.errors import ProblemCollector
+from dse.base.progress import progress_bar
+from dse.base.yaml_document import YamlDocument
+from dse.schema.accelerator import Accelerator, accelerator_from_document, read_accelerator
+from dse.schema.references import workload_entry
+from dse.schema.sweep import SweepSpec, WorkloadSelection
+from dse.workload import Workload, tables
+
+
+def load_accelerators(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> list[Accelerator]:
+    """The accelerators of a specification, without those that have problems."""
+    loaded: list[Accelerator] = []
+    for index, reference in enumerate(spec.accelerators):
+        with problems.collect(*document.locate(("accelerators", index))):
+            if isinstance(reference, str):
+                loaded.append(read_accelerator(catalog.find_path("accel_models", reference, document.path.parent)))
+            else:
+                loaded.append(accelerator_from_document(document.section(("accelerators", index))))
+    return loaded
+
+
+def load_workloads(
+    spec: SweepSpec, document: YamlDocument, problems: ProblemCollector, progress: bool = False
+) -> list[tuple[str, Workload]]:
+    """The workloads of a specification with their keys: each once for every combination of its inputs."""
+    loaded: list[tuple[str, Workload]] = []
+    total = sum(len(selection.input_combinations()) for selection in spec.workloads.values())
+    with progress_bar("reading networks", total, progress) as advance:
+        for key, selection in spec.workloads.items():
+            with problems.collect(*document.locate(("workloads", key))):
+                for inputs in selection.input_combinations():
+                    workload = _load_workload(key, selection, inputs, spec, document)
+                    share = selection.activation_density
+                    loaded.append((key, workload if share is None else workload.with_activation_density(share)))
+                    advance()
+    return loaded
+
+
+def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any], spec: SweepSpec, document: YamlDocument) -> Workload:
+    if key in spec.loaded_workloads:
+        return spec.loaded_workloads[key]
+    if isinstance(selection.workload, dict):
+        return tables.load_mapping(document.section(_place_of_description(key, document)), inputs)
+    return tables.load(catalog.find_path("workloads", selection.workload or key, document.path.parent), inputs)
+
+
+def _place_of_description(key: str, document: YamlDocument) -> tuple[Any, ...]:
+    """Where the description of a workload stands: below its key, or in a list, with or without a selection around it."""
+    listed = document.data["workloads"]
+    place = [workload_entry(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
+    return ("workloads", place, "workload") if "workload" in listed[place] else ("workloads", place)
