@@ -9,6 +9,7 @@ from yamlcore import CoreLoader
 import dse
 from dse.base.errors import InputError
 from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import SweepSpec
 from dse.searching import run as searching
 from dse.sweeping.plan import load_plan
 
@@ -69,4 +70,4 @@ def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
     (tmp_path / "my_search.yaml").write_text(search)
     assert searching.load(tmp_path / "my_search.yaml").states
     jsonschema.Draft202012Validator(Accelerator.model_json_schema()).validate(yaml.load(chip, Loader=CoreLoader))
-    jsonschema.Draft202012Validator(plan.SweepSpec.model_json_schema()).validate(yaml.load(sweep, Loader=CoreLoader))
+    jsonschema.Draft202012Validator(SweepSpec.model_json_schema()).validate(yaml.load(sweep, Loader=CoreLoader))
