@@ -126,9 +126,9 @@ def validated(options: Namespace) -> tuple[str, bool]:
     """The tables, and whether calibrating pays on every set."""
     sets, networks = measured_sets(options.data, options.what)
     if options.out:
-        from dse.plot import files
+        from dse.plot import figure_files
 
-        atomic_write.check_writable(*(file for measured in (*sets, *networks) for file in files(options.out / measured.name)))
+        atomic_write.check_writable(*(file for measured in (*sets, *networks) for file in figure_files(options.out / measured.name)))
     evidence = [shapes.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     points, sources = [], sources_of(evidence)
     for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
@@ -139,10 +139,10 @@ def validated(options: Namespace) -> tuple[str, bool]:
     worse = report.pays(found)
     apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]
     if options.out:
-        from dse.plot import save, validation
+        from dse.plot import save_figure, validation
 
         for name in dict.fromkeys(point.set for point in points):
-            save(*validation.figure([point for point in points if point.set == name]), options.out / name)
+            save_figure(*validation.figure([point for point in points if point.set == name]), options.out / name)
     if options.json:
         text = json.dumps({"rows": found, "out_of_scope": apart, "worse_than_sol": worse, "points": [asdict(p) for p in points]}, indent=2)
         return text.replace("NaN", "null"), not worse

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dse.base import atomic_write
 from dse.base.errors import ImplausibleResultError, InfeasibleError, InputError, UnfinishedError
+from dse.schema.figures import FIGURE_KINDS
 
 SCHEMAS = ("accelerator", "workload", "sweep")
 
@@ -102,9 +103,7 @@ def _count(text: str) -> int:
 def _add_plot(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("plot", help="draw the figures of a dataset, each with its table as CSV")
     parser.add_argument("dataset", type=Path, help="a .nc file or .zarr store that 'dse sweep' wrote")
-    parser.add_argument(
-        "--kind", choices=("sparsity_roofline", "speedup", "roofline"), nargs="+", help="default: those of the specification, else all"
-    )
+    parser.add_argument("--kind", choices=FIGURE_KINDS, nargs="+", help="default: those of the specification, else all")
     parser.add_argument("-o", "--out", type=Path, help="a folder (default: beside the dataset)")
     parser.set_defaults(verb=_plot)
 
@@ -291,11 +290,11 @@ def _plot(options: argparse.Namespace) -> int:
     from dse.sweeping import store
 
     dataset = store.read(options.dataset)
-    kinds = options.kind or plot.kinds_of(dataset)
+    kinds = options.kind or plot.default_kinds(dataset)
     prefix = "" if options.dataset.stem == "results" else f"{options.dataset.stem}."
     try:
-        return _print_all(plot.save_all(dataset, kinds, options.out or options.dataset.parent, prefix))
-    except plot.NotDrawnError as error:
+        return _print_all(plot.save_figures(dataset, kinds, options.out or options.dataset.parent, prefix))
+    except plot.FiguresNotDrawnError as error:
         if not error.written:
             raise InputError.from_problems(error.problems) from error
         _print_all(error.written)
@@ -307,17 +306,17 @@ def _pareto(options: argparse.Namespace) -> int:
     from dse.plot import pareto as drawing
     from dse.sweeping import pareto, select, store
 
-    dataset = select.at(store.read(options.dataset), select.pairs(options.at))
-    reference = select.numbers(select.pairs(options.reference))
+    dataset = select.select_values(store.read(options.dataset), select.parse_pairs(options.at))
+    reference = select.parse_numbers(select.parse_pairs(options.reference))
     stem = _beside(options.dataset, options.out, "pareto")
     written = stem.with_name(f"{stem.name}.nc")
-    atomic_write.check_writable(written, *plot.files(stem))
+    atomic_write.check_writable(written, *plot.figure_files(stem))
     front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
-    table, figure = drawing.table(front), drawing.figure(dataset, front)
+    table, figure = drawing.front_table(front), drawing.draw_figure(dataset, front)
     store.write(front, written)
-    print(written, *plot.save(figure, table, stem), sep="\n", file=sys.stderr)
-    if len(fronts := pareto.fronts_of(front)) > 1:
-        print("one front for each of these ('--pool': one over all of them)", *map(drawing.summary, fronts), sep="\n", file=sys.stderr)
+    print(written, *plot.save_figure(figure, table, stem), sep="\n", file=sys.stderr)
+    if len(fronts := pareto.front_records(front)) > 1:
+        print("one front for each of these ('--pool': one over all of them)", *map(drawing.summary_line, fronts), sep="\n", file=sys.stderr)
     print(table.to_csv(index=False), end="")
     return 0
 

@@ -70,13 +70,13 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _write(archive: Archive, random: Archive, best: pd.DataFrame, devices: pd.DataFrame, front: xr.Dataset, folder: Path) -> list[Path]:
-    from dse.plot import save, search
+    from dse.plot import save_figure, search
 
     store.write(front, folder / "front.nc")
     atomic_write.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     atomic_write.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
-    figure, table = search.figure(archive, random, devices)
-    save(figure, table, folder / "search")
+    figure, table = search.draw_figure(archive, random, devices)
+    save_figure(figure, table, folder / "search")
     return _files(folder)
 
 

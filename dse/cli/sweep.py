@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace) -> str:
         with lock.hold_write_lock(written, shared=options.shard is not None):
             dataset = _filled(plan, written, options) if parted else _whole(plan, written)
             figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
-    except plot.NotDrawnError as error:
+    except plot.FiguresNotDrawnError as error:
         print(written, *error.written, sep="\n")
         raise
     return "\n".join(map(str, [written, *figures]))
@@ -65,7 +65,7 @@ def _drawings(plan: Plan, folder: Path, prefix: str) -> list[Path]:
     if isinstance(plan.spec.keep, TopReduction):
         return [folder / f"{prefix}top.csv"]
     kinds = ("front",) if isinstance(plan.spec.keep, FrontReduction) else plan.spec.plots
-    return [file for kind in kinds for file in plot.files(folder / f"{prefix}{kind}")]
+    return [file for kind in kinds for file in plot.figure_files(folder / f"{prefix}{kind}")]
 
 
 def _whole(plan: Plan, path: Path) -> xr.Dataset:
@@ -77,12 +77,12 @@ def _whole(plan: Plan, path: Path) -> xr.Dataset:
 def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[Path]:
     """The figures that are asked for; of a front, what it looks like; of the best, their table."""
     if isinstance(plan.spec.keep, FrontReduction):
-        return plot.save(pareto.figure(dataset, dataset), pareto.table(dataset), folder / f"{prefix}front")
+        return plot.save_figure(pareto.draw_figure(dataset, dataset), pareto.front_table(dataset), folder / f"{prefix}front")
     if isinstance(plan.spec.keep, TopReduction):
         path = folder / f"{prefix}top.csv"
         atomic_write.replace_file(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
         return [path]
-    return plot.save_all(dataset, plan.spec.plots, folder, prefix)
+    return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
 
 
 def _filled(plan: Plan, path: Path, options: argparse.Namespace) -> xr.Dataset | None:

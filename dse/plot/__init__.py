@@ -1,88 +1,104 @@
-"""Figures of a dataset, each with the table that it draws as a CSV beside it.
+"""Draw figures of a sweep's dataset, each with the table that it shows.
 
-`FIGURES[kind](dataset)` returns a matplotlib figure and that table. No global style is touched and pyplot is
-not imported; the `draw` functions take an axes and a table, for figures of one's own.
+`draw_figure(kind, dataset)` returns a matplotlib figure and a pandas table; `save_figures` writes both, as PNG and CSV. The kinds
+and their needs are those of `dse.schema.figures`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
 from dse.base import atomic_write
-from dse.base.errors import InputError, UnfinishedError
+from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
+from dse.schema.figures import FigureKind, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
-from dse.sweeping.plan import MAX_VARIANTS_IN_LAYERS_PLOT
 
-FIGURES: dict[str, Callable[..., tuple[Figure, pd.DataFrame]]] = {
-    "sparsity_roofline": sparsity_roofline.figure,
-    "speedup": speedup.figure,
-    "roofline": roofline.figure,
-    "layers": layers.figure,
-    "capacity": capacity.figure,
+FIGURES: dict[FigureKind, Callable[[xr.Dataset], tuple[Figure, pd.DataFrame]]] = {
+    "sparsity_roofline": sparsity_roofline.draw_figure,
+    "speedup": speedup.draw_figure,
+    "roofline": roofline.draw_figure,
+    "layers": layers.draw_figure,
+    "capacity": capacity.draw_figure,
     "efficiency": efficiency.figure,
 }
 
 
-def kinds_of(dataset: xr.Dataset) -> tuple[str, ...]:
-    """The figures that the dataset's specification asks for, else all that can be drawn of it."""
-    asked = provenance.specification(dataset).plots
-    possible = {"sparsity_roofline": "speedup" in dataset and bool(dataset.accuracy.notnull().any()), "speedup": "speedup" in dataset}
-    possible["layers"] = dataset.variant.size <= MAX_VARIANTS_IN_LAYERS_PLOT
-    possible["capacity"] = "speedup" in dataset and any(str(dim).endswith(".capacity") and dataset.sizes[dim] > 1 for dim in dataset.dims)
-    possible["efficiency"] = "speedup" in dataset and bool(efficiency.efficiencies(dataset))
-    return asked or tuple(kind for kind in FIGURES if possible.get(kind, True))
+def draw_figure(kind: FigureKind, dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
+    """One figure of a dataset, and the table that it shows. Raises InputError that says what the dataset lacks for it."""
+    if unmet := _unmet_needs(kind, dataset):
+        raise InputError.from_problems(unmet)
+    return FIGURES[kind](dataset)
 
 
-def save_all(dataset: xr.Dataset, kinds: Iterable[str], folder: Path, prefix: str = "", **options: Any) -> list[Path]:
-    """Draw each kind of figure as PREFIX + KIND + .png and .csv in `folder`; returns the paths. Raises NotDrawnError if some cannot be
-    drawn, after the others are.
+def default_kinds(dataset: xr.Dataset) -> tuple[FigureKind, ...]:
+    """The figures that the dataset's specification lists, else all that the dataset allows."""
+    return provenance.specification(dataset).plots or tuple(kind for kind in FIGURES if not _unmet_needs(kind, dataset))
+
+
+def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
+    contents = SweepContents(
+        variables={str(name) for name in dataset.data_vars},
+        axis_sizes={str(dim): size for dim, size in dataset.sizes.items()},
+        variants=dataset.variant.size,
+        any_accuracy=bool(dataset.accuracy.notnull().any()),
+        any_pruned=bool((dataset.method != "dense").any()),
+    )
+    unmet = [Problem(*need) for need in unmet_needs(kind, contents)]
+    if lacks_speedup(kind, contents):
+        unmet.append(Problem(f"the figure '{kind}' needs 'speedup'", "add it to 'store: {variables: [...]}' and sweep again"))
+    return unmet
+
+
+def save_figures(dataset: xr.Dataset, kinds: Iterable[FigureKind], folder: Path, prefix: str = "") -> list[Path]:
+    """Draw figures and save each as PREFIX + KIND + .png and .csv in `folder`; returns the paths.
+
+    Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
-    _check_whole(dataset)
+    _check_sweep_results(dataset)
     stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
-    atomic_write.check_writable(*(file for stem in stems.values() for file in files(stem)))
-    written, failed = list[Path](), dict[str, InputError]()
+    atomic_write.check_writable(*(file for stem in stems.values() for file in figure_files(stem)))
+    written, errors = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():
         try:
-            figure, table = FIGURES[kind](dataset, **options)
+            figure, table = draw_figure(kind, dataset)
         except InputError as error:
-            failed[kind] = error
+            errors[kind] = error
         else:
-            written += save(figure, table, stem)
-    if failed:
-        raise NotDrawnError(written, failed)
+            written += save_figure(figure, table, stem)
+    if errors:
+        raise FiguresNotDrawnError(written, errors)
     return written
 
 
-class NotDrawnError(UnfinishedError):
-    """Some figures of a dataset cannot be drawn; `written` has the files of the others."""
+class FiguresNotDrawnError(UnfinishedError):
+    """Some figures of a dataset cannot be drawn; `written` lists the files of the others, `problems` the reasons."""
 
-    def __init__(self, written: list[Path], failed: Mapping[str, InputError]):
-        super().__init__("\n".join(f"{kind} was not drawn: {error}" for kind, error in failed.items()))
+    def __init__(self, written: list[Path], errors: Mapping[str, InputError]):
+        super().__init__("\n".join(f"{kind} was not drawn: {error}" for kind, error in errors.items()))
         self.written = written
-        self.problems = tuple(problem for error in failed.values() for problem in error.problems)
+        self.problems = tuple(problem for error in errors.values() for problem in error.problems)
 
 
-def _check_whole(dataset: xr.Dataset) -> None:
-    """Raises InputError for a dataset of single points, as a front is, or without the labels of a sweep's results."""
+def _check_sweep_results(dataset: xr.Dataset) -> None:
+    """Raise InputError unless the dataset has the labels of a sweep's results (a Pareto front has not)."""
     missing = [name for name in ("accelerator", "batch", "dtype", "variant") if name not in dataset.coords]
     if "point" in dataset.dims or missing:
         what = f"has no '{missing[0]}'" if missing else "holds single points"
-        raise InputError(f"the dataset {what}: figures need all results of a sweep", "give what 'dse sweep' writes with 'keep: all'")
+        raise InputError(f"the dataset {what}: figures need all results of a sweep", "give a dataset of 'dse sweep' with 'keep: all'")
 
 
-def files(stem: Path) -> list[Path]:
-    """Of a figure and its table: STEM.png and STEM.csv."""
+def figure_files(stem: Path) -> list[Path]:
+    """The files of a figure: STEM.png and STEM.csv."""
     return [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "csv")]
 
 
-def save(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
+def save_figure(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
     """Write STEM.png and STEM.csv; returns the paths."""
-    png, csv = files(stem)
+    png, csv = figure_files(stem)
     atomic_write.replace_file(png, lambda path: figure.savefig(path, dpi=150, format="png"))
     atomic_write.replace_file(csv, lambda path: table.to_csv(path, index=False))
     return [png, csv]

@@ -1,7 +1,7 @@
-"""Where on-chip capacity changes a speedup: each network, at each capacity, against the most capacity of the sweep.
+"""Where on-chip capacity changes a speedup: each network at each capacity, relative to the largest capacity of the sweep.
 
-A cell holds the range over batches and network states of the speedup there over the speedup with the most capacity, where bytes mostly
-are the compulsory ones. 1 means that a model without on-chip memory says the same; the colour is the largest factor between them.
+A cell shows the range of that ratio over batch sizes and variants; its colour is the ratio that is farthest from 1. At the largest
+capacity traffic is mostly compulsory, so 1 means that a model without on-chip memory gives the same speedup.
 """
 
 from typing import Any
@@ -13,67 +13,66 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from dse.base.errors import InputError
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.selection import Table, select_design
 from dse.sweeping import provenance
 
+TICKS = (1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
-def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """A panel for each accelerator, a row for each network that has a pruned state. Raises InputError without an axis of capacities."""
-    axes = [str(dim) for dim in dataset.dims if str(dim).endswith(".capacity") and dataset.sizes[dim] > 1]
-    if len(axes) != 1 or "speedup" not in dataset:
-        raise InputError("the dataset has no speedup over one axis of capacities", "sweep one, as 'memory.l2.capacity: [1 MB, 40 MB]'")
-    (axis,) = axes
-    chosen, remark = style.one_design(dataset, axis)
-    rows: Rows = _ranges(chosen, axis)
-    if rows.empty:
-        raise InputError("no network of the dataset is pruned", "list a method or a pattern")
+
+def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
+    """A panel for each accelerator, a row for each network with a pruned variant, a column for each capacity."""
+    (axis,) = (str(dim) for dim, size in dataset.sizes.items() if str(dim).endswith(".capacity") and size > 1)
+    selected, note = select_design(dataset, axis)
+    rows: Table = _ratio_table(selected, axis)
     accelerators = list(rows.accelerator.unique())
-    drawn, panels = style.panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1), sharey=True)
+    figure, axes = style.create_panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1))
     norm = LogNorm(1, max(rows.factor.max(), 1.01))
-    mesh: Any = None
-    for name, ax in zip(accelerators, panels[0], strict=True):
-        mesh = draw(ax, rows[rows.accelerator == name], norm)
-        ax.set_title(name, fontsize=9)
-        ax.set_xlabel(axis, fontsize=9)
-    bar = drawn.colorbar(mesh, ax=panels, pad=0.01, fraction=0.03)
-    bar.set_label("most that speedups differ", fontsize=8)
-    ticks = [tick for tick in (1, 1.2, 1.5, 2, 3, 4, 6, 8) if tick <= norm.vmax]  # type: ignore[operator]
-    bar.set_ticks(ticks, labels=[f"{tick:g}x" for tick in ticks], fontsize=8)
-    bar.minorticks_off()
+    mesh = None
+    for name, ax in zip(accelerators, axes[0], strict=True):
+        mesh = draw_panel(ax, rows[rows.accelerator == name], norm)
+    style.label_edges(axes, axis, "")
+    _add_colour_bar(figure, axes, mesh, norm)
     spec = provenance.specification(dataset)
     batches = f"batch {', '.join(map(str, np.atleast_1d(dataset.batch.values)))}"
-    model = f"{batches}; fidelity {spec.model.fidelity}, fusion {spec.model.fusion}, activations {spec.model.activations}"
-    style.finish(drawn, panels, dataset, "speedup over that with the most capacity, least to most over batches and states", model, remark)
-    return drawn, rows
+    model = f"{batches}; fidelity: {spec.model.fidelity}, fusion: {spec.model.fusion}, activations: {spec.model.activations}"
+    cells = "speedup relative to that at the largest capacity, minimum - maximum over batch sizes and variants"
+    style.add_legend(figure, axes.flat, cells, model, note, style.unverified_note(dataset))
+    return figure, rows
 
 
-def _ranges(dataset: xr.Dataset, axis: str) -> pd.DataFrame:
-    """For each accelerator, network and capacity: the range of the ratio, and the batch and state where it is farthest from 1."""
+def _ratio_table(dataset: xr.Dataset, axis: str) -> pd.DataFrame:
+    """For each accelerator, network and capacity: the range of the ratio, and the batch size and variant where it is farthest from 1."""
     ratio = dataset.speedup / dataset.speedup.isel({axis: int(np.argmax(dataset[axis].to_numpy()))})
-    table: Rows = ratio.rename("ratio").to_dataframe().reset_index()
+    table: Table = ratio.rename("ratio").to_dataframe().reset_index()
     table = table[table.method != "dense"].assign(factor=lambda rows: np.exp(np.abs(np.log(rows.ratio))))
     keys = ["accelerator", "workload", axis]
-    farthest = table.sort_values("factor", ascending=False, kind="stable").drop_duplicates(keys)
-    found = farthest.merge(table.groupby(keys).ratio.agg(low="min", high="max").reset_index(), on=keys)
-    wanted = [*keys, "low", "high", "factor", "batch", "dtype", "method", "pattern", "sparsity"]
-    return found[wanted].sort_values(keys).reset_index(drop=True)
+    extremes = table.sort_values("factor", ascending=False, kind="stable").drop_duplicates(keys)
+    ranges = table.groupby(keys).ratio.agg(low="min", high="max").reset_index()
+    columns = [*keys, "low", "high", "factor", "batch", "dtype", "method", "pattern", "sparsity"]
+    return extremes.merge(ranges, on=keys)[columns].sort_values(keys).reset_index(drop=True)
 
 
-def draw(ax: Axes, rows: Rows, norm: LogNorm) -> Any:
-    """One panel from rows with workload, a capacity, low, high and factor."""
+def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNorm) -> None:
+    bar = figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
+    bar.set_label("largest change of a speedup", fontsize=8)
+    ticks = [tick for tick in TICKS if norm.vmax is not None and tick <= norm.vmax]
+    bar.set_ticks(ticks, labels=[f"{tick:g}x" for tick in ticks], fontsize=8)
+    bar.minorticks_off()
+
+
+def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> Any:
+    """Draw one panel from rows with workload, a capacity, low, high and factor; returns the colour mesh."""
     axis = next(column for column in rows.columns if column.endswith(".capacity"))
     grid = rows.pivot(index="workload", columns=axis, values="factor")
-    mesh = ax.pcolormesh(
-        np.arange(grid.shape[1] + 1), np.arange(grid.shape[0] + 1), grid.to_numpy(), norm=norm, cmap="viridis_r", linewidth=0
-    )
-    places = {(name, size): (x + 0.5, y + 0.5) for y, name in enumerate(grid.index) for x, size in enumerate(grid.columns)}
+    edges = np.arange(grid.shape[1] + 1), np.arange(grid.shape[0] + 1)
+    mesh = ax.pcolormesh(*edges, grid.to_numpy(), norm=norm, cmap="viridis_r", linewidth=0)
+    centres = {(name, size): (x + 0.5, y + 0.5) for y, name in enumerate(grid.index) for x, size in enumerate(grid.columns)}
     for row in rows.to_dict("records"):
         text = "1" if row["factor"] < 1.005 else f"{row['low']:.2f} - {row['high']:.2f}"
         colour = "white" if norm(row["factor"]) > 0.55 else "black"
-        ax.text(*places[row["workload"], row[axis]], text, ha="center", va="center", fontsize=6.5, color=colour)
-    ax.set_xticks(np.arange(grid.shape[1]) + 0.5, labels=[_size(size) for size in grid.columns], fontsize=7)
+        ax.text(*centres[row["workload"], row[axis]], text, ha="center", va="center", fontsize=6.5, color=colour)
+    ax.set_xticks(np.arange(grid.shape[1]) + 0.5, labels=[_size_text(size) for size in grid.columns], fontsize=7)
     ax.set_yticks(np.arange(grid.shape[0]) + 0.5, labels=list(grid.index), fontsize=7)
     ax.set_ylim(grid.shape[0], 0)
     ax.grid(visible=False)
@@ -82,7 +81,7 @@ def draw(ax: Axes, rows: Rows, norm: LogNorm) -> Any:
     return mesh
 
 
-def _size(size: float) -> str:
+def _size_text(size: float) -> str:
     """16384 as '16 KiB', 4e7 as '40 MB'."""
     for names, step in ((("B", "KiB", "MiB", "GiB", "TiB"), 1024), (("B", "kB", "MB", "GB", "TB"), 1000)):
         power = int(np.log(size * (1 + 1e-12)) / np.log(step))

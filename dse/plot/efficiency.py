@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from dse.base.errors import InputError
 from dse.calibrate import ratios
 from dse.plot import style
-from dse.plot.states import state_name
-from dse.plot.style import Rows
+from dse.plot.selection import Table, select_design
 from dse.sparsity.kinds import NM, UNSTRUCTURED
 from dse.sparsity.pattern import Pattern
 from dse.sweeping import provenance
@@ -37,13 +36,13 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
     if not axes or "speedup" not in dataset:
         fix = "sweep one under fidelity r3, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]'"
         raise InputError("the dataset has no speedup over an efficiency", fix)
-    chosen, remark = style.one_design(dataset, *axes)
+    chosen, remark = select_design(dataset, *axes)
     plan = provenance.plan_of(dataset)
-    names = [f"{v.workload}, {state_name(v).removeprefix('hypothetical ')}" for v in plan.variants]
-    rows: Rows = _curves(chosen, axes, names, _takes(plan, axes))
+    names = [f"{v.workload}, {style.variant_label(v).removeprefix('hypothetical ')}" for v in plan.variants]
+    rows: Table = _curves(chosen, axes, names, _takes(plan, axes))
     devices = [accelerator for accelerator in plan.accelerators if accelerator.name in set(rows.accelerator)]
     titles = [axis.removeprefix("units.").removesuffix(ENDING).replace(".runs.", ".") for axis in axes]
-    drawn, panels = style.panels([device.name for device in devices], titles, width=4.2, height=3.4)
+    drawn, panels = style.create_panels([device.name for device in devices], titles, width=4.2, height=3.4)
     looks = {s: {"color": style.COLOURS[n % 7], "linestyle": style.LINES[n // 7 % 3]} for n, s in enumerate(dict.fromkeys(rows.state))}
     panels[0, 0].set_ylim(0, 1.35 * max(rows.speedup.max(), 1.0))  # room for what is measured
     for device, line in zip(devices, panels, strict=True):
@@ -52,7 +51,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
             _mark(ax, device.at(axis.removesuffix(ENDING)).pattern)
     style.label_edges(panels, "E sparse / E dense, with E dense = 1", "speedup over dense")
     note = "grey: what measured kernels reach, mean and nine tenths of their launches"
-    style.finish(drawn, panels, dataset, f"fidelity {plan.spec.model.fidelity}", note, remark)
+    style.add_legend(drawn, panels.flat, f"fidelity: {plan.spec.model.fidelity}", note, remark, style.unverified_note(dataset))
     return drawn, rows
 
 
@@ -83,7 +82,7 @@ def _curves(dataset: xr.Dataset, axes: Sequence[str], names: Sequence[str], take
     return pd.concat(found, ignore_index=True)
 
 
-def _draw(ax: Axes, rows: Rows, looks: dict[str, Any]) -> None:
+def _draw(ax: Axes, rows: Table, looks: dict[str, Any]) -> None:
     for (state, batch), curve in rows.groupby(["state", "batch"], sort=False):
         label = f"{state}, batch {batch}" if rows.batch.nunique() > 1 else state
         ax.plot(curve.ratio, curve.speedup, linewidth=1.4, label=label, **looks[state])

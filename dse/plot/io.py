@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.selection import Table
 
 LINES = {
     "two_optimal_fifo": ("two-optimal order, FIFO", style.COLOURS[4], "v"),
@@ -22,17 +21,19 @@ LINES = {
 }
 
 
-def plot_io(rows: Rows, name: str, summary: dict[str, Any]) -> Figure:
+def plot_io(rows: Table, name: str, summary: dict[str, Any]) -> Figure:
     """One panel from the table and the network summary of `dse io`."""
-    figure, axes = style.panels([name], [f"{summary['connections']} connections, {summary['neurons']} neurons"], width=6.0, height=3.6)
+    figure, axes = style.create_panels(
+        [name], [f"{summary['connections']} connections, {summary['neurons']} neurons"], width=6.0, height=3.6
+    )
     _draw(axes[0, 0], rows, summary)
     style.label_edges(axes, f"fast memory capacity [byte], {summary['dtype']} values", "reads and writes / lower bound")
     caption = f"one sample; lower bound {summary['lower_bound']} values; dead values freed"
-    style.finish(figure, axes, xr.Dataset(), caption)
+    style.add_legend(figure, axes.flat, caption)
     return figure
 
 
-def _draw(ax: Axes, rows: Rows, summary: dict[str, Any]) -> None:
+def _draw(ax: Axes, rows: Table, summary: dict[str, Any]) -> None:
     """Draw the bounds and one line for each order and policy in the table."""
     lower = summary["lower_bound"]
     ax.axhline(summary["upper_bound"] / lower, color="black", linestyle="--", linewidth=1, label="upper bound (two-optimal order)")
@@ -47,7 +48,7 @@ def _draw(ax: Axes, rows: Rows, summary: dict[str, Any]) -> None:
     _label_capacities(ax, rows)
 
 
-def _label_capacities(ax: Axes, rows: Rows) -> None:
+def _label_capacities(ax: Axes, rows: Table) -> None:
     """Ticks at powers of 2, at most eight of them with a label."""
     ax.set_xscale("log", base=2)
     ticks = 2.0 ** np.arange(np.floor(np.log2(rows.memory.min())), np.ceil(np.log2(rows.memory.max())) + 1)

@@ -1,7 +1,7 @@
-"""The Pareto front over the cloud of all points, its knee marked: a panel for each network, batch and pair of objectives.
+"""Pareto fronts over the cloud of all points: a panel for each network, batch size and pair of objectives.
 
-Two objectives: the steps are the border of what some point reaches. More: each panel is a projection, in which points of the
-front may lie behind others.
+With two objectives the steps bound the region that some point dominates. With more, each panel is a projection, in which points of
+the front may lie behind others.
 """
 
 import itertools
@@ -14,164 +14,161 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
-from dse.plot.style import Looks, Rows
-from dse.sweeping.pareto import GROUPS, cloud, directions, fronts_of, groups, prepared
+from dse.plot.labels import Label, place_labels
+from dse.plot.selection import Table
+from dse.sweeping.objectives import objective_values, with_accuracy_drop
+from dse.sweeping.pareto import GROUP_NAMES, FrontRecord, front_records, group_cells, objective_directions
 
-WIDE = 30  # a range that a linear scale would squeeze
-READABLE = 60  # labels of a panel
-FEW = 5000  # points of a cloud that are drawn as dots, not as pixels
+LOG_SCALE_RATIO = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
+MAX_LABELS = 60  # in a panel
+MAX_MARKERS = 5000  # points of a cloud that are drawn as dots, not as pixels
+MAX_PANELS = 24
+PANELS_ACROSS = 3
+DENSE_VALUES = {"speedup": 1.0, "accuracy_drop": 0.0}
+CURVE_STYLES: list[dict[str, Any]] = [
+    {"color": colour, "marker": marker} for marker, colour in zip(style.MARKERS, style.COLOURS, strict=True)
+]  # fmt: skip
 
 
-def table(front: xr.Dataset) -> pd.DataFrame:
-    """One row for each point: the objectives first, then what the design is, and whether it is the knee."""
-    names = dict.fromkeys([*directions(front), *front.coords, *front.data_vars])
+def front_table(front: xr.Dataset) -> pd.DataFrame:
+    """One row for each point: the objectives, the other coordinates and variables of its design, and whether it is a knee."""
+    names = dict.fromkeys([*objective_directions(front), *front.coords, *front.data_vars])
     columns = {str(name): front[name].values for name in names if front[name].dims == ("point",)}
-    knees = [one["knee"] for one in fronts_of(front)]
+    knees = [record["knee"] for record in front_records(front)]
     return pd.DataFrame(columns | {"knee": np.isin(np.arange(front.sizes["point"]), knees)})
 
 
-MOST_PANELS = 24
-ACROSS = 3  # panels side by side
+def draw_figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
+    """Panels of the Pareto fronts of a dataset (`dse.sweeping.pareto.pareto`): a front for each, and a pair of objectives."""
+    directions, rows, records = objective_directions(front), front_table(front), front_records(front)
+    pairs = list(itertools.combinations(directions, 2)) or [(name, name) for name in directions]
+    ends = np.cumsum([record["size"] for record in records])
+    fronts = [(record, rows[end - record["size"] : end]) for record, end in zip(records, ends, strict=True)]
+    shown = [(*each, pair) for each in fronts for pair in pairs][: max(MAX_PANELS // len(pairs), 1) * len(pairs)]
+    figure, axes = _create_panels(len(shown), len(pairs))
+    for ax, (record, front_rows, (x, y)) in zip(axes, shown, strict=True):
+        cloud = _cloud(dataset, record, list(directions))
+        draw_panel(ax, cloud, front_rows, x, y, directions if len(directions) == 2 else None)
+        _set_axes(ax, front, cloud, x, y)
+        ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
+    notes = [_common_coordinates(dataset), "better is up and to the right", _size_note(records)]
+    if left_out := len(fronts) - len(shown) // len(pairs):
+        notes.append(f"{left_out} more fronts are in the table")
+    style.add_legend(figure, axes, *notes, style.unverified_note(dataset))
+    for ax, (_, front_rows, (x, y)) in zip(axes, shown, strict=True):
+        place_labels(ax, _labels(front_rows, x, y))
+    return figure
 
 
-def figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
-    """Panels of the fronts of a dataset: one for each network and batch, where these are apart, and pair of objectives."""
-    names, rows = list(directions(front)), table(front)
-    pairs = list(itertools.combinations(names, 2)) or [(names[0], names[0])]
-    ends = np.cumsum([one["size"] for one in fronts_of(front)])
-    panels = [(one, rows[end - one["size"] : end], pair) for one, end in zip(fronts_of(front), ends, strict=True) for pair in pairs]
-    shown = panels[: max(MOST_PANELS // len(pairs), 1) * len(pairs)]
-    across = len(pairs) if len(pairs) > 1 else min(ACROSS, len(shown))
-    down = -(-len(shown) // across)
-    drawn = Figure(figsize=(max(4.4 * across, 6.2), 4.0 if down == 1 else 3.5 * down), layout="constrained")
-    axes = drawn.subplots(down, across, squeeze=False)
-    for ax in axes.flat[len(shown) :]:
+def _create_panels(count: int, pairs: int) -> tuple[Figure, list[Axes]]:
+    across = pairs if pairs > 1 else min(PANELS_ACROSS, count)
+    down = -(-count // across)
+    figure = Figure(figsize=(max(4.4 * across, 6.2), 4.0 if down == 1 else 3.5 * down), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False)
+    for ax in axes.flat[count:]:
         ax.remove()
-    for ax, (one, here, (x, y)) in zip(axes.flat, shown, strict=False):
-        points = _cloud(dataset, one, names)
-        style.plain(ax)
-        draw(ax, points, here, x, y, directions(front) if len(names) == 2 else None)
-        _better_up_and_right(ax, front, points, x, y)
-        if title := _named(one):
-            ax.set_title(style.wrapped(title, 44), fontsize=9)
-    notes = [_constants(dataset), "better is up and to the right", *_measured(fronts_of(front))]
-    notes += [f"{len(ends) - len(shown) // len(pairs)} more fronts in the table"] if len(shown) < len(panels) else []
-    style.finish(drawn, axes.flat[: len(shown)], dataset, *notes)
-    for ax, (_, here, (x, y)) in zip(axes.flat, shown, strict=False):
-        style.place_labels(ax, _labels(here, x, y))
-    return drawn
+    for ax in axes.flat[:count]:
+        style.set_panel_style(ax)
+    return figure, list(axes.flat[:count])
 
 
-def _cloud(dataset: xr.Dataset, one: dict[str, Any], names: list[str]) -> Rows:
-    """All points that a front was taken of."""
-    (shape, dims), points = cloud(prepared(dataset, names), names)
-    numbers = np.arange(len(points)).reshape(shape)
-    for group, places in groups(dataset, dims, pool=not _named(one)):
-        if all(group[name] == one[name] for name in group):
-            numbers = numbers[np.ix_(*(places.get(dim, np.arange(size)) for dim, size in zip(dims, shape, strict=True)))]
+def _cloud(dataset: xr.Dataset, record: FrontRecord, names: list[str]) -> Table:
+    """All points of which a front was taken, one column for each objective."""
+    (shape, dims), values = objective_values(with_accuracy_drop(dataset, names), names)
+    cells = np.arange(len(values)).reshape(shape)
+    for group, indices in group_cells(dataset, dims, pool=not _group_name(record)):
+        if all(group[name] == record[name] for name in group):
+            cells = cells[np.ix_(*(indices.get(dim, np.arange(size)) for dim, size in zip(dims, shape, strict=True)))]
             break
-    found = points[numbers.ravel()]
-    return pd.DataFrame(found[np.isfinite(found).all(axis=1)], columns=names)
+    points = values[cells.ravel()]
+    return pd.DataFrame(points[np.isfinite(points).all(axis=1)], columns=names)
 
 
-def _named(one: dict[str, Any]) -> str:
-    """Which network and batch a front is of, where there are several."""
-    return ", ".join(f"batch {one[name]}" if name == "batch" else str(one[name]) for name in GROUPS if name in one)
+def _group_name(record: FrontRecord) -> str:
+    """The network and batch size of a front, where the dataset has several."""
+    return ", ".join(f"batch {record[name]}" if name == "batch" else str(record[name]) for name in GROUP_NAMES if name in record)
 
 
-def summary(one: dict[str, Any]) -> str:
-    """A front in a line: which network and batch it is of, and how many points it has."""
-    return f"  {_named(one)}: {one['size']:,} of {one['points']:,} points"
+def summary_line(record: FrontRecord) -> str:
+    """One line about a front: its network and batch size, and how many points it has."""
+    return f"  {_group_name(record)}: {record['size']:,} of {record['points']:,} points"
 
 
-def _measured(fronts: list[dict[str, Any]]) -> list[str]:
-    """Points and hypervolume of a single front."""
-    if len(fronts) > 1:
-        return []
-    (one,) = fronts
-    box = ", ".join(f"{_spoken(name)} {value:.4g}" for name, value in one["reference_point"].items())
-    share = "" if one["hypervolume_share"] is None else f"; hypervolume {one['hypervolume_share']:.1%} of the box up to {box}"
-    return [f"{one['size']:,} of {one['points']:,} points{share}"]
+def _size_note(records: list[FrontRecord]) -> str:
+    """Number of points and hypervolume of a single front; empty for several."""
+    if len(records) > 1:
+        return ""
+    (record,) = records
+    share = record["hypervolume_share"]
+    corner = ", ".join(f"{_spaced(name)} {value:.4g}" for name, value in record["reference_point"].items())
+    volume = "" if share is None else f"; hypervolume {share:.1%} of the box up to {corner}"
+    return f"front: {record['size']:,} of {record['points']:,} points{volume}"
 
 
-def draw(ax: Axes, points: Rows, front: Rows, x: str, y: str, steps: dict[str, str] | None) -> list[Any]:
-    """One panel: the cloud, the front of a `table` (with steps where directions say that it is no projection), its knee."""
-    size: Looks = {"marker": "o", "markersize": 2.5} if len(points) < FEW else {"marker": ","}
-    artists = ax.plot(
-        points[x],
-        points[y],
-        linestyle="none",
-        color="#bbbbbb",
-        markeredgewidth=0,
-        label="all points" if len(points) > len(front) else None,
-        zorder=1,
-        **size,
-    )
-    if steps is not None:
-        best_last = front if steps[x] == "maximize" else front[::-1]
-        artists += ax.plot(*_corners(best_last[x], best_last[y]), color=style.COLOURS[0], linewidth=1, zorder=2)
-    for (name, rows), look in zip(_kinds(front), itertools.cycle(_LOOKS), strict=False):
-        artists += ax.plot(rows[x], rows[y], linestyle="none", markersize=4.5, label=name, zorder=3, **look)
-    best = front[front.knee]
-    ring: Looks = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
-    artists += ax.plot(best[x], best[y], linestyle="none", label="knee", zorder=4, **ring)
-    for name, line in ((x, ax.axvline), (y, ax.axhline)):
-        if name in DENSE:
-            artists.append(line(DENSE[name], color=style.GREY, linewidth=0.8, linestyle=":", zorder=0, label="dense network"))
-    return artists
-
-
-DENSE = {"speedup": 1.0, "accuracy_drop": 0.0}
-_LOOKS: list[Looks] = [{"color": colour, "marker": marker} for marker, colour in zip(style.MARKERS, style.COLOURS, strict=True)]
+def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, directions: dict[str, str] | None) -> None:
+    """Draw the cloud, the front (rows of `front_table`) and its knee; steps only with `directions`, as a projection has none."""
+    size: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(cloud) < MAX_MARKERS else {"marker": ","}
+    label = "all points" if len(cloud) > len(front) else None
+    ax.plot(cloud[x], cloud[y], linestyle="none", color="#bbbbbb", markeredgewidth=0, label=label, zorder=1, **size)
+    if directions is not None:
+        best_last = front if directions[x] == "maximize" else front[::-1]
+        ax.plot(*_corners(best_last[x], best_last[y]), color=style.COLOURS[0], linewidth=1, zorder=2)
+    for (name, rows), curve_style in zip(_by_pruning(front), itertools.cycle(CURVE_STYLES), strict=False):
+        ax.plot(rows[x], rows[y], linestyle="none", markersize=4.5, label=name, zorder=3, **curve_style)
+    knee = front[front.knee]
+    ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
+    ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)
+    for name, draw_line in ((x, ax.axvline), (y, ax.axhline)):
+        if name in DENSE_VALUES:
+            draw_line(DENSE_VALUES[name], color=style.GREY, linewidth=0.8, linestyle=":", zorder=0, label=style.DENSE_BASELINE)
 
 
 def _corners(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The border of what some point reaches, the best x last: between two points lies the corner with the worse of each."""
+    """Corners of the staircase through points with the best x last: between two points, the worse x and the worse y."""
     x, y = np.asarray(x), np.asarray(y)
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
-def _kinds(front: Rows) -> list[tuple[str, Rows]]:
-    """The points of the front by how their network was pruned, where that is known and told apart by a few colours."""
-    if not {"method", "pattern"} <= set(front) or len(groups := list(front.groupby(["method", "pattern"], sort=False))) > len(_LOOKS):
-        return [("front", front)]
-    return [(style.kind_name(method, pattern), rows) for (method, pattern), rows in groups]
+def _by_pruning(front: Table) -> list[tuple[str, Table]]:
+    """The points by pruning method and pattern, where these are known and few enough for the colours; else all together."""
+    if not {"method", "pattern"} <= set(front) or len(groups := list(front.groupby(["method", "pattern"], sort=False))) > len(CURVE_STYLES):
+        return [("Pareto front", front)]
+    return [(style.curve_label(method, pattern), rows) for (method, pattern), rows in groups]
 
 
-def _labels(front: Rows, x: str, y: str) -> list[style.Label]:
-    """The sparsity at each point, unless an axis shows it or there are too many to be read."""
+def _labels(front: Table, x: str, y: str) -> list[Label]:
+    """The sparsity of each point, unless an axis shows it or there are too many points."""
     if "nominal_sparsity" not in front or {"sparsity", "nominal_sparsity"} & {x, y}:
         return []
     distinct = front.drop_duplicates([x, y, "nominal_sparsity"])
-    if len(distinct) > READABLE:
+    if len(distinct) > MAX_LABELS:
         return []
-    return [style.Label(row[x], row[y], style.percent(row["nominal_sparsity"]), "black") for _, row in distinct.iterrows()]
+    return [Label(row[x], row[y], style.percent(row["nominal_sparsity"]), "black") for _, row in distinct.iterrows()]
 
 
-def _better_up_and_right(ax: Axes, front: xr.Dataset, points: Rows, x: str, y: str) -> None:
-    """Labels; what is minimised runs backwards, what spans a wide range is on a logarithmic scale."""
+def _set_axes(ax: Axes, front: xr.Dataset, cloud: Table, x: str, y: str) -> None:
+    """Label the axes; a minimised objective runs backwards, a wide range of positive values is on a logarithmic scale."""
     ax.margins(0.07)
     for name, axis in ((x, "x"), (y, "y")):
-        wide = name not in DENSE and points[name].min() > 0 and points[name].max() > WIDE * points[name].min()
-        ax.set(**{f"{axis}label": _label(front, name), f"{axis}scale": "log" if wide else "linear"})
-    ax.xaxis.label.set_fontsize(9)
-    ax.yaxis.label.set_fontsize(9)
-    ax.xaxis.set_inverted(directions(front)[x] == "minimize")
-    ax.yaxis.set_inverted(directions(front)[y] == "minimize")
+        wide = name not in DENSE_VALUES and cloud[name].min() > 0 and cloud[name].max() > LOG_SCALE_RATIO * cloud[name].min()
+        ax.set(**{f"{axis}label": _axis_label(front, name), f"{axis}scale": "log" if wide else "linear"})
+    for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
+        axis.label.set_fontsize(9)
+        axis.set_inverted(objective_directions(front)[name] == "minimize")
 
 
-def _label(front: xr.Dataset, name: str) -> str:
+def _axis_label(front: xr.Dataset, name: str) -> str:
     metrics = np.unique(front["metric"].values) if "metric" in front else []
-    spoken = str(metrics[0]) if name == "accuracy" and len(metrics) == 1 else _spoken(name)
+    label = str(metrics[0]) if name == "accuracy" and len(metrics) == 1 else _spaced(name)
     unit = front[name].attrs.get("units", "1")
-    return spoken if unit == "1" else f"{spoken} [{unit}]"
+    return label if unit == "1" else f"{label} [{unit}]"
 
 
-def _spoken(name: str) -> str:
+def _spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _constants(dataset: xr.Dataset) -> str:
-    """What all points have in common."""
-    single = {name: np.unique(dataset[name].values) for name in ("workload", "accelerator", "batch", "dtype") if name in dataset.coords}
-    return ", ".join(f"batch {v[0]}" if name == "batch" else str(v[0]) for name, v in single.items() if len(v) == 1)
+def _common_coordinates(dataset: xr.Dataset) -> str:
+    """The workload, accelerator, batch size and dtype, each where the dataset has only one."""
+    values = {name: np.unique(dataset[name].values) for name in ("workload", "accelerator", "batch", "dtype") if name in dataset.coords}
+    return ", ".join(f"batch {v[0]}" if name == "batch" else str(v[0]) for name, v in values.items() if len(v) == 1)

@@ -1,197 +1,219 @@
-"""The classical roofline, log-log: performance against operational intensity, layer by layer.
+"""Classical roofline, log-log: performance against operational intensity, one marker for each layer.
 
-FLOPs are the dense network's, skipped ones included, so that a unit running 2:4 at gain 2 has a roof of twice
-its dense peak and dense and sparse states of a layer can be compared: its way up is its speedup. A run without
-a gain cap has the roof peak / density of the network state drawn. Marker area is the layer's share of the time.
+FLOPs are counted as in the dense network, skipped ones included (dense-equivalent). So a unit that runs 2:4 at gain 2 has a roof of
+twice its dense peak, and a layer's step up from the dense to the pruned panel is its speedup. A run without a gain cap has the
+roof peak / density of the variant drawn. The area of a marker is the layer's share of the network's latency.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.model.peak import executions
+from dse.model.peak import Execution, executions
 from dse.model.work import gathered
 from dse.plot import style
-from dse.plot.states import designs_of, dtype_of, layers_of, state_name
-from dse.plot.style import Rows
+from dse.plot.selection import Table, first_dtype, layer_table, middle_batch, select_design, selected_accelerators, variant_indices
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import VNM_COLUMNS
 from dse.sweeping import provenance
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
+LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: lines are drawn beyond the frame
+UNUSED_GREY = "#a8a8a8"
+CHARACTER_WIDTH = 3.0  # points, of a label at 6 points
+
 
 @dataclass(frozen=True)
 class Roof:
-    """A horizontal roof: FLOP/s (dense-equivalent) that a unit cannot pass in a mode: a precision, with or without a pattern."""
+    """The performance that a unit cannot exceed in some mode: a precision, with or without a sparsity pattern."""
 
     unit: str
-    mode: str
-    height: float
-    used: bool
+    precision: str
+    pattern: str  # empty for the dense peak
+    flops_per_s: float  # dense-equivalent
+    used: bool  # by a layer of the panel
+
+    @property
+    def mode(self) -> str:
+        return f"{self.precision} {self.pattern}".strip()
 
 
-def figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = None) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by network state: dense, and one variant (by number; default: `choose`) at one batch size."""
+def draw_figure(dataset: xr.Dataset, batch: int | None = None, variant: int | None = None) -> tuple[Figure, pd.DataFrame]:
+    """Panels of accelerator by variant: dense, and one pruned variant (an index; default: `select_variant`).
+
+    `batch` defaults to the middle one; the dtype is the first. Raises InputError if no layer of the network has FLOPs.
+    """
     plan = provenance.plan_of(dataset)
-    batches = [int(size) for size in np.atleast_1d(dataset.batch.values)]
-    batch, dtype = batch or batches[len(batches) // 2], dtype_of(dataset, plan)
-    chosen = plan.variants[choose(dataset, plan) if variant is None else variant]
-    states = [plan.dense_variants[chosen.workload], chosen]
-    if not chosen.layers.has_flops.any():
-        raise InputError(f"'{chosen.workload}' has no layer with FLOPs", "draw 'speedup' instead")
-    designs = designs_of(dataset, plan)
-    rows: Rows = pd.concat([_drawn(design, state, batch, dtype, plan) for design in designs for state in states], ignore_index=True)
-    columns, bounds = ["dense", state_name(chosen)], sorted(rows[rows.dense_flops > 0].bound.unique())
-    drawn, axes = style.panels([design.name for design in designs], columns, width=5.4, height=3.9)
-    ridges = []
-    for design, line in zip(designs, axes, strict=True):
-        for state, ax in zip(states, line, strict=True):
-            here = rows[(rows.accelerator == design.name) & (rows.state == str(state))]
-            roofs, bandwidth = _roofs(design, state, here, dtype, plan), _bandwidth(design)
-            draw(ax, here, roofs, bandwidth, bounds)
-            ridges += [roof.height / bandwidth for roof in roofs]
-    _frame(axes[0, 0], rows[rows.dense_flops > 0], max(ridges))
-    style.label_edges(axes, "operational intensity [FLOP/B]", "performance, as the dense network counts [FLOP/s]")
-    model = f"{chosen.workload}, batch {batch}, {dtype.label}, fidelity {plan.spec.model.fidelity}"
-    style.finish(drawn, axes, dataset, model, "marker area: share of the network's time", style.one_design(dataset)[1])
-    for ax in axes.flat:
-        _settle(ax)
-    return drawn, rows
+    batch, dtype = batch or middle_batch(dataset), first_dtype(dataset, plan)
+    pruned = plan.variants[select_variant(dataset, plan) if variant is None else variant]
+    variants = [plan.dense_variants[pruned.workload], pruned]
+    if not pruned.layers.has_flops.any():
+        raise InputError(f"'{pruned.workload}' has no layer with FLOPs", "draw 'speedup' instead, which needs none")
+    accelerators = selected_accelerators(dataset, plan)
+    tables = [_layer_table(accelerator, each, batch, dtype, plan) for accelerator in accelerators for each in variants]
+    rows: Table = pd.concat(tables, ignore_index=True)
+    columns, bounds = ["dense", style.variant_label(pruned)], sorted(rows[rows.dense_flops > 0].bound.unique())
+    figure, axes = style.create_panels([accelerator.name for accelerator in accelerators], columns, width=5.4, height=3.9)
+    panels: list[tuple[Axes, Accelerator, list[Roof]]] = []
+    for accelerator, line in zip(accelerators, axes, strict=True):
+        for each, ax in zip(variants, line, strict=True):
+            layers = rows[(rows.accelerator == accelerator.name) & (rows.state == str(each))]
+            panels.append((ax, accelerator, _roofs(accelerator, each, layers, dtype, plan)))
+            draw_panel(ax, layers, panels[-1][2], _bandwidth(accelerator), bounds)
+    _limit_axes(axes[0, 0], rows[rows.dense_flops > 0], panels)
+    style.label_edges(axes, "operational intensity [FLOP/B]", "dense-equivalent performance [FLOP/s]")
+    model = f"{pruned.workload}, batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
+    area = "marker area: share of the network's latency"
+    style.add_legend(figure, axes.flat, model, area, select_design(dataset)[1], style.unverified_note(dataset))
+    for ax, accelerator, roofs in panels:
+        _label_bandwidth(ax, accelerator.outermost, _bandwidth(accelerator))
+        _label_roofs(ax, roofs, _bandwidth(accelerator))
+    return figure, rows
 
 
-def choose(dataset: xr.Dataset, plan: Plan) -> int:
-    """The number of the variant worth a look: the hypothetical one on which the accelerators differ most (the fastest,
-    on a single accelerator), else the sparsest within the accuracy drop, else the first."""
-    numbers = [int(number) for number in np.atleast_1d(dataset.variant.values)]
-    made = [number for number in numbers if plan.variants[number].method == "hypothetical"]
-    if made and "speedup" in dataset:
-        speed = style.one_design(dataset)[0].speedup.mean(["batch", "dtype"])
-        merit = speed.max("accelerator") - speed.min("accelerator") if speed.sizes["accelerator"] > 1 else speed[0]
-        return max(made, key=lambda number: float(merit.sel(variant=number)))
+def select_variant(dataset: xr.Dataset, plan: Plan) -> int:
+    """Index of the variant to draw.
+
+    The hypothetical one on which the accelerators differ most (on a single accelerator: the fastest), else the sparsest one within
+    the accuracy drop of the specification, else the first.
+    """
+    indices = variant_indices(dataset)
+    hypothetical = [index for index in indices if plan.variants[index].method == "hypothetical"]
+    if hypothetical and "speedup" in dataset:
+        speedup = select_design(dataset)[0].speedup.mean(["batch", "dtype"])
+        merit = speedup.max("accelerator") - speedup.min("accelerator") if speedup.sizes["accelerator"] > 1 else speedup[0]
+        return max(hypothetical, key=lambda index: float(merit.sel(variant=index)))
     worse = {w.name: -1 if w.description.metric.direction == "higher" else 1 for w in plan.workloads}
-    loss = {number: worse[(v := plan.variants[number]).workload] * (v.accuracy - v.dense_accuracy) for number in numbers}
-    within = [number for number, lost in loss.items() if lost <= plan.spec.accuracy_drop]
-    return max(within, key=lambda number: plan.variants[number].sparsity, default=numbers[0])
+    loss = {index: worse[(v := plan.variants[index]).workload] * (v.accuracy - v.dense_accuracy) for index in indices}
+    feasible = [index for index in indices if loss[index] <= plan.spec.accuracy_drop]
+    return max(feasible, key=lambda index: plan.variants[index].sparsity, default=indices[0])
 
 
-def _drawn(accelerator: Accelerator, state: Variant, batch: int, dtype: OperandDtypes, plan: Plan) -> Rows:
-    rows = layers_of(accelerator, state, batch, dtype, plan)
+def _layer_table(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, plan: Plan) -> Table:
+    rows = layer_table(accelerator, variant, batch, dtype, plan)
     return rows.assign(
         intensity=rows.dense_flops / rows.bytes, performance=rows.dense_flops / rows.latency, share=rows.latency / rows.latency.sum()
     )
 
 
 def _bandwidth(accelerator: Accelerator) -> float:
+    """Bandwidth of the outermost memory [B/s]."""
     return float(accelerator.value(f"memory.{accelerator.outermost}.bandwidth"))
 
 
-def _roofs(accelerator: Accelerator, state: Variant, rows: Rows, dtype: OperandDtypes, plan: Plan) -> list[Roof]:
-    """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant takes.
-
-    A run that gathers the columns of a V:N:M sees 4 of M, so its cap counts from these: the roof is M / 4 times as high.
-    """
-    found = []
+def _roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: OperandDtypes, plan: Plan) -> list[Roof]:
+    """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant uses."""
+    roofs = []
     for execution in executions(accelerator, dtype, plan.spec.model.fidelity):
-        here = rows[rows.execution == execution.name]
-        if len(here) or execution.dense_rate or not execution.sparse:
-            paths = execution.dense_rate or execution.stored_rate
-            free = execution.sparse and not execution.dense_rate  # no cap: as high as the layers drawn reduce the work
-            gain = here.dense_flops.sum() / here.flops.sum() if free else 1.0
-            narrow = gathered(execution.pattern, state.pattern) if len(here) and not free else None
-            wider = narrow.m / VNM_COLUMNS if narrow else 1.0
-            height = float(gain * wider * np.prod([accelerator.value(path) for path in paths]))
-            mode = dtype.compute + (f" {narrow or execution.pattern}" if execution.sparse else "") + (f" (x{gain:.3g})" if free else "")
-            found.append(Roof(execution.unit, mode, height, bool(len(here[here.dense_flops > 0]))))
-    others = [
-        Roof(unit, precision, peak.value, False)
-        for unit, described in accelerator.units.items()
-        for precision, peak in described.peak.items()
+        layers = rows[rows.execution == execution.name]
+        if len(layers) or execution.dense_rate or not execution.sparse:
+            roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
+    roofs += [
+        Roof(name, precision, "", peak.value, used=False)
+        for name, unit in accelerator.units.items()
+        for precision, peak in unit.peak.items()
         if precision != dtype.compute
     ]
-    return _merged(found + others)
+    return _merge_equal_roofs(roofs)
 
 
-def _merged(roofs: list[Roof]) -> list[Roof]:
-    """Roofs of one unit at one height as one, with both labels."""
+def _run_roof(accelerator: Accelerator, variant: Variant, execution: Execution, layers: Table, dtype: OperandDtypes) -> Roof:
+    """The roof of one run for the layers that it executes.
+
+    An uncapped sparse run is as high as its layers reduce the work. A run that gathers the columns of a V:N:M sees 4 of M, and its gain
+    cap counts from these, so its roof is M / 4 times as high.
+    """
+    uncapped = execution.sparse and not execution.dense_rate
+    reduction = layers.dense_flops.sum() / layers.flops.sum() if uncapped else 1.0
+    vnm = gathered(execution.pattern, variant.pattern) if len(layers) and not uncapped else None
+    peak = np.prod([accelerator.value(path) for path in execution.dense_rate or execution.stored_rate])
+    pattern = str(vnm or execution.pattern) if execution.sparse else ""
+    if uncapped:
+        pattern += f" ({reduction:.3g}x)"
+    height = float(reduction * (vnm.m / VNM_COLUMNS if vnm else 1.0) * peak)
+    return Roof(execution.unit, dtype.compute, pattern, height, used=bool((layers.dense_flops > 0).any()))
+
+
+def _merge_equal_roofs(roofs: list[Roof]) -> list[Roof]:
+    """One roof, with all patterns and precisions, for those of one unit with the same height."""
     merged: dict[tuple[str, float], Roof] = {}
     for roof in roofs:
-        key = (roof.unit, float(f"{roof.height:.4g}"))
-        before = merged.get(key)
-        merged[key] = replace(roof, mode=f"{before.mode}, {roof.mode}", used=before.used or roof.used) if before else roof
+        key = (roof.unit, float(f"{roof.flops_per_s:.4g}"))
+        if (same := merged.get(key)) is None:
+            merged[key] = roof
+        elif roof.precision == same.precision and same.pattern and roof.pattern:
+            merged[key] = replace(same, pattern=f"{same.pattern}, {roof.pattern}", used=same.used or roof.used)
+        else:
+            merged[key] = replace(same, precision=f"{same.mode}, {roof.mode}", pattern="", used=same.used or roof.used)
     return list(merged.values())
 
 
-def _spelt(number: float) -> str:
-    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
-
-
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def draw(ax: Axes, rows: Rows, roofs: Sequence[Roof], bandwidth: float, bounds: Sequence[str]) -> list[Any]:
-    """One panel from rows with intensity, performance, share and bound; `bandwidth` in B/s, a colour for each of `bounds`."""
+def draw_panel(ax: Axes, rows: Table, roofs: Sequence[Roof], bandwidth: float, bounds: Sequence[str]) -> None:
+    """Draw one panel from rows with intensity, performance, share and bound; `bandwidth` in B/s, one colour for each of `bounds`."""
     ax.set_xscale("log")
     ax.set_yscale("log")
-    top = max(roof.height for roof in roofs)
-    artists: list[Any] = ax.plot([LEFT, top / bandwidth], [LEFT * bandwidth, top], color="black", linewidth=1.2)
-    artists.append(_bandwidth_label(ax, bandwidth))
-    for roof, above in zip(ordered := sorted(roofs, key=lambda r: r.height), [*ordered[1:], None], strict=True):
-        crowded = above is not None and above.height < 1.6 * roof.height
-        artists += _draw_roof(ax, roof, bandwidth, below=crowded)
+    top = max(roof.flops_per_s for roof in roofs)
+    ax.plot([LEFT, top / bandwidth], [LEFT * bandwidth, top], color="black", linewidth=1.2)
+    for roof in roofs:
+        ridge, colour = roof.flops_per_s / bandwidth, "black" if roof.used else UNUSED_GREY
+        line = {"linewidth": 1.2, "linestyle": "-"} if roof.used else {"linewidth": 0.8, "linestyle": "--"}
+        ax.plot([ridge, RIGHT], [roof.flops_per_s] * 2, color=colour, **line)
+        ax.plot([ridge], [roof.flops_per_s], marker="D", markersize=3.5, color=colour)
+    ax.plot([], [], marker="D", markersize=3.5, color="black", linestyle="none", label="ridge point [FLOP/B]")
     for number, bound in enumerate(bounds):
         layers = rows[(rows.bound == bound) & (rows.dense_flops > 0)]
         colour = style.COLOURS[number % 7]
-        artists.append(
-            ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, color=colour, alpha=0.55, linewidths=0, zorder=3)
-        )
-        ax.plot([], [], color=colour, marker="o", alpha=0.7, linestyle="none", label=f"bound by {_spoken(bound)}")
-    return artists
+        ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, color=colour, alpha=0.55, linewidths=0, zorder=3)
+        ax.plot([], [], color=colour, marker="o", alpha=0.7, linestyle="none", label=f"bound by {bound.replace('_', ' ')}")
 
 
-LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: roofs are drawn past every frame
-
-
-def _frame(ax: Axes, rows: Rows, ridge: float) -> None:
-    """Limits that hold every layer and ridge point, with room at the right for the labels of the roofs."""
+def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator, list[Roof]]]) -> None:
+    """Limits, which all panels share, that show every layer and ridge point, with room at the right for the labels of the roofs."""
+    ridge = max(roof.flops_per_s / _bandwidth(accelerator) for _, accelerator, roofs in panels for roof in roofs)
     ax.set_xlim(rows.intensity.min() / 4, max(rows.intensity.max(), ridge) * 30)
-    ax.set_ylim(rows.performance.min() / 4, None)
+    ax.set_ylim(rows.performance.min() / 4, 2 * max(roof.flops_per_s for *_, roofs in panels for roof in roofs))
 
 
-def _bandwidth_label(ax: Axes, bandwidth: float) -> Any:
-    text = ax.text(LEFT, LEFT * bandwidth, f"{bandwidth / 1e12:.3g} TB/s", fontsize=7, rotation_mode="anchor", va="bottom", in_layout=False)
-    text.set_gid("bandwidth")
-    return text
+def _label_bandwidth(ax: Axes, memory: str, bandwidth: float) -> None:
+    """Write the bandwidth along the slope, from the lower left corner of the frame."""
+    x = 1.15 * max(ax.get_xlim()[0], ax.get_ylim()[0] / bandwidth)
+    start, end = ax.transData.transform([(x, x * bandwidth), (10 * x, 10 * x * bandwidth)])
+    angle = np.degrees(np.arctan2(*(end - start)[::-1]))
+    text = f"{memory} {bandwidth / 1e12:.3g} TB/s" if bandwidth >= 1e12 else f"{memory} {bandwidth / 1e9:.3g} GB/s"
+    ax.text(
+        x, 1.12 * x * bandwidth, text, fontsize=7, rotation=angle, rotation_mode="anchor", va="bottom", in_layout=False, clip_on=True
+    )  # fmt: skip
 
 
-def _settle(ax: Axes) -> None:
-    """Once the layout is known: the bandwidth along its slope, the labels of the roofs at the right edge."""
-    left, right = ax.get_xlim()
-    for text in ax.texts:
-        if text.get_gid() == "bandwidth":
-            x, y = text.get_position()
-            start = (left * 1.15, y / x * left * 1.15)
-            (x0, y0), (x1, y1) = ax.transData.transform([start, (start[0] * 10, start[1] * 10)])
-            text.set(position=(start[0], start[1] * 1.12), rotation=np.degrees(np.arctan2(y1 - y0, x1 - x0)), clip_on=True)
-        else:
-            text.set_x(right)
+def _label_roofs(ax: Axes, roofs: Sequence[Roof], bandwidth: float) -> None:
+    """Label each roof left of its ridge point, above the slope, where there is room, else at the right edge.
+
+    Two roofs close above each other would have overlapping labels: the lower one's is written below its line.
+    """
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    ordered = sorted((roof for roof in roofs if bottom < roof.flops_per_s < top), key=lambda roof: roof.flops_per_s)
+    for roof, above in zip(ordered, [*ordered[1:], None], strict=True):
+        ridge = roof.flops_per_s / bandwidth
+        text = f"{roof.unit.replace('_', ' ')} {roof.mode}: {_number(roof.flops_per_s / 1e12)} TFLOP/s, ridge {ridge:,.0f}"
+        crowded = above is not None and above.flops_per_s < 1.6 * roof.flops_per_s
+        room = 72 / ax.get_figure(root=True).dpi * np.diff(ax.transData.transform([(left, bottom), (ridge, bottom)])[:, 0]).item()  # type: ignore[union-attr]
+        is_left = not crowded and room > CHARACTER_WIDTH * len(text) + 10
+        x, y = (ridge / 1.15, 1.0) if is_left else (right / 1.05, 0.94 if crowded else 1.06)
+        label = ax.text(
+            x, roof.flops_per_s * y, text, fontsize=6, color="black" if roof.used else UNUSED_GREY, ha="right",
+            va="center" if is_left else "top" if crowded else "bottom", in_layout=False,
+        )  # fmt: skip
+        label.set_path_effects([withStroke(linewidth=1.5, foreground="white")])
 
 
-def _draw_roof(ax: Axes, roof: Roof, bandwidth: float, below: bool) -> list[Any]:
-    """The flat part, its ridge point and its label (below the line where another roof stands close above)."""
-    ridge, colour = roof.height / bandwidth, "black" if roof.used else "#a8a8a8"
-    ax.plot([ridge, RIGHT], [roof.height] * 2, color=colour, linewidth=1.2 if roof.used else 0.8, linestyle="-" if roof.used else "--")
-    ax.plot([ridge], [roof.height], marker="D", markersize=3.5, color=colour)
-    label = f"{_spoken(roof.unit)} {roof.mode}: {_spelt(roof.height / 1e12)} TFLOP/s, ridge {ridge:,.0f} "
-    y, side = (0.94, "top") if below else (1.05, "bottom")
-    text = ax.text(RIGHT, roof.height * y, label, fontsize=6, color=colour, ha="right", va=side, in_layout=False)
-    return [text]
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

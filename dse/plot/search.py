@@ -1,4 +1,4 @@
-"""What a search found: what more of a constrained cost would buy, and how fast the search got there beside chance."""
+"""What a search found: its best designs over each constrained cost, and its progress next to random search."""
 
 import numpy as np
 import pandas as pd
@@ -6,73 +6,77 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.labels import Label, place_labels
+from dse.plot.selection import Table
 from dse.searching import report
 from dse.searching.archive import Archive
 
-SCALES = {"area": (1e6, "area [mm^2]"), "power": (1.0, "power [W]"), "latency": (1e3, "latency [ms]"), "energy": (1e3, "energy [mJ]")}
+DISPLAY_UNITS = {
+    "area": (1e6, "area [mm^2]"),
+    "power": (1.0, "power [W]"),
+    "latency": (1e3, "latency [ms]"),
+    "energy": (1e3, "energy [mJ]"),
+}
+MAX_DEVICE_COST = 3.0  # times that of the costliest design: devices beyond would leave no room to see the designs
 
-REACH = 3.0  # devices that take more than so many times what any design does would leave no room to see the designs
 
+def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figure, pd.DataFrame]:
+    """A panel for each of the next two columns of the archive after the first objective, and one for the progress.
 
-def figure(archive: Archive, random: Archive, devices: Rows) -> tuple[Figure, pd.DataFrame]:
-    """A panel of the front for each of the next two columns, and one of the progress; the table is the front."""
-    others = archive.columns[1:3]
-    drawn = Figure(figsize=(4.4 * (len(others) + 1), 4.2), layout="constrained")
-    axes = drawn.subplots(1, len(others) + 1, squeeze=False)[0]
-    labels = [_front(ax, archive, random, devices, name) for ax, name in zip(axes, others, strict=False)]
-    _progress(axes[-1], archive, random)
+    `random` is the archive of a random search with as many designs; `devices` are existing ones (`report.devices`). The table is the
+    front of the archive.
+    """
+    costs = archive.columns[1:3]
+    figure = Figure(figsize=(4.4 * (len(costs) + 1), 4.2), layout="constrained")
+    axes = figure.subplots(1, len(costs) + 1, squeeze=False)[0]
     for ax in axes:
-        style.plain(ax)
-    handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    search = archive.evaluator.problem.search
-    told = "; ".join(
-        [f"{archive.evaluator.space.accelerator.name}, {search.sampler}, {archive.evaluated} designs", *map(str, search.constraints)]
-    )
-    drawn.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False, title=told, title_fontsize=7
-    )
-    drawn.draw_without_rendering()  # settles the layout, on which the labels depend
-    for ax, beside in zip(axes, labels, strict=False):
-        style.place_labels(ax, beside)
+        style.set_panel_style(ax)
+    labels = [_draw_cost_panel(ax, archive, random, devices, cost) for ax, cost in zip(axes, costs, strict=False)]
+    _draw_progress_panel(axes[-1], archive, random)
+    evaluator, search = archive.evaluator, archive.evaluator.problem.search
+    run = f"{evaluator.space.accelerator.name}, {search.sampler}, {archive.evaluated} designs evaluated"
+    style.add_legend(figure, axes, run, *map(str, search.constraints))
+    for ax, device_labels in zip(axes, labels, strict=False):
+        place_labels(ax, device_labels)
     front = archive.points[archive.front()]
-    return drawn, pd.DataFrame(archive.evaluator.space.described(front) | archive.evaluator.results(front))
+    return figure, pd.DataFrame(evaluator.space.described(front) | evaluator.results(front))
 
 
-def _front(ax: Axes, archive: Archive, random: Archive, devices: Rows, name: str) -> list[style.Label]:
-    """One panel; returns the labels of the devices."""
-    scale, label = SCALES.get(name, (1.0, name))
-    first, column = archive.columns[0], archive.columns.index(name)
-    x, y = (archive.signs[n] * archive.values[:, n] * (scale if n else 1.0) for n in (column, 0))
+def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:
+    """Draw the first objective against one column of the archive; returns the labels of the devices."""
+    scale, label = DISPLAY_UNITS.get(cost, (1.0, cost.replace("_", " ")))
+    objective, column = archive.columns[0], archive.columns.index(cost)
     cloud = random.values * random.signs
-    ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs, feasible")
+    ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs (feasible)")
+    x, y = archive.signs[column] * archive.values[:, column] * scale, archive.signs[0] * archive.values[:, 0]
     order = np.argsort(x, kind="stable")
-    steps = np.maximum.accumulate(y[order]) if archive.signs[0] < 0 else np.minimum.accumulate(y[order])
-    ax.step(x[order], steps, where="post", color=style.COLOURS[0], linewidth=1.4, label="best found up to here")
+    best = np.maximum.accumulate(y[order]) if archive.signs[0] < 0 else np.minimum.accumulate(y[order])
+    ax.step(x[order], best, where="post", color=style.COLOURS[0], linewidth=1.4, label="best design at most as costly")
     ax.plot(x[archive.best()], y[archive.best()], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design")
-    if first == "performance":
-        ax.axhline(1.0, color=style.GREY, linewidth=0.8, label="dense networks, accelerator as described")
-    for limit in archive.evaluator.problem.search.bounds:
-        if str(limit.expression) == name:
-            ax.axvline(limit.bound * scale, color="black", linewidth=0.8, linestyle=":", label="limit")
+    if objective == "performance":
+        ax.axhline(1.0, color=style.GREY, linewidth=0.8, label="dense baseline on the accelerator as described")
+    for bound in archive.evaluator.problem.search.bounds:
+        if str(bound.expression) == cost:
+            ax.axvline(bound.bound * scale, color="black", linewidth=0.8, linestyle=":", label="constraint")
     ax.set_xlabel(label, fontsize=9)
-    ax.set_ylabel(first, fontsize=9)
-    if not {name, first} <= set(devices.columns):
+    ax.set_ylabel(objective, fontsize=9)
+    if not {cost, objective} <= set(devices.columns):
         return []
-    near = devices[devices[name] * scale <= REACH * x.max()]
-    if near.empty:
-        return []
-    marked = {"marker": "D", "markersize": 4, "color": "black", "linestyle": "none", "label": "devices that exist"}
-    ax.plot(near[name] * scale, near[first], **marked)
-    return [style.Label(row[name] * scale, row[first], row["device"], "black") for row in near.to_dict("records")]
+    shown = devices[devices[cost] * scale <= MAX_DEVICE_COST * x.max()].to_dict("records")
+    if shown:
+        xs, ys = [row[cost] * scale for row in shown], [row[objective] for row in shown]
+        ax.plot(xs, ys, marker="D", markersize=4, color="black", linestyle="none", label="existing devices")
+    return [Label(row[cost] * scale, row[objective], row["device"], "black") for row in shown]
 
 
-def _progress(ax: Axes, archive: Archive, random: Archive) -> None:
-    """Of one objective the best so far, of several the hypervolume."""
-    single = len(archive.evaluator.problem.search.objectives) == 1
+def _draw_progress_panel(ax: Axes, archive: Archive, random: Archive) -> None:
+    """The best value so far of a single objective, or the hypervolume of several."""
+    is_single = len(archive.evaluator.problem.search.objectives) == 1
+    lines = (("search", style.COLOURS[0], "-"), ("random search", style.COLOURS[1], "--"))
     volumes = report.volumes(archive, random)
-    for found, volume, colour, name in zip((archive, random), volumes, style.COLOURS, ("search", "random search"), strict=False):
-        best = [found.signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in found.history]
-        ax.plot([count for count, _ in found.history], best if single else volume, color=colour, linewidth=1.4, label=name)
-    ax.set_xlabel("designs judged", fontsize=9)
-    ax.set_ylabel(f"best {archive.columns[0]}" if single else "hypervolume", fontsize=9)
+    for each, volume, (name, colour, line) in zip((archive, random), volumes, lines, strict=True):
+        counts = [count for count, _ in each.history]
+        best = [each.signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in each.history]
+        ax.step(counts, best if is_single else volume, where="post", color=colour, linestyle=line, linewidth=1.4, label=name)
+    ax.set_xlabel("designs evaluated", fontsize=9)
+    ax.set_ylabel(f"best {archive.columns[0]}" if is_single else "hypervolume", fontsize=9)

@@ -1,8 +1,8 @@
-"""The sparsity roofline: accuracy against speedup at the speed of light (Shinn et al. 2023, arXiv 2310.00496).
+"""Sparsity roofline: accuracy against modelled speedup (Shinn et al. 2023, arXiv 2310.00496).
 
-One curve for each method and pattern, one point for each sparsity. Up and to the right is better; a point left
-of 1 is slower than the dense network, a point below the line loses more accuracy than allowed. A light band says how far on-chip
-schedules may move a speedup, or how far measured kernels leave it open, where the model knows.
+One curve for each pruning method and pattern, one marker for each sparsity; up and to the right is better. Left of 1 a variant is
+slower than the dense baseline; below the dashed line it loses more accuracy than allowed. A light band shows the interval of the
+speedup where the fidelity has one: between lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
 """
 
 import json
@@ -13,124 +13,134 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.base.errors import InputError
 from dse.plot import style
-from dse.plot.style import Looks, Rows
+from dse.plot.labels import Label, place_labels
+from dse.plot.selection import Table, select_design, speedup_table
+from dse.schema.model_options import Fidelity
 from dse.sparsity.grammar import parse
 from dse.sweeping import provenance
 
+SPEEDUP_AXIS: dict[Fidelity, str] = {
+    "sol": "speedup over dense (speed of light)",
+    "r3": "speedup over dense (constant efficiencies)",
+    "capacity": "speedup over dense (with on-chip capacity)",
+    "calibrated": "speedup over dense (calibrated kernels)",
+}
+MAX_DROPS = 15  # allowed accuracy drops that the y axis shows: below, a network is useless and the curves that matter would be squeezed
 
-def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by batch; variants without an accuracy have no place here. Raises InputError if none has one."""
-    chosen, remark = style.one_design(dataset)
-    rows: Rows = style.speedups(chosen).dropna(subset="accuracy")
-    if rows.empty:
-        raise InputError("no variant of the dataset has an accuracy", "draw 'speedup' instead, which needs none")
+Scale = tuple[str, str]  # workload and metric: accuracies on different scales have separate panels
+Metric = dict[str, str]  # name, unit and direction
+
+
+def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
+    """Panels of accelerator by scale, dtype and batch size; variants without an accuracy are left out."""
+    selected, note = select_design(dataset)
+    rows: Table = speedup_table(selected).dropna(subset="accuracy")
     spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
-    scales = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
-    points, relative = _comparable(rows, scales)
-    dtypes = rows.dtype.unique()
-    accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
-    columns = [(scale, d, b) for scale in scales for d in dtypes for b in chosen.batch.values]
-    titles = [_title(workload, d, b, len(scales), len(dtypes)) for (workload, _), d, b in columns]
-    drawn, axes = style.panels(accelerators, titles, sharey=len(scales) == 1)
-    labels = []
+    scales: list[Scale] = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
+    points, relative = _on_common_baselines(rows, scales)
+    accelerators, dtypes = [str(name) for name in selected.accelerator.values], list(rows.dtype.unique())
+    columns = [(scale, dtype, batch) for scale in scales for dtype in dtypes for batch in selected.batch.values]
+    titles = [_title(scale if len(scales) > 1 else None, dtype if len(dtypes) > 1 else "", batch) for scale, dtype, batch in columns]
+    figure, axes = style.create_panels(accelerators, titles, sharey=len(scales) == 1)
+    styles, labels = style.curve_styles(rows), list[tuple[Axes, list[Label]]]()
     for name, line in zip(accelerators, axes, strict=True):
-        for ((workload, metric), dtype, batch), ax in zip(columns, line, strict=True):
-            here = (points.accelerator == name) & (points.workload == workload) & (points.metric == metric)
-            here &= (points.dtype == dtype) & (points.batch == batch)
-            labels.append((ax, draw(ax, points[here], looks, spec.accuracy_drop, metrics[workload][metric])))
-    style.label_edges(axes, f"speedup over dense ({MODELS[spec.model.fidelity]})", "")
+        for (scale, dtype, batch), ax in zip(columns, line, strict=True):
+            panel = points[(points.accelerator == name) & (points.dtype == dtype) & (points.batch == batch) & _is_on(points, scale)]
+            labels.append((ax, draw_panel(ax, panel, styles, spec.accuracy_drop, metrics[scale[0]][scale[1]])))
+    style.label_edges(axes, SPEEDUP_AXIS[spec.model.fidelity], "")
     for number, (scale, _, _) in enumerate(columns if len(scales) > 1 else columns[:1]):
         for ax in axes[:, number]:
-            ax.set_ylabel(_metric(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
-    style.finish(drawn, axes, dataset, f"points: sparsity; {', '.join(dtypes)}, activations {spec.model.activations}", remark)
+            ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
+    model = f"{', '.join(dtypes)}, activations: {spec.model.activations}"
+    style.add_legend(figure, axes.flat, "labels: sparsity", model, note, style.unverified_note(dataset))
     for ax, points in labels:
-        style.place_labels(ax, points)
-    return drawn, rows
+        place_labels(ax, points)
+    return figure, rows
 
 
-MODELS = {
-    "sol": "at the speed of light",
-    "r3": "with constant efficiencies",
-    "capacity": "with on-chip capacity",
-    "calibrated": "by measured kernels",
-}
+def _is_on(rows: Table, scale: Scale) -> Any:
+    return (rows.workload == scale[0]) & (rows.metric == scale[1])
 
 
-def _comparable(rows: Rows, scales: list[tuple[str, str]]) -> tuple[Rows, set[tuple[str, str]]]:
-    """Rows to draw, and the scales on which sources start from different dense networks: there, the change against each is drawn.
+def _on_common_baselines(rows: Table, scales: list[Scale]) -> tuple[Table, set[Scale]]:
+    """The points to draw, and the scales on which sources disagree about the dense accuracy.
 
-    A point whose source names no dense network has no place on such a scale.
+    On such a scale accuracies are replaced by their change against the dense network of the same source; points whose source names
+    none are left out.
     """
-    points, relative = rows.copy(), set()
-    for workload, metric in scales:
-        here = (points.workload == workload) & (points.metric == metric)
-        if points[here].dense_accuracy.nunique() > 1:
-            relative.add((workload, metric))
-            points.loc[here, "accuracy"] -= points[here].dense_accuracy
-            points.loc[here, "dense_accuracy"] = 0.0
+    points, relative = rows.copy(), set[Scale]()
+    for scale in scales:
+        on_scale = _is_on(points, scale)
+        if points[on_scale].dense_accuracy.nunique() > 1:
+            relative.add(scale)
+            points.loc[on_scale, "accuracy"] -= points[on_scale].dense_accuracy
+            points.loc[on_scale, "dense_accuracy"] = 0.0
     return points.dropna(subset="accuracy"), relative
 
 
-def _metric(metric: dict[str, str], relative: bool) -> str:
+def _title(scale: Scale | None, dtype: str, batch: int) -> str:
+    return ", ".join(filter(None, [scale[0] if scale else "", dtype, f"batch {batch}"]))
+
+
+def _accuracy_axis(metric: Metric, relative: bool) -> str:
     unit = "points" if relative and metric["unit"] == "%" else metric["unit"]
-    name = f"change of {metric['name']}" if relative else metric["name"]
+    name = f"change of {metric['name']} against dense" if relative else metric["name"]
     return f"{name} [{unit}]" if unit else name
 
 
-def _title(workload: str, dtype: str, batch: int, workloads: int, dtypes: int) -> str:
-    parts = [workload if workloads > 1 else "", dtype if dtypes > 1 else "", f"batch {batch}"]
-    return ", ".join(part for part in parts if part)
+def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: float, metric: Metric) -> list[Label]:
+    """Draw one panel from rows with method, pattern, sparsity, nominal_sparsity, accuracy, dense_accuracy, accuracy_kind and speedup.
 
-
-def draw(ax: Axes, rows: Rows, looks: Looks, accuracy_drop: float, metric: dict[str, str]) -> list[style.Label]:
-    """One panel from rows with method, pattern, nominal_sparsity, accuracy, dense_accuracy and speedup.
-
-    Returns the labels of its points, for `style.place_labels` once the layout is settled.
+    Returns the labels of the points, to be placed once the layout is settled.
     """
     labels = []
     for pair, curve in rows.groupby(["method", "pattern"], sort=False):
-        look, ordered, (method, pattern) = looks[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
+        curve_style, ordered, (method, pattern) = styles[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
         if parse(pattern).density is not None:
-            look = look | {"linestyle": "none"}  # an N:M is a point: nothing lies between two of them
-        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=style.kind_name(method, pattern), **look)
+            curve_style = curve_style | {"linestyle": "none"}  # nothing lies between two variants of an N:M pattern
+        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=style.curve_label(method, pattern), **curve_style)
         if "speedup_low" in ordered:
-            band = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
-            ax.fill_betweenx(*band, color=look["color"], alpha=0.15, linewidth=0)
-            if look["linestyle"] == "none":
-                ax.hlines(*band, color=look["color"], linewidth=0.8)
-        labels += [style.Label(p.speedup, p.accuracy, _label(p), look["color"]) for p in ordered.itertuples()]
-    _baselines(ax, rows, accuracy_drop, metric)
+            interval = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
+            ax.fill_betweenx(*interval, color=curve_style["color"], alpha=0.15, linewidth=0)
+            if curve_style["linestyle"] == "none":
+                ax.hlines(*interval, color=curve_style["color"], linewidth=0.8)
+        labels += [Label(point.speedup, point.accuracy, _label(point), curve_style["color"]) for point in ordered.itertuples()]
+    _draw_baselines(ax, rows, accuracy_drop, metric)
     return labels
 
 
 def _label(point: Any) -> str:
+    """The sparsity, after a tilde where the accuracy is estimated."""
     return ("~" if "estimated" in point.accuracy_kind else "") + style.percent(point.nominal_sparsity)
 
 
-def _baselines(ax: Axes, rows: Rows, accuracy_drop: float, metric: dict[str, str]) -> None:
-    """The dense network, where the sources agree on one, the least accuracy allowed, and the range worth looking at."""
+def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric) -> None:
+    """Draw the dense baseline and the lowest accuracy allowed, where all sources agree on the dense accuracy; limit the y axis."""
     ax.axvline(1.0, color=style.GREY, linewidth=0.8, linestyle=":")
     dense = rows.dense_accuracy.dropna().unique()
     if len(dense) != 1:
         return
     worse = -1 if metric["direction"] == "higher" else 1
-    ax.plot([1.0], [dense[0]], marker="*", markersize=9, color="black", linestyle="none", label="dense", zorder=3)
+    ax.plot([1.0], [dense[0]], marker="*", markersize=9, color="black", linestyle="none", label=style.DENSE_BASELINE, zorder=3)
     label = f"iso-accuracy: dense {worse * accuracy_drop:+g}"
     ax.axhline(dense[0] + worse * accuracy_drop, color=style.GREY, linewidth=0.8, linestyle="--", label=label)
-    _limit(ax, rows.accuracy, dense[0], worse, RANGE * accuracy_drop)
+    _limit_accuracy_axis(ax, rows.accuracy, dense[0], worse, MAX_DROPS * accuracy_drop)
 
 
-RANGE = 15  # accuracy drops shown: beyond, a network is of no use, and the curves that matter would be squeezed
-
-
-def _limit(ax: Axes, accuracy: Any, dense: float, worse: int, depth: float) -> None:
-    """Put better on top; cut off what is far worse than dense, and say how much that is."""
+def _limit_accuracy_axis(ax: Axes, accuracy: Any, dense: float, worse: int, max_loss: float) -> None:
+    """Orient the y axis so that up is better, cut it at `max_loss` and write how many points are below."""
     loss = worse * (accuracy - dense)
-    shown = float(min(loss.max(), depth))
-    best = float(min(loss.min(), 0.0))
-    margin = 0.08 * (shown - best)
-    ax.set_ylim(dense + worse * (shown + margin), dense + worse * (best - margin))
-    if hidden := int((loss > shown + margin).sum()):
-        ax.text(0.02, 0.02, f"{hidden} more far below", transform=ax.transAxes, fontsize=6, color=style.GREY)
+    largest = float(min(loss.max(), max_loss))
+    smallest = float(min(loss.min(), 0.0))
+    margin = 0.08 * (largest - smallest)
+    ax.set_ylim(dense + worse * (largest + margin), dense + worse * (smallest - margin))
+    if hidden := int((loss > largest + margin).sum()):
+        ax.text(
+            0.02,
+            0.02,
+            f"{hidden} {'point' if hidden == 1 else 'points'} below the axis",
+            transform=ax.transAxes,
+            fontsize=6,
+            color=style.GREY,
+        )

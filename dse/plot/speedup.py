@@ -1,9 +1,8 @@
-"""Speedup against sparsity: what hardware makes of a pattern, whatever the accuracy.
+"""Speedup against sparsity: what hardware gains from a pattern, whatever the accuracy.
 
-The place for hypothetical patterns, which have no accuracy. A pattern of free density is a curve, a fixed N:M
-is a point. A light band, or the bar of a point, says how far on-chip schedules may move a speedup, or how far measured
-kernels leave it open, where the model knows. The dotted line is 1 / density, which a compute-bound layer reaches on a unit
-that skips every zero.
+Hypothetical patterns, which have no accuracy, are drawn too. A pattern of free density is a curve, one of fixed density (an N:M) a
+labelled star. A light band, or the bar of a star, shows the interval of the speedup where the fidelity has one. The dotted curve is
+1 / density, the speedup of a compute-bound layer on a unit that skips every zero.
 """
 
 from typing import Any
@@ -15,74 +14,76 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
-from dse.plot.style import Looks, Rows
+from dse.plot.labels import Label, place_labels
+from dse.plot.selection import Table, select_design, speedup_table
 from dse.sparsity.grammar import parse
 from dse.sweeping import provenance
 
-WIDE = 30  # between the least and the largest speedup: more is drawn on a logarithmic scale
+LOG_SCALE_RATIO = 30  # ratio of the largest to the smallest speedup from which the axis is logarithmic
 
 
-def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by workload, dtype and batch."""
-    chosen, remark = style.one_design(dataset)
-    rows: Rows = style.speedups(chosen)
-    accelerators, looks = [str(name) for name in chosen.accelerator.values], style.looks(rows)
-    columns = [(w, d, b) for w in rows.workload.unique() for d in chosen.dtype.values for b in chosen.batch.values]
-    drawn, axes = style.panels(accelerators, [f"{w} {d}, batch {b}" for w, d, b in columns])
+def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
+    """Panels of accelerator by workload, dtype and batch size."""
+    selected, note = select_design(dataset)
+    rows: Table = speedup_table(selected)
+    accelerators, styles = [str(name) for name in selected.accelerator.values], style.curve_styles(rows)
+    columns = [(w, d, b) for w in rows.workload.unique() for d in selected.dtype.values for b in selected.batch.values]
+    figure, axes = style.create_panels(accelerators, [f"{workload}, {dtype}, batch {batch}" for workload, dtype, batch in columns])
     labels = []
     for name, line in zip(accelerators, axes, strict=True):
         for (workload, dtype, batch), ax in zip(columns, line, strict=True):
-            here = (rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)
-            labels.append((ax, draw(ax, rows[here], looks)))
-    most = 1.15 * max(rows.speedup.max(), 1.0)
-    if rows.speedup.max() > WIDE * rows.speedup.min():
-        axes[0, 0].set_yscale("log")
-        axes[0, 0].set_ylim(rows.speedup.min() / 1.3, 1.3 * most)
-    else:
-        axes[0, 0].set_ylim(0, most)
-    axes[0, 0].set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
+            panel = rows[(rows.accelerator == name) & (rows.workload == workload) & (rows.dtype == dtype) & (rows.batch == batch)]
+            labels.append((ax, draw_panel(ax, panel, styles)))
+    _limit_axes(axes[0, 0], rows)
     style.label_edges(axes, "sparsity", "speedup over dense")
     spec = provenance.specification(dataset)
-    style.finish(drawn, axes, dataset, f"fidelity {spec.model.fidelity}, activations {spec.model.activations}", remark)
-    for ax, points in labels:
-        style.place_labels(ax, points, size=6.5)
-    return drawn, rows
+    model = f"fidelity: {spec.model.fidelity}, activations: {spec.model.activations}"
+    style.add_legend(figure, axes.flat, model, note, style.unverified_note(dataset))
+    for ax, stars in labels:
+        place_labels(ax, stars, size=6.5)
+    return figure, rows
 
 
-def draw(ax: Axes, rows: Rows, looks: Looks) -> list[style.Label]:
-    """One panel from rows with method, pattern, sparsity and speedup; returns the labels of the fixed patterns.
+def _limit_axes(ax: Axes, rows: Table) -> None:
+    """Limits of the axes, which all panels share."""
+    largest = max(rows.speedup.max(), 1.0)
+    if rows.speedup.max() > LOG_SCALE_RATIO * rows.speedup.min():
+        ax.set_yscale("log")
+        ax.set_ylim(rows.speedup.min() / 1.3, 1.5 * largest)
+    else:
+        ax.set_ylim(0, 1.15 * largest)
+    ax.set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
 
-    Curves often coincide (blocks that no unit lists all run as unstructured), so each is drawn thinner and with
-    smaller, hollow markers than the one before.
+
+def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
+    """Draw one panel from rows with method, pattern, sparsity and speedup.
+
+    Returns the labels of the patterns of fixed density, to be placed once the layout is settled. Curves often coincide (blocks that
+    no unit lists all run as unstructured), so each is thinner and has smaller, hollow markers than the one before.
     """
-    fixed = rows.pattern.map(lambda text: parse(text).density is not None)
-    curves = list(rows[~fixed].groupby(["method", "pattern"], sort=False))
+    is_fixed = rows.pattern.map(lambda text: parse(text).density is not None)
+    curves = list(rows[~is_fixed].groupby(["method", "pattern"], sort=False))
     for number, (pair, curve) in enumerate(curves):
-        ordered, size = curve.sort_values("sparsity"), min(2.5 + 1.1 * (len(curves) - number), 9)
-        ax.plot(
-            ordered.sparsity,
-            ordered.speedup,
-            markersize=size,
-            markerfacecolor="none",
-            linewidth=size / 5,
-            label=_name(*pair),
-            **looks[pair],
-        )
-        if "speedup_low" in ordered:
-            ax.fill_between(
-                ordered.sparsity, ordered.speedup_low, ordered.speedup_high, color=looks[pair]["color"], alpha=0.15, linewidth=0
-            )
-    points = rows[fixed].sort_values("sparsity")
-    if len(points):
-        ax.plot(points.sparsity, points.speedup, "k*", markersize=6, label="fixed density, each a point", zorder=3)
-        if "speedup_low" in points:
-            ax.vlines(points.sparsity, points.speedup_low, points.speedup_high, color="black", linewidth=0.8)
-    shares = np.linspace(0, 0.99, 200)
-    ax.plot(shares, 1 / (1 - shares), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
-    ax.axhline(1.0, color=style.GREY, linewidth=0.8)
-    grouped = points.groupby(["sparsity", "speedup"]).pattern.agg(", ".join).reset_index()
-    return [style.Label(p.sparsity, p.speedup, p.pattern, "black") for p in grouped.itertuples()]
+        size = min(2.5 + 1.1 * (len(curves) - number), 9)
+        _draw_curve(ax, curve.sort_values("sparsity"), _curve_label(*pair), size, styles[pair])
+    stars = rows[is_fixed].sort_values("sparsity")
+    if len(stars):
+        ax.plot(stars.sparsity, stars.speedup, "k*", markersize=6, label="fixed density (labelled)", zorder=3)
+        if "speedup_low" in stars:
+            ax.vlines(stars.sparsity, stars.speedup_low, stars.speedup_high, color="black", linewidth=0.8)
+    sparsity = np.linspace(0, 0.99, 200)
+    ax.plot(sparsity, 1 / (1 - sparsity), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
+    ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE)
+    coinciding = stars.groupby(["sparsity", "speedup"]).pattern.agg(", ".join).reset_index()
+    return [Label(star.sparsity, star.speedup, star.pattern, "black") for star in coinciding.itertuples()]
 
 
-def _name(method: str, pattern: str) -> str:
+def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: dict[str, Any]) -> None:
+    look = {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
+    ax.plot(curve.sparsity, curve.speedup, label=label, **look, **curve_style)
+    if "speedup_low" in curve:
+        ax.fill_between(curve.sparsity, curve.speedup_low, curve.speedup_high, color=curve_style["color"], alpha=0.15, linewidth=0)
+
+
+def _curve_label(method: str, pattern: str) -> str:
     return pattern if method == "hypothetical" else f"{pattern} ({method.replace('_', ' ')})"

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dse.plot import style
-from dse.plot.style import Rows
+from dse.plot.selection import Table
 
 TITLES = {"shapes": "shapes left out", "devices": "devices left out", "networks": "whole networks"}
 BAND = 0.1
@@ -32,17 +31,17 @@ def figure(points: Sequence[Any]) -> tuple[Figure, pd.DataFrame]:
     looks = {name: (style.COLOURS[n % 7], style.MARKERS[(n + n // 7) % 7]) for n, name in enumerate(names)}
     for quantity, line in zip(quantities, axes.reshape(len(quantities), len(splits)), strict=True):
         for split, ax in zip(splits, line, strict=True):
-            style.plain(ax)
+            style.set_panel_style(ax)
             _draw(ax, rows[(rows.quantity == quantity) & (rows.split == split)], looks)
             ax.set_title(f"{quantity}, {TITLES[split]}", fontsize=9)
             unit = " [s]" if quantity == "time" else ""
             ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
             ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
-    style.finish(drawn, axes, xr.Dataset(), "coloured: calibrated; grey: at the speed of light; band: 10%")
+    style.add_legend(drawn, axes.flat, "coloured: calibrated; grey: at the speed of light; band: 10%")
     return drawn, rows
 
 
-def _draw(ax: Axes, rows: Rows, looks: dict[Any, tuple[str, str]]) -> None:
+def _draw(ax: Axes, rows: Table, looks: dict[Any, tuple[str, str]]) -> None:
     if rows.empty:
         ax.set_visible(False)
         return

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, PrivateAttr, Tag, Val
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import YamlDocument, load_document
+from dse.schema.figures import SHOWS, FigureKind
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.reduction import ReductionSpec, objective_signs
 from dse.schema.references import separate_objects, workload_entry
@@ -21,7 +22,6 @@ from dse.workload.schema import ConcretePattern
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Batch = Annotated[int, Field(ge=1, le=10**9)]
-PlotName = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
 
 T = TypeVar("T")
 
@@ -206,7 +206,9 @@ class SweepSpec(StrictModel):
     axes: dict[str, AxisSpec] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="of the iso-accuracy line, in the metric's own points")
     search: SearchSpec | None = Field(default=None, description="what 'dse search' looks for", examples=["{maximize: [performance]}"])
-    plots: Annotated[tuple[PlotName, ...], AllDifferent] = ()
+    plots: Annotated[tuple[FigureKind, ...], AllDifferent] = Field(
+        (), description="figures to draw; " + "; ".join(f"{kind}: {shows}" for kind, shows in SHOWS.items()), examples=["[speedup]"]
+    )
     keep: ReductionSpec = Field(default="all", description="of the results", examples=["{front: {minimize: [latency, area]}}"])
     store: StoreOptions = Field(default_factory=lambda: StoreOptions.model_validate({}))
 

@@ -26,6 +26,7 @@ from dse.model.levels import capacities
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
 from dse.schema.accelerator import Accelerator
+from dse.schema.figures import SweepContents, lacks_speedup, unmet_needs
 from dse.schema.reduction import TopReduction, objective_signs
 from dse.schema.sweep import SCALAR_VARIABLES, SweepSpec, read_sweep, with_interval_variables
 from dse.sweeping.axis import Axis, iterate_combinations, mark_rate_axes, parse_axis
@@ -207,35 +208,21 @@ def _check_names(
             problems.add(document.make_problem((key,), f"two are named '{name}'", "list it once, or change the 'name' in one of the files"))
 
 
-MAX_VARIANTS_IN_LAYERS_PLOT = 16  # variants, each a column of the figure `layers`
-
-
 def _check_plots(spec: SweepSpec, document: YamlDocument, variants: list[Variant], axes: list[Axis], problems: ProblemCollector) -> None:
-    """Figures are asked for before hours of work, so what they need is checked before it."""
-    for index, plot in enumerate(spec.plots):
-        for what, fix in _missing(plot, variants, axes):
-            problems.add(document.make_problem(("plots", index), what, fix))
-        if plot not in ("roofline", "layers") and "speedup" not in spec.store.variables:
-            problems.add(document.make_problem(("store", "variables"), f"the plot '{plot}' needs 'speedup'", "add it"))
-
-
-def _missing(plot: str, variants: list[Variant], axes: list[Axis]) -> Iterator[tuple[str, str]]:
-    """What a figure needs and a sweep has not, and what to write."""
-    if plot == "sparsity_roofline" and variants and all(np.isnan(variant.accuracy) for variant in variants):
-        yield "no variant has an accuracy", "write 'speedup', which needs none"
-    if plot == "layers" and len(variants) > MAX_VARIANTS_IN_LAYERS_PLOT:
-        yield f"{len(variants)} variants are too many for one figure of layers", f"select at most {MAX_VARIANTS_IN_LAYERS_PLOT}"
-    if plot == "roofline" and variants and not any(variant.layers.has_flops.any() for variant in variants):
-        yield "no network has a layer with FLOPs", "write 'speedup', which needs none"
-    swept = {kind: sum(axis.path.endswith(f".{kind}") and len(axis) > 1 for axis in axes) for kind in ("capacity", "efficiency")}
-    if plot == "capacity" and swept["capacity"] != 1:
-        what = "no capacity is swept" if not swept["capacity"] else f"{swept['capacity']} capacities are swept, and the figure shows one"
-        yield what, "give one axis several values, as 'memory.l2.capacity: [1 MB, 40 MB]'"
-    if plot == "capacity" and variants and all(variant.method == "dense" for variant in variants):
-        yield "no network is pruned", "list a method or a pattern"
-    if plot == "efficiency" and not swept["efficiency"]:
-        fix = "add an axis of several values, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]', and 'fidelity: r3'"
-        yield "no efficiency is swept", fix
+    """Check what each figure needs before hours of work, not after them."""
+    contents = SweepContents(
+        variables=spec.store.variables,
+        axis_sizes={axis.path: len(axis) for axis in axes},
+        variants=len(variants),
+        any_accuracy=not variants or any(np.isfinite(variant.accuracy) for variant in variants),
+        any_pruned=not variants or any(variant.method != "dense" for variant in variants),
+        any_flops=not variants or any(variant.layers.has_flops.any() for variant in variants),
+    )
+    for index, kind in enumerate(spec.plots):
+        for message, fix in unmet_needs(kind, contents):
+            problems.add(document.make_problem(("plots", index), message, fix))
+        if lacks_speedup(kind, contents):
+            problems.add(document.make_problem(("store", "variables"), f"the figure '{kind}' needs 'speedup'", "add it"))
 
 
 def _check_keep(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> None:

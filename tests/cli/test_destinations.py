@@ -26,7 +26,7 @@ COMMANDS = {
     "sweep to a store": ("sweep figures.yaml -o OUT/mine.zarr", "dse.sweeping.run.evaluate"),
     "sweep that keeps a front": ("sweep front.yaml -o OUT", "dse.sweeping.run.evaluate"),
     "sweep that keeps the best": ("sweep top.yaml -o OUT/mine.nc", "dse.sweeping.run.evaluate"),
-    "plot": ("plot done/results.nc -o OUT", "dse.plot.speedup.draw"),
+    "plot": ("plot done/results.nc -o OUT", "dse.plot.speedup.draw_panel"),
     "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.sweeping.pareto.pareto"),
     "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.simulate_sizes"),
     "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.look"),

@@ -47,4 +47,4 @@ def test_without_an_efficiency_there_is_nothing_to_draw(swept, tmp_path, capsys)
         "name: x\naccelerators: [a100-sxm4-80gb]\nworkloads: {resnet50: {methods: [magnitude_pruning]}}\ndtype: fp16\nplots: [efficiency]\n"
     )
     assert entry.main(["sweep", str(tmp_path / "x.yaml"), "-o", str(tmp_path / "out")]) == 2
-    assert "no efficiency is swept" in capsys.readouterr().err
+    assert "the figure 'efficiency' needs an efficiency axis with several values" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from dse.base.errors import InputError
 from dse.cli import entry
 from dse.plot import pareto as drawing
 from dse.sweeping import select, store
-from dse.sweeping.pareto import directions
+from dse.sweeping.pareto import objective_directions
 
 AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], memory.dram.capacity: [1 GB, 2 GB]}"
 
@@ -98,7 +98,7 @@ def test_every_point_of_a_sweep_names_its_design(results):
         assert cell.method.item() == point.method.item()
         assert float(cell.dense_accuracy - cell.accuracy) == float(point.accuracy_drop)
     assert "blocky" not in front.method.values  # it has no accuracy
-    assert directions(front) == {"speedup": "maximize", "accuracy_drop": "minimize", "memory.dram.bandwidth": "minimize"}
+    assert objective_directions(front) == {"speedup": "maximize", "accuracy_drop": "minimize", "memory.dram.bandwidth": "minimize"}
     assert front.speedup.attrs["units"] == "1"
 
 
@@ -128,10 +128,10 @@ def test_a_large_front_of_four_objectives_leaves_its_volume_out_and_says_so():
     ("maximize", "minimize", "told"),
     [
         (["speedup", "acuracy"], [], ["the dataset has no 'acuracy'; did you mean 'accuracy'?"]),
-        (["speedup"], ["speedup", "latancy"], ["'speedup' is an objective twice; name it once", "the dataset has no 'latancy'; did you mean 'latency'?"]),
-        (["method"], [], ["'method' is no number; "]),
+        (["speedup"], ["speedup", "latancy"], ["'speedup' is listed twice as an objective; list it once", "the dataset has no 'latancy'; did you mean 'latency'?"]),
+        (["method"], [], ["'method' is not a number; "]),
         (["bound_share"], [], ["'bound_share' has a value for each resource; "]),
-        ([], [], ["there is nothing to maximize or minimize; "]),
+        ([], [], ["nothing to maximize or minimize is given; "]),
         ([], ["accuracy"], ["accuracy is better higher; maximize 'accuracy'"]),
     ],
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_what_cannot_be_an_objective(results, maximize, minimize, told):
 
 
 def test_a_reference_that_is_no_objective(results):
-    with pytest.raises(InputError, match="the reference 'latency' is no objective; known: 'speedup'"):
+    with pytest.raises(InputError, match="the reference 'latency' is not an objective; known: 'speedup'"):
         dse.pareto(results, ["speedup"], reference={"latency": 1.0})
 
 
@@ -161,30 +161,30 @@ def test_accuracies_on_different_metrics_are_not_compared(edited, folder):
     found = dse.sweep(folder / "small.yaml")
     with pytest.raises(InputError, match=r"different networks or metrics cannot be compared \(net, accuracy; net, loss\)"):
         dse.pareto(found, ["speedup"], ["accuracy_drop"])
-    front = dse.pareto(select.at(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
+    front = dse.pareto(select.select_values(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
     assert set(front.accuracy.values) == {0.3}
 
 
 def test_nothing_known_is_told(results):
-    with pytest.raises(InputError, match="no point has a value in every one of speedup, accuracy"):
-        dse.pareto(select.at(results, {"method": "blocky"}), ["speedup", "accuracy"])
+    with pytest.raises(InputError, match="no point has a finite value in all of speedup, accuracy"):
+        dse.pareto(select.select_values(results, {"method": "blocky"}), ["speedup", "accuracy"])
 
 
 def test_selecting_keeps_the_dims_and_suggests(results):
-    part = select.at(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
+    part = select.select_values(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
     assert (part.sizes["batch"], part.sizes["memory.dram.bandwidth"], part.sizes["variant"]) == (1, 1, 1)
     for chosen, told in (
         ({"bach": "1"}, "did you mean 'batch'"),
-        ({"batch": "2"}, "no 'batch' is '2'"),
+        ({"batch": "2"}, "'batch' is never '2'"),
         ({"method": "sem"}, "did you mean 'semi'"),
     ):
         with pytest.raises(InputError, match=told):
-            select.at(results, chosen)
+            select.select_values(results, chosen)
     for wrong in ("batch", "=1", "batch="):
-        with pytest.raises(InputError, match="is no NAME=VALUE"):
-            select.pairs([wrong])
+        with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
+            select.parse_pairs([wrong])
     with pytest.raises(InputError, match="could not convert string to float: 'x'; write a number"):
-        select.numbers({"speedup": "x"})
+        select.parse_numbers({"speedup": "x"})
 
 
 # -- the figure and the command
@@ -195,7 +195,7 @@ def test_selecting_keeps_the_dims_and_suggests(results):
 )
 def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, panels):
     front = dse.pareto(results, maximize, minimize, pool=True)
-    figure = drawing.figure(results, front)
+    figure = drawing.draw_figure(results, front)
     assert len(figure.axes) == panels
     names, knee = maximize + minimize, front.isel(point=front.attrs["knee"])
     for ax, (x, y) in zip(figure.axes, itertools.combinations(names, 2), strict=True):
@@ -212,8 +212,8 @@ def test_the_steps_are_the_border_of_what_some_point_reaches(results, maximize, 
     """At each corner some point of the front is as good in both; a little better in both, none is."""
     front = dse.pareto(results, maximize, minimize, pool=True)
     signs = np.array([1.0] * len(maximize) + [-1.0] * len(minimize))
-    (steps,) = (line for line in drawing.figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2)
-    points = np.stack([front[name] for name in directions(front)], axis=-1) * signs
+    (steps,) = (line for line in drawing.draw_figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2)
+    points = np.stack([front[name] for name in objective_directions(front)], axis=-1) * signs
     for corner in np.stack(steps.get_data(), axis=-1) * signs:
         assert (points >= corner).all(axis=1).any()
         assert not (points > corner).all(axis=1).any()

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dse.sweeping.pareto_front import hypervolume, knee, nondominated, rounded
+from dse.sweeping.pareto_front import hypervolume, knee, nondominated, round_to_bits
 
 # Few distinct values, so that points often tie in an objective or in all.
 values = st.one_of(st.integers(0, 4).map(float), st.floats(-1e3, 1e3))
@@ -50,7 +50,7 @@ def test_the_front_is_what_no_other_point_dominates(points):
 
 def on_the_front(points: np.ndarray) -> list[bool]:
     """By definition: no other point dominates it up to rounding, nor is equal up to rounding and first in lexicographic order."""
-    coarse = rounded(points)
+    coarse = round_to_bits(points)
     return [
         not any(
             dominates(other, mine) or (tuple(other) == tuple(mine) and tuple(first) < tuple(exact))
@@ -90,10 +90,10 @@ def test_an_area_that_is_larger_by_rounding_is_no_smaller_area():
 
 @given(st.floats(-1e300, 1e300), st.sampled_from([40, 20]))
 def test_rounding_is_relative_and_keeps_the_order(number, bits):
-    found = rounded(np.array([number]), bits)[0]
+    found = round_to_bits(np.array([number]), bits)[0]
     assert abs(found - number) <= abs(number) * 2.0**-bits + 5e-324
-    assert rounded(np.array([-number]), bits)[0] == -found
-    assert rounded(np.array([np.nextafter(number, np.inf)]), bits)[0] >= found
+    assert round_to_bits(np.array([-number]), bits)[0] == -found
+    assert round_to_bits(np.array([np.nextafter(number, np.inf)]), bits)[0] >= found
 
 
 @pytest.mark.parametrize(("objectives", "seed"), list(itertools.product((4, 5, 6), range(3))))

@@ -17,7 +17,7 @@ from dse.model import jax_devices, piecewise_linear, rate_pairs, roofline
 from dse.model.footprint import activations
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
-from dse.plot import FIGURES
+from dse.plot import FIGURES, draw_figure
 from dse.sparsity import parse
 from dse.sweeping import common, store
 
@@ -307,7 +307,7 @@ def test_netcdf_gives_the_dataset_back(swept, tmp_path):
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
         ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'roofline', 'layers', 'capacity' or 'efficiency'"),
-        ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the plot 'speedup' needs 'speedup'; add it"),
+        ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the figure 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.peak.fp8: [1 TFLOP/s]}", 7, "axes.units.tensor.peak.fp8: 'chip' has no 'units.tensor.peak.fp8'; did you mean 'units.tensor.peak.fp16'?"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, -2 TB/s]}", 7, "axes.memory.dram.bandwidth: '-2 TB/s' is not positive and finite; write a number above 0, as in '2039 GB/s'"),
@@ -363,7 +363,7 @@ def test_a_mapping_is_a_specification(swept, monkeypatch):
     found = dse.sweep(said)
     xr.testing.assert_equal(found, dse.sweep(swept))
     assert dse.load_accelerator(yaml.load((swept.parent / "chip.yaml").read_text(), Loader=CCoreLoader)).name == "chip"
-    assert FIGURES["roofline"](found)  # which reads the specification again
+    assert draw_figure("roofline", found)  # which reads the specification again
     with pytest.raises(InputError) as caught:
         dse.sweep({**said, "batch": [0], "model": {"fidelity": "soll"}})
     assert [str(problem).split("; ")[0] for problem in caught.value.problems] == [
@@ -401,18 +401,15 @@ def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, c
 
 
 @pytest.mark.parametrize(
-    ("plot", "told"),
+    ("kind", "selection", "axes", "message"),
     [
-        ("layers", "20 variants are too many for one figure of layers"),
-        ("capacity", "2 capacities are swept"),
-        ("capacity", "no network is pruned"),
+        ("layers", "{methods: [dense], patterns: [{list: [PATTERNS], densities: own}]}", "", "shows at most 16 variants, not 20"),
+        ("capacity", "{methods: all}", "axes: {memory.l2.capacity: [1 MB, 2 MB], memory.dram.capacity: [1 GB, 2 GB]}", "not 2"),
+        ("capacity", "{methods: [dense]}", "axes: {memory.l2.capacity: [1 MB, 2 MB]}", "needs a pruned variant"),
     ],
 )
-def test_what_a_figure_lacks_is_told_before_the_sweep(folder, edited, plot, told):
-    fixed = ", ".join(f"'1:{m}'" for m in range(2, 21))
-    variants = {"2": "all", "n": "[dense]"}.get(told[0], "[dense]")
-    made = f", patterns: [{{list: [{fixed}], densities: own}}]" if told[0] != "n" else ""
-    axes = "axes: {memory.l2.capacity: [1 MB, 2 MB], memory.dram.capacity: [1 GB, 2 GB]}" if "capacities" in told else ""
-    methods = "[dense]" if plot == "layers" else variants
-    edited("small.yaml", ("{methods: all}", f"{{methods: {methods}{made}}}"), ("dtype: fp16", f"dtype: fp16\nplots: [{plot}]\n{axes}"))
-    assert any(told in problem for problem in problems(folder / "small.yaml"))
+def test_the_needs_of_a_figure_are_checked_before_the_sweep(folder, edited, kind, selection, axes, message):
+    patterns = ", ".join(f"'1:{m}'" for m in range(2, 21))
+    chosen = selection.replace("PATTERNS", patterns)
+    edited("small.yaml", ("{methods: all}", chosen), ("dtype: fp16", f"dtype: fp16\nplots: [{kind}]\n{axes}"))
+    assert any(f"the figure '{kind}'" in problem and message in problem for problem in problems(folder / "small.yaml"))

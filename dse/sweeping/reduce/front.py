@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from dse.base.errors import InputError
 from dse.schema.reduction import FrontReduction
-from dse.sweeping import pareto
+from dse.sweeping import objectives, pareto
 from dse.sweeping.pareto_front import nondominated
 from dse.sweeping.reduce import cells
 from dse.sweeping.reduce.cells import Frame, Kept
@@ -72,17 +72,17 @@ class FrontKeeper:
     def __init__(self, wanted: FrontReduction, frame: Frame, coarse: xr.Dataset):
         """`coarse`: some of the sweep's designs, which it meets again; raises InputError."""
         pool = wanted.front.pool
-        self.signs = pareto.signs_of(coarse, wanted.front.maximize, wanted.front.minimize, {}, pool)
-        self.frame = replace(frame, labels=pareto.prepared(frame.labels, list(self.signs)))
-        self.groups = pareto.groups(frame.labels, tuple(frame.dims), pool)
-        self.bits = pareto.significant(pareto.prepared(coarse, list(self.signs)), self.signs)
+        self.signs = objectives.objective_signs(coarse, wanted.front.maximize, wanted.front.minimize, {}, pool)
+        self.frame = replace(frame, labels=objectives.with_accuracy_drop(frame.labels, list(self.signs)))
+        self.groups = pareto.group_cells(frame.labels, tuple(frame.dims), pool)
+        self.bits = objectives.objective_bits(objectives.with_accuracy_drop(coarse, list(self.signs)), self.signs)
         self.fronts = {number: np.empty((0, len(self.signs))) for number in range(len(self.groups))}  # of what was met so far
         self.sieves = {number: Sieve.of(front) for number, front in self.fronts.items()}
         self.learn(self.narrowed(coarse, {}))
 
     def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Kept:
         """The fronts of a chunk, as far as the sieves let points through."""
-        dims, columns = cells.aligned(pareto.prepared(piece, list(self.signs)), self.signs)
+        dims, columns = cells.aligned(objectives.with_accuracy_drop(piece, list(self.signs)), self.signs)
         parts = [self._narrowed(number, part, dims, columns, piece, region) for number, part in self._parts(piece, region)]
         return self.together(parts)
 
@@ -161,11 +161,11 @@ class FrontKeeper:
         for number, (group, _) in enumerate(self.groups):
             here = np.flatnonzero(kept["group"] == number)
             here = here[np.argsort(kept["at"][here])]
-            orders.append(here[pareto.ordered(kept["points"][here], next(iter(self.signs.values())), ties=True)])
+            orders.append(here[pareto.order_front(kept["points"][here], next(iter(self.signs.values())), ties=True)])
             known, left_out = kept["counts"][number].tolist()
             ends = kept["worst"][number], kept["best"][number]
-            found = pareto.measures(kept["points"][orders[-1]], *ends, self.signs, {})
+            found = pareto.measure_front(kept["points"][orders[-1]], *ends, self.signs, {})
             measured.append(group | {"points": known, "left_out": left_out} | found)
-        attributes, order = pareto.described(measured, self.signs), np.concatenate(orders)
+        attributes, order = pareto.front_attributes(measured, self.signs), np.concatenate(orders)
         designs = self.frame.dataset({name: values[order] for name, values in kept.items() if name not in (*WHOLE, "group", "points")})
         return designs.assign_attrs(attributes)

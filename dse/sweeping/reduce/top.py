@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dse.schema.reduction import TopReduction
-from dse.sweeping import pareto
+from dse.sweeping import objectives
 from dse.sweeping.reduce import cells
 from dse.sweeping.reduce.cells import Frame, Kept
 
@@ -16,7 +16,7 @@ class TopKeeper:
 
     def __init__(self, wanted: TopReduction, frame: Frame):
         """Raises InputError."""
-        ((self.name, self.sign),) = pareto.signs_of(frame.sample, wanted.maximize, wanted.minimize, {}).items()
+        ((self.name, self.sign),) = objectives.objective_signs(frame.sample, wanted.maximize, wanted.minimize, {}).items()
         self.most, self.threshold, self.frame = wanted.top, np.inf, frame
 
     def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Kept:

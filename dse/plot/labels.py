@@ -1,0 +1,109 @@
+"""Place text labels next to data points so that they cover neither each other nor the curves."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
+
+MAX_LABELS = 200
+OFFSETS = ((5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14))  # points
+REJECTED = 100  # cost from which a position is not used
+MARKER_COST = 10
+MARKER_RADIUS = 3  # points
+
+Positions = Float[np.ndarray, "point 2"]  # in display coordinates (pixels)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text for the data point (x, y)."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+
+
+def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[Annotation]:
+    """Write each label next to its point, at the position that covers least of the curves, markers and other labels.
+
+    A label is left out where every position covers another label, leaves the axes or is nearer to another point of the same
+    colour; the CSV file of the figure has every value. Of more than `MAX_LABELS` labels, as many evenly spaced ones are tried.
+    The layout of the figure must be settled.
+    """
+    scale = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    colours = np.array([label.colour for label in labels])
+    points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
+    markers, curves = np.concatenate([points, _markers(ax)]), _curves(ax)
+    used: list[Bbox] = []
+    annotations: list[Annotation] = []
+    for label in labels[:: -(-len(labels) // MAX_LABELS) or 1]:
+        x, y = ax.transData.transform((label.x, label.y))
+        if not ax.bbox.contains(x, y):
+            continue
+        boxes = [_box(x + scale * dx, y + scale * dy, dx, label.text, size * scale) for dx, dy in OFFSETS]
+        own_curve = points[colours == label.colour]
+        costs = [
+            REJECTED * sum(box.overlaps(other) for other in used)
+            + REJECTED * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
+            + REJECTED * _is_nearer_to_another(box, (x, y), own_curve)
+            + MARKER_COST * box.padded(MARKER_RADIUS * scale).count_contains(markers)
+            + box.count_contains(curves)
+            for box in boxes
+        ]
+        best = int(np.argmin(costs))
+        if costs[best] < REJECTED:
+            used.append(boxes[best])
+            annotations.append(_annotate(ax, label, OFFSETS[best], size))
+    return annotations
+
+
+def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float) -> Annotation:
+    place = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0])}
+    return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, **place)
+
+
+def _is_nearer_to_another(box: Bbox, point: tuple[float, float], curve: Positions) -> bool:
+    """Whether a reader would take the label for that of another point of the same curve."""
+    centre = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
+    return bool(np.linalg.norm(curve - centre, axis=1).min() < 0.99 * np.linalg.norm(np.array(point) - centre))
+
+
+def _alignment(dx: float) -> str:
+    return "center" if dx == 0 else "left" if dx > 0 else "right"
+
+
+def _box(x: float, y: float, dx: float, text: str, height: float) -> Bbox:
+    width = 0.72 * height * len(text)  # an upper estimate: measuring each text would need a renderer
+    left = {"left": x, "right": x - width, "center": x - width / 2}[_alignment(dx)]
+    return Bbox.from_bounds(left, y - 0.2 * height, width, 1.2 * height)
+
+
+def _curves(ax: Axes) -> Positions:
+    """Points along every line, close enough together that no label fits between two of them, and every point of a scatter plot."""
+    lines = [_sample(line) for line in ax.lines]
+    clouds = [collection.get_offset_transform().transform(collection.get_offsets()) for collection in ax.collections]
+    return np.concatenate([*lines, *(np.asarray(cloud) for cloud in clouds), np.empty((0, 2))])
+
+
+def _sample(line: Line2D) -> Positions:
+    points = _positions(line)
+    if line.get_linestyle() in ("None", "none") or len(points) < 2:
+        return points
+    steps = np.linspace(0, 1, 40)[:, None]
+    return np.concatenate([start + steps * (end - start) for start, end in itertools.pairwise(points)])
+
+
+def _markers(ax: Axes) -> Positions:
+    """The markers of single points: the dense baseline, a knee, a best design."""
+    return np.concatenate([*(_positions(line) for line in ax.lines if len(line.get_xdata()) == 1), np.empty((0, 2))])  # type: ignore[arg-type]
+
+
+def _positions(line: Line2D) -> Positions:
+    return line.get_transform().transform(np.column_stack(line.get_data()).astype(float))

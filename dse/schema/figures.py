@@ -1,0 +1,69 @@
+"""The kinds of figures that a sweep can be drawn as, what each shows and what it needs.
+
+The sweep schema (`plots`), `dse plot --kind`, the documentation and `dse.plot.FIGURES` all take the kinds from here. Only the
+standard library is imported, because `dse --help` lists the kinds.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+FigureKind = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
+FIGURE_KINDS: tuple[FigureKind, ...] = get_args(FigureKind)
+
+SHOWS: dict[FigureKind, str] = {
+    "sparsity_roofline": "accuracy against speedup, a curve for each pruning method and pattern",
+    "speedup": "speedup against sparsity, a curve for each pattern",
+    "roofline": "performance against operational intensity, a marker for each layer",
+    "layers": "speedup of each layer, a column for each variant",
+    "capacity": "speedup at each on-chip capacity, relative to that at the largest",
+    "efficiency": "speedup against the ratio of sparse to dense kernel efficiency",
+}
+MAX_LAYERS_VARIANTS = 16
+NEEDS: dict[FigureKind, str] = {
+    "sparsity_roofline": "`speedup`, and a variant with an accuracy",
+    "speedup": "`speedup`",
+    "roofline": "a layer with FLOPs",
+    "layers": f"at most {MAX_LAYERS_VARIANTS} variants",
+    "capacity": "`speedup`, a pruned variant, and exactly one capacity axis with several values",
+    "efficiency": "`speedup`, and an efficiency axis with several values (fidelity `r3`)",
+}
+
+
+@dataclass(frozen=True)
+class SweepContents:
+    """What a sweep, planned or evaluated, has that figures may need."""
+
+    variables: Collection[str]
+    axis_sizes: Mapping[str, int]  # number of values by the dotted path of the axis
+    variants: int
+    any_accuracy: bool
+    any_pruned: bool
+    any_flops: bool = True
+
+    def swept(self, number: Literal["capacity", "efficiency"]) -> int:
+        """How many axes with several values set such a number."""
+        return sum(size > 1 for path, size in self.axis_sizes.items() if path.endswith(f".{number}"))
+
+
+def lacks_speedup(kind: FigureKind, contents: SweepContents) -> bool:
+    """Whether the figure needs the variable `speedup` and the sweep does not store it."""
+    return kind not in ("roofline", "layers") and "speedup" not in contents.variables
+
+
+def unmet_needs(kind: FigureKind, contents: SweepContents) -> Iterator[tuple[str, str]]:
+    """Each need of a figure, `speedup` aside, that the sweep does not meet: the problem and its fix."""
+    if kind == "sparsity_roofline" and not contents.any_accuracy:
+        yield f"the figure '{kind}' needs a variant with an accuracy", "draw 'speedup' instead, which needs none"
+    if kind == "layers" and contents.variants > MAX_LAYERS_VARIANTS:
+        yield f"the figure '{kind}' shows at most {MAX_LAYERS_VARIANTS} variants, not {contents.variants}", "select fewer variants"
+    if kind == "roofline" and not contents.any_flops:
+        yield f"the figure '{kind}' needs a layer with FLOPs", "draw 'speedup' instead, which needs none"
+    if kind == "capacity" and (axes := contents.swept("capacity")) != 1:
+        fix = "sweep one, as in 'axes: {memory.l2.capacity: [1 MB, 40 MB]}'"
+        yield f"the figure '{kind}' needs exactly one capacity axis with several values, not {axes}", fix
+    if kind == "capacity" and not contents.any_pruned:
+        yield f"the figure '{kind}' needs a pruned variant", "list a method or a pattern"
+    if kind == "efficiency" and not contents.swept("efficiency"):
+        fix = "sweep one, as in 'axes: {units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]}' with 'fidelity: r3'"
+        yield f"the figure '{kind}' needs an efficiency axis with several values", fix
