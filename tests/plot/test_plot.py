@@ -175,7 +175,7 @@ def test_the_roofline_draws_the_designs_that_the_dataset_holds(edited):
 
 def dse_flops(dataset) -> float:
     """FLOPs of the dense network at the dataset's one batch size."""
-    dense = provenance.plan_of(dataset).dense["net"]
+    dense = provenance.plan_of(dataset).dense_variants["net"]
     layers = dense.layers.at_batch(int(dataset.batch))
     return float((2 * layers.m * layers.k * layers.n * layers.count * layers.has_flops).sum())
 
