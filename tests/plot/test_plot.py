@@ -254,7 +254,9 @@ def test_speedups_that_depend_on_schedules_have_a_band(edited, folder):
 def test_a_figure_of_capacities_needs_one(results, edited):
     with pytest.raises(InputError, match="needs exactly one capacity axis with several values, not 0; sweep one"):
         plot.draw_figure("capacity", results)
-    with pytest.raises(InputError, match=r"plots.0: the figure 'capacity' needs exactly one capacity axis with several values, not 0; sweep one"):
+    with pytest.raises(
+        InputError, match=r"plots.0: the figure 'capacity' needs exactly one capacity axis with several values, not 0; sweep one"
+    ):
         dse.sweep(edited("small.yaml", ("dtype: fp16", "dtype: fp16\nplots: [capacity]")))
 
 

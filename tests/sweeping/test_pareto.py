@@ -212,7 +212,9 @@ def test_the_steps_are_the_border_of_what_some_point_reaches(results, maximize, 
     """At each corner some point of the front is as good in both; a little better in both, none is."""
     front = dse.pareto(results, maximize, minimize, pool=True)
     signs = np.array([1.0] * len(maximize) + [-1.0] * len(minimize))
-    (steps,) = (line for line in drawing.draw_figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2)
+    (steps,) = (
+        line for line in drawing.draw_figure(results, front).axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) > 2
+    )
     points = np.stack([front[name] for name in objective_directions(front)], axis=-1) * signs
     for corner in np.stack(steps.get_data(), axis=-1) * signs:
         assert (points >= corner).all(axis=1).any()
