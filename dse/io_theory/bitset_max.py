@@ -21,8 +21,8 @@ def empty_set(size: int) -> tuple[UInt64[np.ndarray, "word"], Int[np.ndarray, "l
 
 @jit()
 def insert(words, level_starts, number: int) -> None:
-    for start in level_starts:
-        word = start + (number >> 6)
+    for level in range(len(level_starts)):
+        word = level_starts[level] + (number >> 6)
         before = words[word]
         words[word] = before | (ONE << np.uint64(number & 63))
         if before != 0:
@@ -32,8 +32,8 @@ def insert(words, level_starts, number: int) -> None:
 
 @jit()
 def remove(words, level_starts, number: int) -> None:
-    for start in level_starts:
-        word = start + (number >> 6)
+    for level in range(len(level_starts)):
+        word = level_starts[level] + (number >> 6)
         words[word] &= ~(ONE << np.uint64(number & 63))
         if words[word] != 0:
             return

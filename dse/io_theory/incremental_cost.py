@@ -160,17 +160,31 @@ def _drop(fast, neuron: int, num_cached: int) -> int:
 
 @jit()
 def _run_step(graph, schedule, fast, max_cached: int, step: int, num_cached: int, state_hash):
-    """Simulate one step like `simulate` with MIN and free_dead; returns its cost, the number of cached values and the hash."""
+    """Simulate one step like `simulate` with MIN and free_dead; returns its cost, the number of cached values and the hash.
+
+    One function, because this loop decides the speed of the search: to pass these arrays to another one takes as long as a step.
+    """
     e, num_missing = schedule.connection[step], 0
-    operands = (graph.source[e], graph.target[e])
-    for neuron in operands:
+    u, v = graph.source[e], graph.target[e]
+    for neuron in (u, v):
         if fast.state[neuron] == ABSENT:
             num_missing += 1
         else:
             remove(fast.words, fast.level_starts, fast.next_use[neuron])
             state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
-    cost, num_cached, state_hash = _evict(graph, schedule, fast, max_cached - num_missing, num_cached, state_hash)
-    for side, neuron in enumerate(operands):
+    cost = 0
+    while num_cached + num_missing > max_cached:
+        key = largest(fast.words, fast.level_starts)
+        if key & 1 and contains(fast.words, key - 1) and fast.state[graph.source[schedule.connection[key >> 1]]] == CLEAN:
+            key -= 1
+        remove(fast.words, fast.level_starts, key)
+        evicted = schedule.connection[key >> 1]
+        neuron = graph.target[evicted] if key & 1 else graph.source[evicted]
+        state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
+        if fast.state[neuron] == DIRTY and (key & 1 or not graph.is_output[neuron]):
+            cost += 1
+        num_cached = _drop(fast, neuron, num_cached)
+    for side, neuron in enumerate((u, v)):
         if fast.state[neuron] == ABSENT:
             fast.state[neuron], fast.cached[num_cached], fast.position[neuron] = CLEAN, neuron, num_cached
             num_cached += 1
@@ -178,29 +192,11 @@ def _run_step(graph, schedule, fast, max_cached: int, step: int, num_cached: int
                 cost += 1
         if side == 1:
             fast.state[neuron] = DIRTY
-    for side, neuron in enumerate(operands):
+    for side, neuron in enumerate((u, v)):
         slot = schedule.slot_of_end[2 * e + side] + 1
         if slot < graph.first_use[neuron + 1]:
             _set_next_use(graph, schedule, fast, neuron, slot)
             state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
         else:
             num_cached = _drop(fast, neuron, num_cached)
-    return cost, num_cached, state_hash
-
-
-@jit()
-def _evict(graph, schedule, fast, max_remaining: int, num_cached: int, state_hash):
-    """Evict values with the farthest next uses until at most `max_remaining` are cached; an unfinished dirty value costs 1."""
-    cost = 0
-    while num_cached > max_remaining:
-        key = largest(fast.words, fast.level_starts)
-        if key & 1 and contains(fast.words, key - 1) and fast.state[graph.source[schedule.connection[key >> 1]]] == CLEAN:
-            key -= 1
-        remove(fast.words, fast.level_starts, key)
-        e = schedule.connection[key >> 1]
-        neuron = graph.target[e] if key & 1 else graph.source[e]
-        state_hash ^= fast.code[fast.state[neuron] - 1, neuron]
-        if fast.state[neuron] == DIRTY and (key & 1 or not graph.is_output[neuron]):
-            cost += 1
-        num_cached = _drop(fast, neuron, num_cached)
     return cost, num_cached, state_hash
