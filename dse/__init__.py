@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from dse.searching.run import search
     from dse.sweeping.destination import sweep
     from dse.sweeping.iso_speedup import iso_speedup
+    from dse.sweeping.model_warnings import ModelWarning
     from dse.sweeping.pareto import pareto
-    from dse.sweeping.run import ModelWarning
     from dse.workload import Variant, Workload
     from dse.workload.accuracy import accuracy_curves
 
@@ -59,7 +59,7 @@ _MODULES = {
     "Accelerator": "dse.schema.accelerator",
     "InfeasibleError": "dse.base.errors",
     "InputError": "dse.base.errors",
-    "ModelWarning": "dse.sweeping.run",
+    "ModelWarning": "dse.sweeping.model_warnings",
     "UnfinishedError": "dse.base.errors",
     "Variant": "dse.workload",
     "Workload": "dse.workload",

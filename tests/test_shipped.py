@@ -15,7 +15,7 @@ from dse.report import listing
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.searching import run as search
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 from dse.workload.schema import Description, VariantRow
 
 

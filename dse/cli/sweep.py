@@ -22,7 +22,9 @@ from dse.sweeping.destination import check_whole, in_parts
 from dse.sweeping.distributed.processes import processes
 from dse.sweeping.distributed.run import fill
 from dse.sweeping.distributed.sink import to_store
-from dse.sweeping.plan import Plan, build_plan, check_result_size
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import build_plan
+from dse.sweeping.plan_checks import check_result_size
 
 
 def execute(options: argparse.Namespace) -> str:
@@ -69,7 +71,7 @@ def _drawings(plan: Plan, folder: Path, prefix: str) -> list[Path]:
 
 
 def _whole(plan: Plan, path: Path) -> xr.Dataset:
-    dataset = run.run(plan, progress=True)
+    dataset = run.run_in_memory(plan, progress=True)
     store.write(dataset, path)
     return dataset
 

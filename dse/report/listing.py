@@ -196,7 +196,7 @@ def check(path: Path) -> str:
     models = {"accelerator": Accelerator, "sweep": SweepSpec, "workload": schema.Description}
     kind = max(models, key=lambda name: len(models[name].model_fields.keys() & document.data.keys()))
     if kind == "sweep":
-        from dse.sweeping.plan import load_plan
+        from dse.sweeping.plan_builder import load_plan
 
         if document.data.get("search"):
             from dse.searching import problem

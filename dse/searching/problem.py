@@ -21,7 +21,7 @@ from dse.searching import space
 from dse.searching.feasible_variants import left_out, tolerated
 from dse.searching.space import Space
 from dse.sweeping.descriptions import load_accelerators, load_workloads
-from dse.sweeping.variants import select
+from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
 RULES = "2"  # of how designs are scored and written: a search that began under others is not resumed
@@ -150,6 +150,6 @@ def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemColle
             what = f"another network is named '{name}' too"
             problems.add(document.make_problem(at, what, "rename one: results are labelled by names"))
         with problems.collect(*document.locate(at)):
-            select(workload, selection, document, at, problems)  # methods and sparsities that do not exist
+            select_variants(workload, selection, document, at, problems)  # methods and sparsities that do not exist
         networks[name] = workload, selection
     return networks

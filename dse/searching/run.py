@@ -12,7 +12,7 @@ from dse.base import catalog
 from dse.searching import exhaustive, local_search, optuna_sampler, problem, report
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
-from dse.sweeping.run import ModelWarning
+from dse.sweeping.model_warnings import ModelWarning
 
 
 def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:

@@ -1,20 +1,19 @@
-"""Area, power and energy as results of a sweep, where its `store.variables` ask for them."""
+"""Area, power and energy of the designs of a sweep, where `store.variables` of its specification lists them."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from dse.base.units import Quantity
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import doubtful, published
 from dse.model.cost.design import Design
 from dse.model.cost.network import Layers, spent_energy
-from dse.model.cost.power import power
-from dse.model.cost.power import static as static_power
+from dse.model.cost.power import power, static
 from dse.model.levels import levels
 from dse.model.terms import inverse_rates
 from dse.schema.accelerator import Accelerator
@@ -22,41 +21,45 @@ from dse.sweeping.common import Common
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 
-BY_ENERGY = {"energy", "edp", "average_power", "power_limited_latency"}
-TOLERANCE = 1e-6  # of a comparison between powers, which are stored with seven digits or more
-NEEDED_BY = {
+ENERGY_VARIABLES = {"energy", "edp", "average_power", "power_limited_latency"}
+NEEDED_BY = {  # array: variables of the results that need it
     "area": {"area", "performance_per_area"},
-    "power": {"power", "performance_per_watt", *BY_ENERGY},  # what the average power is compared with
-    "leakage": BY_ENERGY,
-    "energy": BY_ENERGY,
+    "power": {"power", "performance_per_watt", *ENERGY_VARIABLES},  # the average power is compared with it
+    "leakage": ENERGY_VARIABLES,
+    "energy": ENERGY_VARIABLES,
+}
+STATED_BY = {  # variable of the results: figure under `cost` of an accelerator that it starts from
+    "area": "area",
+    "performance_per_area": "area",
+    "power": "power",
+    "performance_per_watt": "power",
+    "power_limited_latency": "power",
 }
 
 
-def design(plan: Plan, place: Mapping[str, int], accelerator: Accelerator) -> Design:
-    """An accelerator at one place of some axes, the others as arrays that broadcast."""
-    axes = [axis for axis in plan.axes if axis.path not in place]
+def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
+    """Area [m^2], power [W] and leakage [W] of each design [accelerator, *axes], and zeros for the energy, over all dimensions."""
+    shape, dtype = tuple(plan.dims.values()), plan.spec.store.dtype
+    names = [name for name, variables in NEEDED_BY.items() if variables & plan.spec.store.cost_variables]
+    arrays = {name: np.zeros(shape if name == "energy" else shape[: 1 + len(plan.axes)], dtype) for name in names}
+    for name, evaluate in (("area", area), ("power", power), ("leakage", static)):
+        for position, accelerator in plan.categorical_designs() if name in arrays else ():
+            index = (position["accelerator"], *(position.get(axis.path, slice(None)) for axis in plan.axes))
+            arrays[name][index] = evaluate(_design_at(plan, position, accelerator))
+    return arrays
+
+
+def leakage_power(plan: Plan, job: Job) -> np.ndarray:
+    """Leakage [W] of the designs of a job."""
+    return static(_design_at(plan, job.place, job.accelerator))
+
+
+def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator) -> Design:
+    """An accelerator at a position on some axes, with the values of all others as arrays that broadcast."""
+    axes = [axis for axis in plan.axes if axis.path not in position]
     shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
-    return Design(
-        accelerator, {a.path: a.values.reshape(s) for a, s in zip(axes, shapes, strict=True)}, plan.accelerators[place["accelerator"]]
-    )
-
-
-def arrays(plan: Plan) -> dict[str, np.ndarray]:
-    """Area, power and leakage of each design, [accelerator, *axes], and room for the energy, over all dims."""
-    shape, precision = tuple(plan.dims.values()), plan.spec.store.dtype
-    designs = shape[: 1 + len(plan.axes)]
-    sizes = {"area": designs, "power": designs, "leakage": designs, "energy": shape}
-    found = {name: np.zeros(sizes[name], precision) for name, users in NEEDED_BY.items() if users & plan.spec.store.cost_variables}
-    for name, function in (("area", area), ("power", power), ("leakage", static_power)):
-        for place, accelerator in plan.categorical_designs() if name in found else ():
-            at = (place["accelerator"], *(place.get(axis.path, slice(None)) for axis in plan.axes))
-            found[name][at] = function(design(plan, place, accelerator))
-    return found
-
-
-def static(plan: Plan, job: Job) -> np.ndarray:
-    """Leakage of the designs of a job [W]."""
-    return static_power(design(plan, job.place, job.accelerator))
+    values = {axis.path: axis.values.reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
+    return Design(accelerator, values, plan.accelerators[position["accelerator"]])
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Energies:
 
     @classmethod
     def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
-        """None where nothing asks for them."""
+        """None where the specification stores no energy."""
         if not plan.spec.store.needs_energy:
             return None
         sizes = tuple(map(len, plan.rate_axes.values()))
@@ -107,67 +110,46 @@ class Energies:
         return whole[..., list(self.common.terms)].astype(precision), np.pad(energy, missing).astype(precision), fixed
 
 
-def with_variables(found: xr.Dataset, plan: Plan, arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    """The dataset, with what is asked for of area, power and energy, and what follows from them."""
+def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Add the arrays of `allocate_arrays`, and the stored variables that follow from them."""
     for name, array in arrays.items():
-        found[name] = (tuple(plan.dims)[: array.ndim], array)
+        dataset[name] = (tuple(plan.dims)[: array.ndim], array)
     derived = {
-        "edp": lambda: found.energy * found.latency,
-        "performance_per_area": lambda: found.batch / found.latency / found.area,
-        "performance_per_watt": lambda: found.batch / found.latency / found.power,
-        "average_power": lambda: found.energy / found.latency,
-        "power_limited_latency": lambda: power_limited_latency(found),
+        "edp": lambda: dataset.energy * dataset.latency,
+        "performance_per_area": lambda: dataset.batch / dataset.latency / dataset.area,
+        "performance_per_watt": lambda: dataset.batch / dataset.latency / dataset.power,
+        "average_power": lambda: dataset.energy / dataset.latency,
+        "power_limited_latency": lambda: power_limited_latency(dataset),
     }
-    return found.assign({name: make().transpose(*plan.dims) for name, make in derived.items() if name in plan.spec.store.cost_variables})
+    stored = [name for name in derived if name in plan.spec.store.cost_variables]
+    return dataset.assign({name: derived[name]().transpose(*plan.dims) for name in stored})
 
 
-def power_limited_latency(found: xr.Dataset) -> xr.DataArray:
-    """Latency [s] at which work and leakage take at most the power of the design on average; from `latency`, `energy` and `leakage`."""
-    work, left = found.energy - found.leakage * found.latency, found.power - found.leakage
-    return xr.where(left > 0, np.maximum(found.latency, work / left.where(left > 0)), np.inf)
+def power_limited_latency(results: xr.Dataset) -> xr.DataArray:
+    """Latency [s] at which the average power, leakage included, is at most the power of the design; infinite where leakage exceeds it.
+
+    Reads `latency`, `energy`, `power` and `leakage`.
+    """
+    dynamic_energy = results.energy - results.leakage * results.latency
+    dynamic_power = results.power - results.leakage
+    limited = np.maximum(results.latency, dynamic_energy / dynamic_power.where(dynamic_power > 0))
+    return xr.where(dynamic_power > 0, limited, np.inf)
 
 
-def power_warnings(found: xr.Dataset, plan: Plan) -> dict[str, str]:
-    """For each accelerator that states a power, the result of a sweep that is furthest above that of its design, if any is; `found` has
-    every result that is needed."""
-    if "energy" not in found:
-        return {}
-    excess = (found.energy / found.latency / found.power).transpose(*plan.dims)
-    told = {}
-    for number, accelerator in enumerate(plan.accelerators):
-        values = excess.values[number]
-        if accelerator.value("cost.power") is None or not np.any(values > 1 + TOLERANCE):
-            continue
-        place = np.unravel_index(np.argmax(values), values.shape)
-        worst = found.isel(dict(zip(plan.dims, (number, *place), strict=True)))
-        state = plan.variants[int(worst.variant)]
-        told[accelerator.name] = (
-            f"'{accelerator.name}': '{state.workload}', {state}, batch {int(worst.batch)}, {worst.dtype.item()} takes "
-            f"{float(worst.energy / worst.latency):.3g} W on average, above the {float(worst.power):.3g} W of the design: its latency of "
-            f"{float(worst.latency):.3g} s is not attainable, at that power it is at least {float(power_limited_latency(worst)):.3g} s "
-            f"({np.mean(values > 1 + TOLERANCE):.0%} of the results are above); store 'power_limited_latency'"
-        )
-    return told
-
-
-def basis(name: str, plan: Plan) -> dict[str, Any]:
-    """What a variable rests on: published figures or the model, accelerator by accelerator, and the model's own error."""
-    of = {"area": "area", "performance_per_area": "area"} | dict.fromkeys(
-        ("power", "performance_per_watt", "power_limited_latency"), "power"
-    )
+def source_attributes(name: str, plan: Plan) -> dict[str, str]:
+    """Attributes that say where a cost variable comes from: published figures or the cost model, and the error of that model."""
     if name not in plan.spec.store.cost_variables:
         return {}
     errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
-    attrs = {"model_error": f"mean error of the cost model for a die that it does not know, relative: {errors}"}
-    attrs["coefficients"] = doubtful()
-    if name in NEEDED_BY["energy"]:
-        counted = {a.name: [level.name for level in levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
-        attrs["memory_levels"] = json.dumps(counted)  # whose bytes take energy
-    if name not in of:
-        return attrs
-    stated = {a.name: a.at(f"cost.{of[name]}") for a in plan.accelerators}
-    told = {
-        name: f"{figure.text} ({figure.kind}), differences by the cost model" if figure else "cost model alone"
-        for name, figure in stated.items()
-    }
-    return attrs | {"basis": json.dumps(told)}
+    attributes = {"model_error": f"mean relative leave-one-device-out error of the cost model: {errors}", "coefficients": doubtful()}
+    if name in NEEDED_BY["energy"]:  # of the traffic at these levels
+        names = {a.name: [level.name for level in levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
+        attributes["memory_levels"] = json.dumps(names)
+    if name in STATED_BY:
+        figures = {a.name: a.at(f"cost.{STATED_BY[name]}") for a in plan.accelerators}
+        attributes["basis"] = json.dumps({accelerator: _basis(figure) for accelerator, figure in figures.items()})
+    return attributes
+
+
+def _basis(figure: Quantity | None) -> str:
+    return f"{figure.text} ({figure.kind}), differences by the cost model" if figure else "cost model alone"

@@ -8,11 +8,12 @@ import xarray as xr
 from dse.base import atomic_write, lock
 from dse.base.catalog import Reference
 from dse.base.errors import InputError
-from dse.sweeping import run as sweeps
-from dse.sweeping import store
+from dse.sweeping import run, store
 from dse.sweeping.distributed.run import fill
 from dse.sweeping.distributed.sink import to_store
-from dse.sweeping.plan import Plan, check_result_size, load_plan
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import load_plan
+from dse.sweeping.plan_checks import check_result_size
 
 
 def sweep(
@@ -46,10 +47,10 @@ def sweep(
     check_whole(plan, executor is not None or resume or shard is not None)
     check_result_size(plan)
     if out is None:
-        return sweeps.run(plan)
+        return run.run_in_memory(plan)
     atomic_write.check_writable(Path(out))
     with lock.hold_write_lock(Path(out)):
-        dataset = sweeps.run(plan)
+        dataset = run.run_in_memory(plan)
         store.write(dataset, Path(out))
     return dataset
 

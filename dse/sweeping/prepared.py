@@ -16,7 +16,7 @@ from dse.sweeping.common import Common
 from dse.sweeping.cost import Energies
 from dse.sweeping.job import Job, job_count, jobs_of
 from dse.sweeping.plan import Plan
-from dse.sweeping.results import Kernels
+from dse.sweeping.results import KernelNames
 from dse.sweeping.times import Block, Times
 
 JOB_BYTES = 12_000  # that a job takes beside its arrays, measured on small networks
@@ -35,7 +35,7 @@ class Prepared:
     common: Common
     resources: tuple[str, ...]
     executions: tuple[str, ...]
-    kernels: Kernels
+    kernels: KernelNames
     energies: Energies | None
     all_times: Mapping[Case, Times]  # over all of the sweep's grid
     block: Block  # of that grid
@@ -97,7 +97,7 @@ def _check_memory(plan: Plan, job: Job, total: int) -> None:
         raise InputError.from_problems([plan.document.make_problem(("axes", largest) if "." in largest else (), what, fix)])
 
 
-def _kernels(jobs: list[Job]) -> Kernels:
+def _kernels(jobs: list[Job]) -> KernelNames:
     """The measured kernels that some layer may take."""
     found: dict[str, dict[str, list[str]]] = {}
     for job in jobs:

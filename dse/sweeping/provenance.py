@@ -20,7 +20,8 @@ from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
 from dse.schema.sweep import SweepSpec
-from dse.sweeping.plan import Plan, build_plan
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import build_plan
 
 IN_MEMORY = " in memory"  # ends the name of the contents of a workload, which may differ from those of its folder
 DECISIVE = ("sparse-dse", "jax", "numpy")  # packages whose version may change a number

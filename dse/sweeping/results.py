@@ -1,163 +1,120 @@
-"""Results as a labelled dataset: dims, coordinates, units and where everything came from."""
+"""The results of a sweep as an xarray dataset: arrays that are filled job by job, coordinates, and attributes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.terms import LAUNCH, Case
 from dse.sweeping import cost, provenance
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
+from dse.sweeping.variables import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES, with_speedup
 
-ATTRS = {
-    "latency": {"units": "s", "long_name": "network latency"},
-    "dense_latency": {"units": "s", "long_name": "latency of the dense network on the same design"},
-    "speedup": {"units": "1", "long_name": "dense latency / latency"},
-    "latency_bound": {"units": "s", "long_name": "latency that no schedule of the on-chip memory can beat"},
-    "dense_latency_bound": {"units": "s", "long_name": "the same, of the dense network on the same design"},
-    "speedup_low": {"units": "1", "long_name": "least possible speedup: dense latency that no schedule can beat / latency"},
-    "speedup_high": {"units": "1", "long_name": "most possible speedup: dense latency / latency that no schedule can beat"},
-    "latency_low": {"units": "s", "long_name": "5% of the latencies that the measured kernels allow"},
-    "latency_high": {"units": "s", "long_name": "95% of them"},
-    "dense_latency_low": {"units": "s", "long_name": "5% of the dense latencies that the measured kernels allow"},
-    "dense_latency_high": {"units": "s", "long_name": "95% of them"},
-    "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
-    "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
-    "fits": {
-        "long_name": "weights (stored as small as a legal execution allows), key-value cache and the largest working set of activations "
-        "at this batch fit the outermost memory together (true if its size is not given)"
-    },
-    "area": {"units": "m^2", "long_name": "silicon of the design"},
-    "power": {"units": "W", "long_name": "power of the design at full load"},
-    "energy": {"units": "J", "long_name": "energy of one run of the network, leakage included"},
-    "edp": {"units": "J s", "long_name": "energy x latency"},
-    "performance_per_area": {"units": "1/(s m^2)", "long_name": "samples per second (batch / latency) / area"},
-    "performance_per_watt": {"units": "1/J", "long_name": "samples per second (batch / latency) / power at full load"},
-    "average_power": {"units": "W", "long_name": "energy / latency; above the power of the design, the latency is not attainable"},
-    "power_limited_latency": {
-        "units": "s",
-        "long_name": "latency at which the average power is at most the power of the design: no less than the latency, infinite where "
-        "leakage alone takes more",
-    },
-    "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
-    "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
-    "accuracy": {"long_name": "metric of the pruned network"},
-    "metric": {"long_name": "what the accuracy measures"},
-    "dense_accuracy": {"long_name": "metric of the dense network of the same source"},
-    "densities_from": {"long_name": "where the layer densities are from, unless they were counted"},
-}
+KernelNames = Mapping[str, Mapping[str, Sequence[str]]]  # measured kernels in use, by accelerator and execution
+Index = tuple[int | slice, ...]
+
+VARIANT_COORDINATES = (
+    *("workload", "method", "pattern", "sparsity", "nominal_sparsity"),
+    *("accuracy", "dense_accuracy", "accuracy_kind", "metric", "densities_from"),
+)
 
 
-SAMPLED = {
-    "speedup_low": {"units": "1", "long_name": "5% of the speedups that the measured kernels allow"},
-    "speedup_high": {"units": "1", "long_name": "95% of them"},
-}
-EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}
+class ResultArrays:
+    """The result arrays of a sweep, which jobs fill one after the other.
 
+    `resources` and `executions` label the extra dimensions; `has_decoders`: whether metadata decoders are a resource of some job.
+    """
 
-Kernels = Mapping[str, Mapping[str, Sequence[str]]]  # measured ones, by accelerator and execution
+    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], has_decoders: bool, kernel_names: KernelNames):
+        self.plan, self.resources, self.executions = plan, resources, executions
+        self.has_decoders, self.kernel_names, self.dims = has_decoders, kernel_names, plan.dims
+        self.arrays = _allocate_arrays(plan, len(resources), len(executions))
+        self.cost_arrays = cost.allocate_arrays(plan)
+        self._dense_samples: dict[tuple[Any, ...], Float[np.ndarray, "sample ..."]] = {}
 
-
-class Arrays:
-    """The result arrays of a sweep, filled job by job."""
-
-    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], decoders: bool, kernels: Kernels):
-        self.plan, self.resources, self.executions, self.decoders, self.kernels = plan, resources, executions, decoders, kernels
-        self.dims = plan.dims
-        wanted = plan.spec.store.variables
-        self.breakdown = plan.needs_breakdown
-        shape = tuple(self.dims.values())
-        precision = plan.spec.store.dtype
-        self.arrays = {"latency": np.zeros(shape, precision)}
-        if plan.needs_dense_latency:
-            self.arrays["dense_latency"] = np.zeros(shape, precision)
-        if "bound_share" in wanted:
-            self.arrays["bound_share"] = np.zeros((*shape, len(resources)), precision)
-        if "execution_share" in wanted:
-            self.arrays["execution_share"] = np.zeros((*shape, len(executions)), precision)
-        if "fits" in wanted:
-            self.arrays["fits"] = np.ones(shape, bool)
-        if plan.has_lower_bound:
-            self.arrays |= {f"{name}_bound": np.zeros(shape, precision) for name in ("latency", "dense_latency") if name in self.arrays}
-        if plan.has_intervals:
-            times = [*(["latency", "dense_latency", "speedup"] if plan.needs_dense_latency else ["latency"])]
-            self.arrays |= {f"{name}_{end}": np.full(shape, np.nan, precision) for name in times for end in QUANTILES}
-        self.dense_draws: dict[tuple[Any, ...], np.ndarray] = {}
-        self.cost = cost.arrays(plan)
-
-    def put(self, job: Job, spent: np.ndarray) -> None:
-        """Take in the spent time of one job: [*rates], or [execution, resource, *rates]."""
-        latency = spent.sum(axis=(0, 1)) if self.breakdown else spent
+    def add_latency(self, job: Job, time: Float[np.ndarray, "..."]) -> None:
+        """Store the latency of one job [*rates] or, where the plan needs a breakdown, its breakdown [execution, resource, *rates]."""
+        latency = time.sum(axis=(0, 1)) if self.plan.needs_breakdown else time
         for variant in job.variants:
-            at = tuple(self._index(dim, job, variant) for dim in self.dims)
-            self.arrays["dense_latency" if job.baseline else "latency"][at] = self._expanded(latency)
-            if not job.baseline:
-                self._put_shares(at, job.case, spent, latency)
-                self._put_fits(at, job)
-
-    def put_bound(self, job: Job, latency: np.ndarray) -> None:
-        """Take in the time of one job that no schedule can beat, [*rates]."""
-        for variant in job.variants:
-            at = tuple(self._index(dim, job, variant) for dim in self.dims)
-            self.arrays["dense_latency_bound" if job.baseline else "latency_bound"][at] = self._expanded(latency)
-
-    def put_draws(self, job: Job, latencies: np.ndarray) -> None:
-        """Take in the latencies of one job by other parameters that the measurements allow, [draw, *rates]."""
-        for variant in job.variants:
-            key = (*sorted(job.place.items()), variant)
+            index = self._index(job, variant)
+            self.arrays["dense_latency" if job.baseline else "latency"][index] = self._expand(latency)
             if job.baseline:
-                self.dense_draws[key] = latencies
-            self._put_quantiles("dense_latency" if job.baseline else "latency", job, variant, latencies)
-            if not job.baseline and self.plan.needs_dense_latency:
-                self._put_quantiles("speedup", job, variant, self.dense_draws.pop(key) / latencies)
+                continue
+            if self.plan.needs_breakdown:
+                self._add_shares(index, job.case, time / latency)
+            if "fits" in self.arrays:
+                self.arrays["fits"][index] = self._outermost_capacity(job) >= job.case.footprint
 
-    def _put_quantiles(self, name: str, job: Job, variant: int, drawn: np.ndarray) -> None:
-        at = tuple(self._index(dim, job, variant) for dim in self.dims)
-        ordered = np.sort(drawn, axis=0)  # ten times as fast as numpy.quantile
-        for end, share in QUANTILES.items():
-            below, part = divmod(share * (len(drawn) - 1), 1)
-            low, high = ordered[int(below)], ordered[min(int(below) + 1, len(drawn) - 1)]
-            self.arrays[f"{name}_{end}"][at] = self._expanded(low + part * (high - low))
-
-    def put_energy(self, job: Job, dynamic: np.ndarray) -> None:
-        """Take in the energy that the work of one job takes, after its time: leakage goes on as long as it lasts."""
+    def add_lower_bound(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
+        """Store the lower bound of the latency of one job [*rates]."""
         for variant in job.variants:
-            at = tuple(self._index(dim, job, variant) for dim in self.dims)
-            self.cost["energy"][at] = dynamic + cost.static(self.plan, job) * self.arrays["latency"][at]
+            name = "dense_latency_bound" if job.baseline else "latency_bound"
+            self.arrays[name][self._index(job, variant)] = self._expand(latency)
 
-    def _index(self, dim: str, job: Job, variant: int) -> Any:
-        return variant if dim == "variant" else job.place.get(dim, slice(None))
+    def add_samples(self, job: Job, latencies: Float[np.ndarray, "sample ..."]) -> None:
+        """Store the intervals of one job, from its latencies [sample, *rates] for samples of the kernel parameters.
 
-    def _put_shares(self, at: tuple[Any, ...], case: Case, spent: np.ndarray, latency: np.ndarray) -> None:
-        if not self.breakdown:
-            return
-        for execution, shares in zip(case.executions, spent / latency, strict=False):  # `spent` is padded
-            named = [*([] if case.fixed is None else [LAUNCH]), *execution.resources(self.decoders)]
-            for resource, share in zip(named, shares, strict=False):  # as for a memory that others have
-                if resource in self.resources:  # not a decoder without a rate, which sets no time
-                    self._add("bound_share", (*at, self.resources.index(resource)), share)
-            self._add("execution_share", (*at, self.executions.index(execution.name)), shares.sum(axis=0))
+        The dense baseline of a variant comes before it: the interval of the speedup needs both.
+        """
+        for variant in job.variants:
+            index, key = self._index(job, variant), (*sorted(job.place.items()), variant)
+            self._store_quantiles("dense_latency" if job.baseline else "latency", index, latencies)
+            if job.baseline:
+                self._dense_samples[key] = latencies
+            elif self.plan.needs_dense_latency:
+                self._store_quantiles("speedup", index, self._dense_samples.pop(key) / latencies)
 
-    def _add(self, name: str, at: tuple[Any, ...], share: np.ndarray) -> None:
+    def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:
+        """Store the energy of one job whose latency is stored: `dynamic` energy of its work [J], and leakage over its latency."""
+        leakage = cost.leakage_power(self.plan, job)
+        for variant in job.variants:
+            index = self._index(job, variant)
+            self.cost_arrays["energy"][index] = dynamic + leakage * self.arrays["latency"][index]
+
+    def to_dataset(self) -> xr.Dataset:
+        """All results as variables without attributes, with what the specification derives from them."""
+        dims = tuple(self.dims)
+        variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in self.arrays.items()}
+        dataset = label_dataset(self.plan, self.resources, self.executions, self.kernel_names).assign(variables)
+        if "speedup" in self.plan.spec.store.variables:
+            dataset = with_speedup(dataset)
+        return cost.add_variables(dataset, self.plan, self.cost_arrays)
+
+    def _index(self, job: Job, variant: int) -> Index:
+        return tuple(variant if dim == "variant" else job.place.get(dim, slice(None)) for dim in self.dims)
+
+    def _store_quantiles(self, name: str, index: Index, samples: Float[np.ndarray, "sample ..."]) -> None:
+        ordered = np.sort(samples, axis=0)  # ten times as fast as numpy.quantile
+        for end, quantile in QUANTILES.items():
+            position, fraction = divmod(quantile * (len(samples) - 1), 1)
+            low, high = ordered[int(position)], ordered[min(int(position) + 1, len(samples) - 1)]
+            self.arrays[f"{name}_{end}"][index] = self._expand(low + fraction * (high - low))
+
+    def _add_shares(self, index: Index, case: Case, shares: Float[np.ndarray, "execution resource ..."]) -> None:
+        for execution, by_resource in zip(case.executions, shares, strict=False):  # the shares are padded
+            names = [*([] if case.fixed is None else [LAUNCH]), *execution.resources(self.has_decoders)]
+            for resource, share in zip(names, by_resource, strict=False):
+                if resource in self.resources:  # a decoder without a rate sets no time
+                    self._add_share("bound_share", (*index, self.resources.index(resource)), share)
+            self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
+
+    def _add_share(self, name: str, index: Index, share: Float[np.ndarray, "..."]) -> None:
         if name in self.arrays:
-            self.arrays[name][at] += self._expanded(share)
+            self.arrays[name][index] += self._expand(share)
 
-    def _put_fits(self, at: tuple[Any, ...], job: Job) -> None:
-        if "fits" in self.arrays:
-            self.arrays["fits"][at] = self._expanded_capacity(job) >= job.case.footprint
+    def _expand(self, over_rates: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Insert an axis of length 1 for each inner axis that no rate depends on."""
+        return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in self.plan.inner_axes])
 
-    def _expanded(self, over_rates: np.ndarray) -> np.ndarray:
-        """Rate axes in place, an axis of length 1 for each idle one."""
-        axes = [axis for axis in self.plan.axes if not axis.is_outer_loop]
-        return over_rates.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
-
-    def _expanded_capacity(self, job: Job) -> np.ndarray:
+    def _outermost_capacity(self, job: Job) -> Float[np.ndarray, "..."]:
+        """Capacity of the outermost memory [B] over the inner axes; infinite where it is not given."""
         path = f"memory.{job.accelerator.outermost}.capacity"
-        axes = [axis for axis in self.plan.axes if not axis.is_outer_loop]
+        axes = self.plan.inner_axes
         for position, axis in enumerate(axes):
             if axis.path == path:
                 return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])
@@ -165,63 +122,55 @@ class Arrays:
         return np.array(np.inf if capacity is None else capacity)
 
 
-def every(plan: Plan, arrays: Arrays) -> xr.Dataset:
-    """All results that were evaluated, without attributes."""
-    dims = tuple(plan.dims)
-    variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in arrays.arrays.items()}
-    found = labels(plan, arrays.resources, arrays.executions, arrays.kernels).assign(variables)
-    if "speedup" in plan.spec.store.variables:
-        found = with_speedup(found)
-    return cost.with_variables(found, plan, arrays.cost)
+def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:
+    """Arrays for the results that jobs compute; `resources`, `executions`: sizes of the extra dimensions."""
+    shape, dtype, stored = tuple(plan.dims.values()), plan.spec.store.dtype, plan.spec.store.variables
+    latencies = ["latency", *(["dense_latency"] if plan.needs_dense_latency else [])]
+    arrays = {name: np.zeros(shape, dtype) for name in latencies}
+    for name, size in (("bound_share", resources), ("execution_share", executions)):
+        if name in stored:
+            arrays[name] = np.zeros((*shape, size), dtype)
+    if "fits" in stored:
+        arrays["fits"] = np.ones(shape, bool)
+    if plan.has_lower_bound:
+        arrays |= {f"{name}_bound": np.zeros(shape, dtype) for name in latencies}
+    if plan.has_intervals:
+        names = [*latencies, *(["speedup"] if plan.needs_dense_latency else [])]
+        arrays |= {f"{name}_{end}": np.full(shape, np.nan, dtype) for name in names for end in QUANTILES}
+    return arrays
 
 
-def described(found: xr.Dataset, plan: Plan) -> xr.Dataset:
-    """With the attributes of each variable, which say of every accelerator of the plan what they rest on."""
-    for name in found.data_vars:
-        found[name].attrs = ATTRS[str(name)] | cost.basis(str(name), plan) | (SAMPLED.get(str(name), {}) if plan.has_intervals else {})
-    return found
+def set_attributes(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:
+    """Set the attributes of each variable; they cover every accelerator of the plan, also if the dataset is a chunk of it."""
+    for name, variable in dataset.data_vars.items():
+        sampled = SAMPLED_ATTRIBUTES.get(str(name), {}) if plan.has_intervals else {}
+        variable.attrs = ATTRIBUTES[str(name)] | cost.source_attributes(str(name), plan) | sampled
+    return dataset
 
 
-def with_speedup(found: xr.Dataset) -> xr.Dataset:
-    """With the speedup that its latencies make, and how far that may be from what is attainable."""
-    made = {"speedup": found.dense_latency / found.latency}
-    if "latency_bound" in found:
-        made["speedup_low"] = found.dense_latency_bound / found.latency
-        made["speedup_high"] = found.dense_latency / found.latency_bound
-    return found.assign({name: variable.assign_attrs(ATTRS[name]) for name, variable in made.items()})
-
-
-def labels(plan: Plan, resources: Sequence[str], executions: Sequence[str], kernels: Kernels) -> xr.Dataset:
-    """A dataset without its variables."""
-    found = xr.Dataset(coords=_coordinates(plan, resources, executions), attrs=provenance.attributes(plan))
-    found.attrs |= {"kernels": json.dumps(kernels)} if kernels else {}
-    for name in found.coords.keys() & ATTRS.keys():
-        found[name].attrs = dict(ATTRS[str(name)])
-    return found
+def label_dataset(plan: Plan, resources: Sequence[str], executions: Sequence[str], kernel_names: KernelNames) -> xr.Dataset:
+    """A dataset of the plan's coordinates and provenance, without variables."""
+    dataset = xr.Dataset(coords=_coordinates(plan, resources, executions), attrs=provenance.attributes(plan))
+    dataset.attrs |= {"kernels": json.dumps(kernel_names)} if kernel_names else {}
+    for name in dataset.coords.keys() & ATTRIBUTES.keys():
+        dataset[name].attrs = dict(ATTRIBUTES[str(name)])
+    return dataset
 
 
 def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> dict[str, Any]:
-    coords: dict[str, Any] = {"accelerator": _text(accelerator.name for accelerator in plan.accelerators)}
+    coords: dict[str, Any] = {"accelerator": _to_text(accelerator.name for accelerator in plan.accelerators)}
     for axis in plan.axes:
         values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
         coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"} if axis.values.dtype.kind == "f" else {})
     coords["batch"], coords["variant"] = np.array(plan.spec.batch), np.arange(len(plan.variants))
-    coords["dtype"] = _text(dtype.label for dtype in plan.spec.dtype)
-    coords["resource"], coords["execution"] = _text(resources), _text(executions)
-    columns = {
-        "workload": _text(v.workload for v in plan.variants),
-        "method": _text(v.method for v in plan.variants),
-        "pattern": _text(v.pattern for v in plan.variants),
-        "sparsity": np.array([v.sparsity for v in plan.variants]),
-        "nominal_sparsity": np.array([v.nominal_sparsity for v in plan.variants]),
-        "accuracy": np.array([v.accuracy for v in plan.variants]),
-        "dense_accuracy": np.array([v.dense_accuracy for v in plan.variants]),
-        "accuracy_kind": _text(v.accuracy_kind for v in plan.variants),
-        "metric": _text(v.metric for v in plan.variants),
-        "densities_from": _text(v.densities_from for v in plan.variants),
-    }
-    return coords | {name: ("variant", column) for name, column in columns.items()}
+    coords["dtype"] = _to_text(dtype.label for dtype in plan.spec.dtype)
+    coords["resource"], coords["execution"] = _to_text(resources), _to_text(executions)
+    texts = ("workload", "method", "pattern", "accuracy_kind", "metric", "densities_from")
+    columns = {name: [getattr(variant, name) for variant in plan.variants] for name in VARIANT_COORDINATES}
+    arrays = {name: _to_text(column) if name in texts else np.array(column) for name, column in columns.items()}
+    return coords | {name: ("variant", array) for name, array in arrays.items()}
 
 
-def _text(values: Any) -> np.ndarray:
+def _to_text(values: Iterable[Any]) -> np.ndarray:
+    """Labels as an object array: netCDF and Zarr warn about other arrays of text."""
     return np.array([str(value) for value in values], object)

@@ -12,7 +12,7 @@ from dse.base import checksum
 from dse.base.atomic_write import replace_file
 from dse.base.errors import InputError, UnfinishedError
 from dse.sweeping import zarr_store
-from dse.sweeping.results import with_speedup
+from dse.sweeping.variables import with_speedup
 
 IN_MEMORY = 2**30  # bytes of a dataset that is made a file in memory first: HDF5 itself may not notice a full disk
 

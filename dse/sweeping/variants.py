@@ -11,7 +11,7 @@ from dse.sparsity.pattern import Pattern
 from dse.workload import Variant, Workload
 
 
-def select(
+def select_variants(
     workload: Workload, selection: WorkloadSelection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
 ) -> list[Variant]:
     """The measured variants chosen, then the hypothetical ones made from `patterns`."""

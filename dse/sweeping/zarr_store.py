@@ -22,7 +22,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from dse.base import atomic_write, checksum
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping.chunk import Chunk
-from dse.sweeping.plan import MAX_RESULT_BYTES
+from dse.sweeping.plan_checks import MAX_RESULT_BYTES
 
 DONE = "progress/done"
 MANIFEST = "progress/manifest"

@@ -15,7 +15,8 @@ from pathlib import Path
 from throughput import SPEC
 
 from dse.sweeping import run
-from dse.sweeping.plan import Plan, load_plan
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import load_plan
 
 TURNS = 12
 TEN = (

@@ -19,7 +19,8 @@ import numpy as np
 import dse
 from dse.sweeping import run, zarr_store
 from dse.sweeping.chunk import ChunkGrid, max_chunk_designs
-from dse.sweeping.plan import Plan, load_plan
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.prepared import Prepared
 
 SPEC = """

@@ -22,7 +22,8 @@ from dse.model import roofline
 from dse.model.terms import inverse_rates
 from dse.sweeping import run
 from dse.sweeping.job import Job, jobs_of
-from dse.sweeping.plan import Plan, load_plan
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import load_plan
 
 SPEC = """
 name: million

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from dse.model.efficiency.kernel_model import KernelModel
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
-from dse.sweeping import run
 from dse.workload import Variant
 
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
@@ -167,7 +167,7 @@ model: {fidelity: calibrated}
 """
 
 
-def swept(folder: Path, more: str = "") -> run.xr.Dataset:
+def swept(folder: Path, more: str = "") -> xr.Dataset:
     (folder / "made.yaml").write_text(SPEC + more)
     return dse.sweep(folder / "made.yaml")
 
@@ -179,7 +179,7 @@ def axes(tmp_path_factory):
         "memory.l2.capacity": "[256 KiB, 40 MB]", "units.tensor_core.processors": "[54, 216]", "overhead.launch": "[1 us, 5 us]",
     }  # fmt: skip
     lines = "".join(f"  {path}: {values}\n" for path, values in paths.items())
-    with pytest.warns(run.ModelWarning, match="not measured there"):
+    with pytest.warns(dse.ModelWarning, match="not measured there"):
         return swept(tmp_path_factory.mktemp("swept"), f"axes:\n{lines}")
 
 
@@ -320,7 +320,7 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
             f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", run.ModelWarning)
+            warnings.simplefilter("ignore", dse.ModelWarning)
             found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
     longer = float(found["calibrated"].latency - found["capacity"].latency)
     more = float(found["calibrated"].energy - found["capacity"].energy)
@@ -372,7 +372,7 @@ def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
     (tmp_path / "made.yaml").write_text(
         SPEC.replace("a100-sxm4-80gb", "h100-sxm5-80gb") + "axes: {memory.dram.bandwidth: [0.5 TB/s, 3350 GB/s]}\n"
     )
-    with pytest.warns(run.ModelWarning):
+    with pytest.warns(dse.ModelWarning):
         found = dse.sweep(tmp_path / "made.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
     state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
     assert float(found.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)

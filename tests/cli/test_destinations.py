@@ -21,8 +21,8 @@ KEPT = {
 
 # What is run to write to OUT, and what of it must not be reached.
 COMMANDS = {
-    "sweep": ("sweep figures.yaml -o OUT", "dse.sweeping.run.run"),
-    "sweep to a file": ("sweep figures.yaml -o OUT/mine.nc", "dse.sweeping.run.run"),
+    "sweep": ("sweep figures.yaml -o OUT", "dse.sweeping.run.run_in_memory"),
+    "sweep to a file": ("sweep figures.yaml -o OUT/mine.nc", "dse.sweeping.run.run_in_memory"),
     "sweep to a store": ("sweep figures.yaml -o OUT/mine.zarr", "dse.sweeping.run.evaluate"),
     "sweep that keeps a front": ("sweep front.yaml -o OUT", "dse.sweeping.run.evaluate"),
     "sweep that keeps the best": ("sweep top.yaml -o OUT/mine.nc", "dse.sweeping.run.evaluate"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dse.sweeping import chunk as pieces_
 from dse.sweeping import run
 from dse.sweeping.chunk import ChunkGrid, chunk_lengths, max_chunk_designs
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.prepared import Prepared
 
 SPEC = """

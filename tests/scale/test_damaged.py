@@ -13,7 +13,7 @@ import dse
 from dse.base import checksum
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.sweeping import run, store, zarr_store
+from dse.sweeping import store, zarr_store
 from tests.conftest import described
 
 AXES = """
@@ -78,7 +78,7 @@ def test_a_damaged_piece_is_refused_until_it_is_evaluated_again(home, results, c
     assert main(["plot", str(broken), "-o", str(results / "figures")]) == 2
     assert capsys.readouterr().err.startswith(f"{path}: {expected}")
     assert not (results / "figures").exists()
-    with pytest.warns(run.ModelWarning, match=f"damaged results are evaluated again: {path}: {expected}"):
+    with pytest.warns(dse.ModelWarning, match=f"damaged results are evaluated again: {path}: {expected}"):
         dse.sweep(home / "small.yaml", broken, resume=True)
     xr.testing.assert_identical(store.read(broken), store.read(home / "whole.zarr"))
 
@@ -153,7 +153,7 @@ def test_large_netcdf_files_have_the_checksum_too(tmp_path, monkeypatch):
 def test_a_damaged_part_of_what_is_kept_is_evaluated_again(home, results, break_it):
     path = results / "front.nc.parts/0.npz"
     break_it(path)
-    with pytest.warns(run.ModelWarning, match=f"damaged results are evaluated again: {path}: is damaged"):
+    with pytest.warns(dse.ModelWarning, match=f"damaged results are evaluated again: {path}: is damaged"):
         found = dse.sweep(home / "kept.yaml", results / "front.nc", resume=True)
     strip = {"created": "", "command": ""}
     xr.testing.assert_identical(found.assign_attrs(strip), dse.sweep(home / "kept.yaml").assign_attrs(strip))
@@ -162,7 +162,7 @@ def test_a_damaged_part_of_what_is_kept_is_evaluated_again(home, results, break_
 def test_the_part_of_another_place_is_evaluated_again(home, results):
     dse.sweep(home / "kept.yaml", results / "other.nc", shard=(2, 2))
     shutil.copy(results / "other.nc.parts/1.npz", results / "front.nc.parts/0.npz")
-    with pytest.warns(run.ModelWarning, match=r"0\.npz: is damaged"):
+    with pytest.warns(dse.ModelWarning, match=r"0\.npz: is damaged"):
         dse.sweep(home / "kept.yaml", results / "front.nc", resume=True)
 
 

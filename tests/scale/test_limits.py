@@ -14,7 +14,7 @@ from dse.cli.entry import main
 from dse.schema.sweep import RangeAxis
 from dse.sweeping import prepared, run
 from dse.sweeping.axis import parse_axis
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import front, stream
 from dse.sweeping.reduce.cells import Kept
@@ -119,7 +119,7 @@ def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepare
 
 
 def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):
-    monkeypatch.setattr("dse.sweeping.plan.available_bytes", lambda: 1000)
+    monkeypatch.setattr("dse.sweeping.plan_checks.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store"):
         dse.sweep(specified(AXES))
 
@@ -150,5 +150,5 @@ def test_long_preparation_shows_its_progress(specified, monkeypatch, capsys):
     path = specified("")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 0
     told = capsys.readouterr().err
-    for what in ("reading networks", "choosing network states", "preparing"):
+    for what in ("reading networks", "selecting variants", "preparing"):
         assert f"{what}: " in told

@@ -270,7 +270,7 @@ def test_what_cannot_be_parted(folder, out, options, expected):
 
 
 def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, monkeypatch):
-    monkeypatch.setattr("dse.sweeping.plan.MAX_RESULT_BYTES", 100_000)
+    monkeypatch.setattr("dse.sweeping.plan_checks.MAX_RESULT_BYTES", 100_000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
     assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000

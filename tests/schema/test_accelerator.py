@@ -11,7 +11,7 @@ from dse.base.errors import InputError
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.searching import run as searching
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 
 README = Path(__file__).parents[2] / "README.md"
 

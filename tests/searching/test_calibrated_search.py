@@ -63,7 +63,7 @@ CONTINUOUS = """
 """
 GOAL = "maximize: [performance]\nminimize: [energy, area, power]\nconstraints: [accuracy_drop <= 100]"
 MODEL = "fidelity: calibrated"
-pytestmark = pytest.mark.filterwarnings("ignore:.*by a kernel that was not measured there:dse.sweeping.run.ModelWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*by a kernel that was not measured there:dse.ModelWarning")
 
 
 def written(folder, axes: str, search: str = GOAL, model: str = MODEL, dtype: str = "fp16"):

@@ -9,7 +9,7 @@ import dse
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.searching import run
-from dse.sweeping.run import ModelWarning
+from dse.sweeping.model_warnings import ModelWarning
 from tests.searching.search_specs import write
 
 AXES = "\n  memory.dram.bandwidth: [0.5 TB/s, 1 TB/s, 2 TB/s]\n  units.tensor.peak.fp16: [50 TFLOP/s, 100 TFLOP/s, 400 TFLOP/s]\n"

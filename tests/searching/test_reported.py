@@ -14,7 +14,7 @@ from dse.cli import entry
 from dse.searching import exhaustive, report, run
 from dse.searching.archive import KEPT, Archive
 from dse.searching.simplicity import complexity, simplified
-from dse.sweeping.run import ModelWarning
+from dse.sweeping.model_warnings import ModelWarning
 from tests.searching.search_specs import write
 
 IDLE = """

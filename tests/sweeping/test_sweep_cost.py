@@ -16,7 +16,8 @@ from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
 from dse.model.terms import case, inverse_rates
 from dse.schema.model_options import ModelOptions
-from dse.sweeping.plan import list_unused_axes, load_plan
+from dse.sweeping.plan_builder import load_plan
+from dse.sweeping.plan_checks import list_unused_axes
 
 VARIABLES = "latency, area, power, energy, edp, performance_per_area, performance_per_watt"
 AXES = """

@@ -5,7 +5,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 
 
 def problems(path) -> list[str]:

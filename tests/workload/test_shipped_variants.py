@@ -11,7 +11,7 @@ import dse
 from dse.base import catalog
 from dse.base.csv_table import read_rows
 from dse.sparsity.kinds import Block
-from dse.sweeping.plan import load_plan
+from dse.sweeping.plan_builder import load_plan
 from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}

@@ -12,10 +12,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dse.base.errors import InputError, Problem, UnfinishedError
-from dse.sweeping import run
 from dse.sweeping.chunk import split_range
 from dse.sweeping.distributed import sink as sinks
 from dse.sweeping.distributed.sink import Sink
+from dse.sweeping.model_warnings import ModelWarning, collect_warnings
 from dse.sweeping.plan import Plan
 from dse.sweeping.prepared import Prepared
 
@@ -41,14 +41,14 @@ def fill(
     if not 1 <= number <= of:
         raise InputError(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
     prepared, path = Prepared.of(plan, progress), path.absolute()
-    for remark in run.remarks(prepared):
-        warnings.warn(remark, run.ModelWarning, stacklevel=3)
+    for text in collect_warnings(prepared):
+        warnings.warn(text, ModelWarning, stacklevel=3)
     sink = sinks.of(prepared, path)
     sink.begin(resume or shard is not None)
     before = sink.done()
     mine = split_range(len(before), number - 1, of)
     if damaged := sink.forget_damaged([one for one in mine if before[one]]):
-        warnings.warn(_again(damaged), run.ModelWarning, stacklevel=3)
+        warnings.warn(_again(damaged), ModelWarning, stacklevel=3)
         before = sink.done()
     left = [one for one in mine if not before[one]]
     whole, rest = (sum(map(sink.designs, some)) for some in (mine, left))

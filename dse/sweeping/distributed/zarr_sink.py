@@ -11,9 +11,10 @@ import xarray as xr
 
 from dse.base import atomic_write
 from dse.base.errors import InputError, Problem
-from dse.sweeping import provenance, results, run, zarr_store
+from dse.sweeping import provenance, run, zarr_store
 from dse.sweeping.chunk import Chunk, ChunkGrid, chunk_lengths, max_chunk_designs
 from dse.sweeping.prepared import Prepared
+from dse.sweeping.results import label_dataset, set_attributes
 
 MOST_PIECES = 10**6
 
@@ -53,8 +54,8 @@ class Store:
             raise InputError.from_problems(
                 [plan.document.make_problem(("axes",), what, f"stay below {MOST_PIECES} pieces: fewer values or variables")]
             )
-        sample = results.described(run.evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
-        labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
+        sample = set_attributes(run.evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
+        labels = label_dataset(plan, prepared.resources, prepared.executions, prepared.kernels)
         return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, most)
 
     @cached_property

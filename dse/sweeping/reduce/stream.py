@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import xarray as xr
 
 from dse.base.errors import InputError
 from dse.schema.reduction import FrontReduction, TopReduction
-from dse.sweeping import chunk, results
+from dse.sweeping import chunk
 from dse.sweeping.chunk import Chunk, ChunkGrid
 from dse.sweeping.plan import Plan
 from dse.sweeping.prepared import Prepared
@@ -23,6 +23,7 @@ from dse.sweeping.reduce.cells import Frame, Kept
 from dse.sweeping.reduce.front import FrontKeeper
 from dse.sweeping.reduce.summary import Summary
 from dse.sweeping.reduce.top import TopKeeper
+from dse.sweeping.results import label_dataset, set_attributes
 
 WORKERS = 2  # pieces in the making: while one is compared, the other is computed
 LARGER = 4  # times a piece that is written: results are in memory only until they are narrowed
@@ -100,13 +101,13 @@ class Stream:
         return self.keeper.result(self.keeper.together(found))
 
 
-def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
+def run(prepared: Prepared, evaluate: Evaluate, advance: Callable[[int], object]) -> xr.Dataset:
     """What is kept of a sweep; raises InputError."""
     stream = Stream.of(prepared, evaluate)
 
     def parts() -> Iterator[Kept]:
         for _, piece, kept in stream.walk(range(stream.groups)):
-            bar.update(piece.designs)
+            advance(piece.designs)
             if kept is not None:
                 yield kept
 
@@ -115,8 +116,8 @@ def run(prepared: Prepared, evaluate: Evaluate, bar: Any) -> xr.Dataset:
 
 def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
     plan, wanted = prepared.plan, prepared.plan.spec.keep
-    sample = results.described(evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
-    labels = results.labels(plan, prepared.resources, prepared.executions, prepared.kernels)
+    sample = set_attributes(evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
+    labels = label_dataset(plan, prepared.resources, prepared.executions, prepared.kernels)
     frame = Frame(plan.dims, labels[[*sample.coords]], sample)
     if isinstance(wanted, FrontReduction):
         return FrontKeeper(wanted, frame, evaluate(prepared.cut(_coarse(plan))))

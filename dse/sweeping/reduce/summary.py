@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dse.sweeping.reduce.cells import Frame, Kept
-from dse.sweeping.results import ATTRS
+from dse.sweeping.variables import ATTRIBUTES
 
 BINS = 20  # of a histogram, a decade
 EDGES = 10.0 ** (np.arange(-25 * BINS, 25 * BINS + 1) / BINS)  # in SI units; what lies beyond them is not in a histogram
@@ -139,8 +139,11 @@ def _described(found: dict[Key, tuple[tuple, np.ndarray]]) -> Iterator[tuple[str
 
 def _attrs(name: str, statistic: str, kept: str) -> dict[str, str]:
     counted = statistic in ("count", "histogram")
-    what = f"{'designs' if counted else statistic} of: {ATTRS.get(name, {}).get('long_name', name)}"
-    return {"units": "1" if counted else ATTRS.get(name, {}).get("units", "1"), "long_name": what + (f", at each {kept}" if kept else "")}
+    what = f"{'designs' if counted else statistic} of: {ATTRIBUTES.get(name, {}).get('long_name', name)}"
+    return {
+        "units": "1" if counted else ATTRIBUTES.get(name, {}).get("units", "1"),
+        "long_name": what + (f", at each {kept}" if kept else ""),
+    }
 
 
 def _trimmed(found: xr.Dataset) -> xr.Dataset:

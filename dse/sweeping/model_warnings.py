@@ -1,0 +1,98 @@
+"""Warnings about the results of a sweep: assumptions of the model that a reader would not expect."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+
+from dse.model import compaction, fusion
+from dse.model.efficiency.constant import unstated
+from dse.model.efficiency.fitted import remarks as kernel_remarks
+from dse.model.levels import notes
+from dse.model.peak import Execution
+from dse.schema.model_options import CAPACITY_FIDELITIES
+from dse.sweeping.cost import power_limited_latency
+from dse.sweeping.job import Job
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_checks import list_unused_axes
+from dse.sweeping.prepared import Prepared
+
+POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
+
+
+class ModelWarning(UserWarning):
+    """A property of the results that a reader should know."""
+
+
+def collect_warnings(prepared: Prepared) -> list[str]:
+    """Texts of the warnings that are known before any result is evaluated."""
+    plan, jobs = prepared.plan, prepared.jobs
+    texts = [
+        *map(str, list_unused_axes(plan)),
+        *_missing_runs(jobs, plan),
+        *_ignored_memory_levels(plan),
+        *_missing_efficiencies(jobs, plan),
+        *_assumptions_about_networks(plan),
+        *(text for job in jobs for text in kernel_remarks(job.case, job.accelerator.name)),
+    ]
+    return list(dict.fromkeys(texts))
+
+
+def _missing_runs(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
+    """Warn of pruned layers that run dense because the accelerator lists no run for their pattern."""
+    for job in jobs:
+        if not job.baseline and job.case.unsupported:
+            dtype, pattern = plan.spec.dtype[job.place["dtype"]].label, plan.variants[job.variants[0]].pattern
+            yield f"'{job.accelerator.name}' has no enabled run for '{pattern}' in {dtype}: its layers run dense"
+
+
+def _ignored_memory_levels(plan: Plan) -> Iterator[str]:
+    """Warn of memory levels that the fidelity ignores because the accelerator lacks a number."""
+    if plan.spec.model.fidelity in CAPACITY_FIDELITIES:
+        for _, accelerator in plan.categorical_designs():
+            yield from notes(accelerator)
+
+
+def _missing_efficiencies(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
+    """Warn of accelerators that state no efficiency for the fidelity on any of their designs."""
+    executions: dict[tuple[str, int], list[Execution]] = {}
+    for job in jobs:
+        executions.setdefault((job.accelerator.name, job.place["dtype"]), []).extend(job.case.candidates)
+    for (name, dtype), listed in executions.items():
+        yield from unstated(name, (execution.how for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity)
+
+
+def _assumptions_about_networks(plan: Plan) -> Iterator[str]:
+    """Warn of what is assumed about networks whose layer graph is not known."""
+    for variant in plan.variants:
+        yield from compaction.notes(variant)
+        yield from fusion.notes(variant, plan.spec.model)
+
+
+def collect_power_warnings(results: xr.Dataset, plan: Plan) -> dict[str, str]:
+    """A warning for each accelerator that states a power and has results above it, about the worst of them.
+
+    `results` has the latency, energy, power and leakage; there are no warnings where the specification stores no energy.
+    """
+    if "energy" not in results:
+        return {}
+    excess = (results.energy / results.latency / results.power).transpose(*plan.dims)
+    texts = {}
+    for number, accelerator in enumerate(plan.accelerators):
+        values = excess.values[number]
+        if accelerator.value("cost.power") is None or not np.any(values > 1 + POWER_TOLERANCE):
+            continue
+        position = np.unravel_index(np.argmax(values), values.shape)
+        worst = results.isel(dict(zip(plan.dims, (number, *position), strict=True)))
+        texts[accelerator.name] = _power_warning(accelerator.name, worst, plan, float(np.mean(values > 1 + POWER_TOLERANCE)))
+    return texts
+
+
+def _power_warning(accelerator: str, worst: xr.Dataset, plan: Plan, share_above: float) -> str:
+    variant = plan.variants[int(worst.variant)]
+    return (
+        f"'{accelerator}': '{variant.workload}', {variant}, batch {int(worst.batch)}, {worst.dtype.item()} takes "
+        f"{float(worst.energy / worst.latency):.3g} W on average, above the {float(worst.power):.3g} W of the design: its latency of "
+        f"{float(worst.latency):.3g} s is not attainable, at that power it is at least {float(power_limited_latency(worst)):.3g} s "
+        f"({share_above:.0%} of the results are above); store 'power_limited_latency'"
+    )
