@@ -198,7 +198,7 @@ def test_a_calibration_that_loses_is_told_and_fails():
         Point("s", "shapes", "d", "k", "f", "fp16", "time", (n, n, n), 0.5, 1.0, dict.fromkeys(fidelities.RUNGS, 1.1) | {"sol": 1.0})
         for n in (1, 2)
     ]
-    assert report.pays(report.rows(worse)) == ["s, each shape by fits without it, time: calibrated 10.0%, sol 0.0%"]
+    assert report.pays(report.rows(worse)) == ["s, leave-one-shape-out, time: calibrated 10.0%, sol 0.0%"]
 
 
 def test_the_command_tells_one_set_and_refuses_unknown_ones(capsys):

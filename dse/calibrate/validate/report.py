@@ -56,7 +56,7 @@ def table(found: Sequence[Row], markdown: bool = False) -> str:
     """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
     parts = []
     for split in sorted({row["split"] for row in found}, key=lambda split: (*(split != first for first in TITLES), split)):
-        title = TITLES.get(split, f"each kernel by fits on {split}")
+        title = TITLES.get(split, f"transferred from {split}")
         cells = [HEAD, *(_cells(row) for row in found if row["split"] == split)]
         parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
     return "\n\n".join(parts)
@@ -74,9 +74,9 @@ def brief(found: Sequence[Row], markdown: bool = False) -> str:
 
 
 TITLES = {
-    "shapes": "each shape by fits without it",
-    "devices": "each device by fits on all others",
-    "networks": "whole networks, of which nothing was fitted",
+    "shapes": "leave-one-shape-out",
+    "devices": "leave-one-device-out",
+    "networks": "whole networks",
 }
 BRIEF = ("sol", "r3", "calibrated")
 HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", f"tau > {APART:.0%}", "calibrated, by sparsity")
