@@ -1,7 +1,7 @@
-"""Files and folders that are written under a temporary name and appear whole: readers see the old one or the new one.
+"""Write a file or folder under a temporary name and move it into place when it is complete: readers see the old one or the new one.
 
-The temporary folder `.NAME.ID.part` stands beside the target `NAME`, and its process holds a lock on it (flock). The operating system
-releases the lock of a process that is killed, so the next process that writes the same target removes what is left.
+The temporary folder `.NAME.ID.part` is in the same folder as the target `NAME`, and its process holds a lock on it (flock). The operating
+system releases the lock of a process that is killed, so the next process that writes the same target removes the abandoned folder.
 """
 
 import fcntl
@@ -16,12 +16,19 @@ from pathlib import Path
 from dse.base.errors import InputError, ProblemCollector
 
 
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` with a temporary path, then move the file that it wrote to `path`. Raises OSError."""
+    with temporary_path(path) as temporary:
+        write(temporary)
+        os.replace(temporary, path)
+
+
 @contextmanager
 def temporary_path(target: Path) -> Iterator[Path]:
-    """A path of the same name in a new temporary folder beside the target. The folder is removed at the end. Raises OSError."""
+    """Yield a path with the name of `target` in a new temporary folder next to it; remove the folder at the end. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned_folders(target)
-    folder, lock = _locked_folder(target)
+    folder, lock = _make_locked_folder(target)
     try:
         yield folder / target.name
     finally:
@@ -29,16 +36,16 @@ def temporary_path(target: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked_folder(target: Path) -> tuple[Path, int]:
-    """A new folder and the descriptor that holds its lock; another process may remove a folder before it is locked."""
+def _make_locked_folder(target: Path) -> tuple[Path, int]:
+    """Make a temporary folder and lock it; returns the folder and the descriptor that holds the lock."""
     while True:
         folder = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
         folder.mkdir()
         try:
             lock = os.open(folder, os.O_RDONLY)
-        except FileNotFoundError:
+        except FileNotFoundError:  # another process removed it before it was locked
             continue
-        if _lock(lock) is not False and folder.exists():
+        if _try_lock(lock) is not False and folder.exists():
             return folder, lock
         os.close(lock)
 
@@ -55,12 +62,12 @@ def _remove_if_abandoned(folder: Path) -> None:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:  # its process removed it meanwhile
         return
-    if _lock(lock):
+    if _try_lock(lock):
         shutil.rmtree(folder, ignore_errors=True)
     os.close(lock)
 
 
-def _lock(descriptor: int) -> bool | None:
+def _try_lock(descriptor: int) -> bool | None:
     """Lock a file or folder; False if another process holds the lock, None if the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,15 +78,8 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Have `write` fill a temporary file, then put it in the place of `path`: a reader sees the old file or the new one."""
-    with temporary_path(path) as fresh:
-        write(fresh)
-        os.replace(fresh, path)
-
-
 def check_writable(*files: Path) -> None:
-    """Whether files may be written there, before work is done for them; raises InputError with every one that may not."""
+    """Check that files can be written, before work is done for them; raises InputError with every file that cannot."""
     problems = ProblemCollector()
     for file in files:
         with problems.collect():
@@ -89,13 +89,13 @@ def check_writable(*files: Path) -> None:
 
 def _check_writable(path: Path) -> None:
     try:
-        there = next(folder for folder in path.absolute().parents if folder.exists())
-        taken = path.is_dir()
+        existing = next(folder for folder in path.absolute().parents if folder.exists())
+        is_folder = path.is_dir()
     except OSError as error:
-        raise InputError(f"'{path}' cannot be written ({error.strerror})", "give another place") from error
-    if taken:
-        raise InputError(f"'{path}' is a folder", "give a file, or another place")
-    if not there.is_dir():
-        raise InputError(f"'{path.parent}' cannot be made a folder: '{there}' is a file", "give another place")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"'{there}' cannot be written to", "give another place")
+        raise InputError(f"'{path}' cannot be written ({error.strerror})", "give another path") from error
+    if is_folder:
+        raise InputError(f"'{path}' is a folder", "give a file, or another path")
+    if not existing.is_dir():
+        raise InputError(f"'{path.parent}' cannot be made a folder: '{existing}' is a file", "give another path")
+    if not os.access(existing, os.W_OK):
+        raise InputError(f"'{existing}' cannot be written to", "give another path")

@@ -1,35 +1,35 @@
-"""How much memory this process may still take."""
+"""How much more memory this process may take."""
 
 import resource
 from pathlib import Path
 
-MEMINFO, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+MEMINFO, CONTROL_GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 def available_bytes() -> float:
-    """Bytes that the machine, the control group and the limit of the process leave; infinite where the system does not say."""
-    return min(_machine(), _group(), _limit())
+    """Bytes that the machine, the control group and the process limit leave; infinite where the system does not say."""
+    return min(_machine_bytes(), _control_group_bytes(), _process_limit_bytes())
 
 
-def _machine() -> float:
+def _machine_bytes() -> float:
     if not MEMINFO.exists():
         return float("inf")
     lines = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
     return 1024 * float(lines["MemAvailable"].split()[0])
 
 
-def _group() -> float:
-    """What the control group of a container or of a batch job leaves."""
-    most, used = GROUP / "memory.max", GROUP / "memory.current"
-    if not (most.exists() and used.exists()) or most.read_text().strip() == "max":
+def _control_group_bytes() -> float:
+    """Bytes left in the control group of a container or of a batch job."""
+    limit, used = CONTROL_GROUP / "memory.max", CONTROL_GROUP / "memory.current"
+    if not (limit.exists() and used.exists()) or limit.read_text().strip() == "max":
         return float("inf")
-    return float(most.read_text()) - float(used.read_text())
+    return float(limit.read_text()) - float(used.read_text())
 
 
-def _limit() -> float:
-    """What `ulimit -v` leaves."""
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+def _process_limit_bytes() -> float:
+    """Bytes of address space left under `ulimit -v`."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     status = Path("/proc/self/statm")
-    if most == resource.RLIM_INFINITY or not status.exists():
+    if limit == resource.RLIM_INFINITY or not status.exists():
         return float("inf")
-    return float(most) - int(status.read_text().split()[0]) * resource.getpagesize()
+    return float(limit) - int(status.read_text().split()[0]) * resource.getpagesize()

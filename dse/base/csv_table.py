@@ -9,8 +9,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.input_file import read_text
 from dse.base.strict_model import explain_validation_error
-from dse.base.yaml_document import read_text
 
 Row = TypeVar("Row", bound=BaseModel)
 

@@ -1,4 +1,4 @@
-"""Number formats: how wide an element is, and which peak of a unit computes with it."""
+"""Number formats: the bits of an element, and the dtypes of the operands of one evaluation."""
 
 import re
 from functools import cache
@@ -17,50 +17,51 @@ BITS_PER_ELEMENT = {
 
 
 def storage_dtype(name: str) -> str:
-    """`fp16_acc16` (fp16 operands, fp16 accumulator) is stored as `fp16`."""
+    """The dtype in memory: `fp16_acc16` (fp16 operands, fp16 accumulator) is stored as `fp16`."""
     return re.sub(r"_acc\d+$", "", name)
 
 
 def accumulator_suffix(name: str) -> str:
-    """What a name says of the accumulator: '_acc16' of `fp16_acc16`, nothing where it is the usual one."""
+    """The part of a name that states the accumulator: '_acc16' of `fp16_acc16`, empty for the usual accumulator."""
     return name.removeprefix(storage_dtype(name))
 
 
-def check_dtype_name(name: str) -> str:
+def check_dtype_name(name: str) -> None:
+    """Raise a validation error unless `name` is a known dtype, with or without an accumulator."""
     if storage_dtype(name) not in BITS_PER_ELEMENT:
         raise field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT))
-    return name
 
 
 def parse_roles(text: str) -> dict[str, str]:
-    """The dtype of each role that a text states: a name for all four, then what differs from it, as in `int8 outputs=int32`.
+    """Parse the dtype of each role: one name for all four roles, then the exceptions, as in `int8 outputs=int32`.
 
-    Raises a validation error; the names themselves are not checked.
+    Raises a validation error; the names of dtypes are not checked here.
     """
-    name, *differing = text.split() or [text]
+    name, *exceptions = text.split() or [text]
     if "=" in name:
         raise field_error(
-            f"'{text}' does not begin with the name of a dtype", "begin with the one of most roles, as in 'int8 outputs=int32'"
+            f"'{text}' does not begin with the name of a dtype", "begin with the dtype of most roles, as in 'int8 outputs=int32'"
         )
-    found = {"weights": storage_dtype(name), "activations": storage_dtype(name), "outputs": storage_dtype(name), "compute": name}
-    stated = set[str]()
-    for word in differing:
-        role, equals, value = word.partition("=")
+    roles = dict.fromkeys(("weights", "activations", "outputs"), storage_dtype(name)) | {"compute": name}
+    seen = set[str]()
+    for exception in exceptions:
+        role, equals, value = exception.partition("=")
         if not equals:
-            raise field_error(
-                f"'{word}' says of no role that it differs", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'"
-            )
-        if role not in found:
-            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, found))
-        if role in stated:
+            raise field_error(f"'{exception}' names no role", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'")
+        if role not in roles:
+            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, roles))
+        if role in seen:
             raise field_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
-        stated.add(role)
-        found[role] = value
-    return found
+        seen.add(role)
+        roles[role] = value
+    return roles
 
 
 class OperandDtypes(StrictModel):
-    """The dtypes of one evaluation; a single name sets all four, and `int8 outputs=int32` all but those that differ."""
+    """The dtypes of the operands of one evaluation, and the dtype whose peak computes with them (`compute`).
+
+    A single name sets all four; `int8 outputs=int32` sets all but the outputs.
+    """
 
     weights: str
     activations: str
@@ -91,6 +92,7 @@ class OperandDtypes(StrictModel):
 
     @property
     def label(self) -> str:
+        """The label in results: one name if all roles agree, otherwise every role with its dtype."""
         stored = (self.weights, self.activations, self.outputs)
         if set(stored) == {storage_dtype(self.compute)}:
             return self.compute
@@ -98,7 +100,7 @@ class OperandDtypes(StrictModel):
 
     @property
     def text(self) -> str:
-        """The shortest text that `roles` reads: the name of `compute`, then the roles that are stored otherwise."""
+        """The shortest text that `parse_roles` reads: the name of `compute`, then the roles with another dtype."""
         stored = {role: storage_dtype(name) for role, name in self if role != "compute"}
         return " ".join([self.compute, *(f"{role}={name}" for role, name in stored.items() if name != storage_dtype(self.compute))])
 
@@ -109,5 +111,5 @@ class OperandDtypes(StrictModel):
 
 @cache
 def parse_dtype(text: str) -> OperandDtypes:
-    """The dtypes that a text states; a ValidationError if it is wrong."""
+    """Parse the dtypes that a text states; raises pydantic's ValidationError if it is invalid."""
     return OperandDtypes.model_validate(text)

@@ -1,7 +1,7 @@
-"""Arithmetic over named results: `speedup / area`, `log(performance) - 0.1 * power`.
+"""Arithmetic expressions over named results: `speedup / area`, `log(performance) - 0.1 * power`.
 
-A grammar of numbers, names, + - * / **, parentheses and a few functions. Python's parser reads it; what it read is walked here and
-never run, so an expression can do nothing but arithmetic.
+The grammar has numbers, names, + - * / **, parentheses and a few functions. Python's parser reads the text; the syntax tree is walked here
+and never executed, so an expression can do nothing but arithmetic.
 """
 
 import ast
@@ -17,14 +17,14 @@ from dse.base.errors import InputError, did_you_mean
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
-_FUNCTIONS = ("log", "exp", "sqrt", "abs", "minimum", "maximum")
+_ARGUMENTS = {"log": 1, "exp": 1, "sqrt": 1, "abs": 1, "minimum": 2, "maximum": 2}  # of each function
 MAX_CHARACTERS = 500
 EXAMPLE = "as in 'performance / area' or 'log(speedup) - 0.01 * power'"
 
 
 @dataclass(frozen=True)
 class Expression:
-    """`text` as written, and its tree."""
+    """An expression: its text and its syntax tree."""
 
     text: str
     tree: ast.expr
@@ -34,65 +34,63 @@ class Expression:
 
     @property
     def names(self) -> list[str]:
-        """What it speaks of, once each."""
-        called = {id(node.func) for node in ast.walk(self.tree) if isinstance(node, ast.Call)}
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and id(node) not in called]
-        return list(dict.fromkeys(node.id for node in sorted(found, key=lambda node: node.col_offset)))
+        """The results that the expression uses, each once, in the order of the text."""
+        functions = {id(node.func) for node in ast.walk(self.tree) if isinstance(node, ast.Call)}
+        used = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and id(node) not in functions]
+        return list(dict.fromkeys(node.id for node in sorted(used, key=lambda node: node.col_offset)))
 
-    def evaluate(self, of: Mapping[str, Any], arrays: Any = np) -> Any:
-        """The value where names stand for the arrays `of` them; `arrays` is numpy, or what takes its place.
+    def evaluate(self, results: Mapping[str, Any], array_module: Any = np) -> Any:
+        """Compute the value from arrays by name, with the functions of `array_module` (numpy or jax.numpy).
 
-        It is infinite or NaN where it is not a real number, as log(-1) and 1 / 0.
+        The value is infinite or NaN where it is not a real number, as for log(-1) and 1 / 0.
         """
-        known = {name: np.float64(found) if isinstance(found := of[name], int | float) else found for name in self.names}
+        values = {name: np.float64(value) if isinstance(value := results[name], int | float) else value for name in self.names}
         with np.errstate(all="ignore"):
-            return _walk(self.tree, known, arrays)
+            return _evaluate(self.tree, values, array_module)
 
 
 def parse_expression(text: str, known: Iterable[str]) -> Expression:
-    """The expression that `text` is, over `known` names; raises InputError with what is wrong and where."""
+    """Parse an expression over `known` results; raises InputError that says what is wrong and where."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"the expression has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = f" (see character {error.offset})" if isinstance(error, SyntaxError) and error.offset else ""
-        raise InputError(f"'{text}' is no expression{place}", f"write arithmetic, {EXAMPLE}") from error
-    found = Expression(text.strip(), _folded(tree, text))
-    if not found.names:
+        raise InputError(f"'{text}' is not a valid expression{place}", f"write arithmetic, {EXAMPLE}") from error
+    expression = Expression(text.strip(), _fold_constants(tree, text))
+    if not expression.names:
         raise InputError(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
-    for name in found.names:
+    for name in expression.names:
         if name not in known:
-            raise InputError(f"'{name}' in '{text}' is no result", did_you_mean(name, known))
-    return found
+            raise InputError(f"'{name}' in '{text}' is not a result", did_you_mean(name, known))
+    return expression
 
 
-def _folded(node: ast.expr, text: str) -> ast.expr:
-    """`node` with each part that names no result as one number; raises InputError for what is not arithmetic, or not a finite number."""
+def _fold_constants(node: ast.expr, text: str) -> ast.expr:
+    """Compute each part of the tree that uses no result; raises InputError for what is not arithmetic, or not a finite number."""
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return _number(node, text, node)
-        case ast.Name(id=name) if name not in _FUNCTIONS:
+            return _fold(node, text, node)
+        case ast.Name(id=name) if name not in _ARGUMENTS:
             return node
-        case ast.UnaryOp(op=ast.USub() as sign, operand=inner):
-            return _number(ast.UnaryOp(sign, _folded(inner, text)), text, node)
+        case ast.UnaryOp(op=ast.USub() as sign, operand=operand):
+            return _fold(ast.UnaryOp(sign, _fold_constants(operand, text)), text, node)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _number(ast.BinOp(_folded(left, text), op, _folded(right, text)), text, node)
-        case ast.Call(func=ast.Name(id=name) as func, args=[_, *rest], keywords=[]) if name in _FUNCTIONS and len(rest) == name.endswith(
-            "mum"
-        ):
-            return _number(ast.Call(func, [_folded(argument, text) for argument in node.args], []), text, node)
-    fix = f"write numbers, results, + - * / ** and {', '.join(_FUNCTIONS)}"
+            return _fold(ast.BinOp(_fold_constants(left, text), op, _fold_constants(right, text)), text, node)
+        case ast.Call(func=ast.Name(id=name) as func, args=arguments, keywords=[]) if _ARGUMENTS.get(name) == len(arguments):
+            return _fold(ast.Call(func, [_fold_constants(argument, text) for argument in arguments], []), text, node)
+    fix = f"write numbers, results, + - * / ** and {', '.join(_ARGUMENTS)}"
     raise InputError(f"'{_source(node, text)}' cannot stand in an expression", fix)
 
 
-def _number(folded: ast.expr, text: str, written: ast.expr) -> ast.expr:
-    """`folded` as a constant if its operands are; raises InputError where that is not a finite, real number."""
-    if any(isinstance(node, ast.Name) and node.id not in _FUNCTIONS for node in ast.walk(folded)):
-        return folded
+def _fold(node: ast.expr, text: str, written: ast.expr) -> ast.expr:
+    """Replace `node` by a constant if it uses no result; raises InputError, with the text of `written`, if that is not finite and real."""
+    if any(isinstance(part, ast.Name) and part.id not in _ARGUMENTS for part in ast.walk(node)):
+        return node
     try:
         with np.errstate(all="ignore"):
-            value = _walk(folded, {}, np)
+            value = _evaluate(node, {}, np)
     except ArithmeticError:
         value = np.nan
     if isinstance(value, complex) or not np.isfinite(value):
@@ -101,19 +99,20 @@ def _number(folded: ast.expr, text: str, written: ast.expr) -> ast.expr:
 
 
 def _source(node: ast.expr, text: str) -> str:
+    """The part of the text that a node was parsed from."""
     return ast.get_source_segment(text.strip(), node) or text
 
 
-def _walk(node: ast.expr, of: Mapping[str, Any], arrays: Any) -> Any:
+def _evaluate(node: ast.expr, values: Mapping[str, Any], array_module: Any) -> Any:
     match node:
         case ast.Constant(value=number):
             return float(number)  # type: ignore[arg-type]
         case ast.Name(id=name):
-            return of[name]
-        case ast.UnaryOp(operand=inner):
-            return -_walk(inner, of, arrays)
+            return values[name]
+        case ast.UnaryOp(operand=operand):
+            return -_evaluate(operand, values, array_module)
         case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_walk(left, of, arrays), _walk(right, of, arrays))
+            return _OPERATORS[type(op)](_evaluate(left, values, array_module), _evaluate(right, values, array_module))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return getattr(arrays, name)(*(_walk(argument, of, arrays) for argument in arguments))
+            return getattr(array_module, name)(*(_evaluate(argument, values, array_module) for argument in arguments))
     raise AssertionError(node)

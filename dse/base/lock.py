@@ -1,6 +1,6 @@
-"""One writer at a time for an output, by an advisory lock of the operating system (flock).
+"""Lets one process at a time write an output, with an advisory lock of the operating system (flock).
 
-The lock is held on the file `.NAME.lock` beside the output `NAME`. A process that is killed may leave the file, but never the lock.
+The lock is held on the file `.NAME.lock` in the same folder as the output `NAME`. A killed process may leave the file, but never the lock.
 """
 
 import fcntl
@@ -17,24 +17,24 @@ from dse.base.errors import InputError
 
 @contextmanager
 def hold_write_lock(output: Path, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of an output; raises InputError if another process holds it. Shards of one sweep share it."""
+    """Hold the lock of an output; raises InputError if another process holds it. The shards of one sweep hold it `shared`."""
     output = output.absolute()
     path = output.with_name(f".{output.name}.lock")
     check_writable(path)
-    made = [folder for folder in path.parents if not folder.exists()]  # removed again if nothing comes to stand there
+    new_folders = [folder for folder in path.parents if not folder.exists()]  # removed again if they stay empty
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _acquired(path, output, shared)
+    descriptor = _acquire(path, output, shared)
     try:
         yield
     finally:
         _release(path, descriptor)
         with suppress(OSError):
-            for folder in made:
+            for folder in new_folders:
                 folder.rmdir()
 
 
-def _acquired(path: Path, output: Path, shared: bool) -> int:
-    """The descriptor that holds the lock."""
+def _acquire(path: Path, output: Path, shared: bool) -> int:
+    """Open and lock the lock file; returns the descriptor that holds the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -42,26 +42,27 @@ def _acquired(path: Path, output: Path, shared: bool) -> int:
         except BlockingIOError as error:
             holder = os.read(descriptor, 1000).decode(errors="replace") or "another process"
             os.close(descriptor)
-            raise InputError(f"'{output}' is being written by {holder}", "wait until that is done, or give another place") from error
+            raise InputError(f"'{output}' is being written by {holder}", "wait until that is done, or give another path") from error
         except OSError as error:
-            warnings.warn(f"'{path.parent}' has no file locks ({error.strerror}): write to an output once at a time", stacklevel=4)
-        if _is_at(descriptor, path):
+            warnings.warn(f"'{path.parent}' has no file locks ({error.strerror}): write an output with one process at a time", stacklevel=4)
+        if _is_open_at(descriptor, path):
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
             return descriptor
-        os.close(descriptor)  # the process that held it removed the file meanwhile
+        os.close(descriptor)  # the process that held the lock removed the file meanwhile
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def _is_open_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one at `path`."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
 
 
 def _release(path: Path, descriptor: int) -> None:
-    """Remove the file, unless other shards hold the lock still."""
+    """Release the lock and remove its file, unless other shards still hold the lock."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_at(descriptor, path):
+        if _is_open_at(descriptor, path):
             path.unlink()
     os.close(descriptor)

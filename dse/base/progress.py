@@ -1,25 +1,25 @@
-"""Progress on stderr, of work that takes longer than a second."""
+"""Progress bars on stderr for work that takes longer than a second."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-DELAY = 1.0  # seconds until it is shown
+DELAY = 1.0  # seconds until a bar is shown
 
 
 def no_progress(count: int = 1) -> None:
-    """Progress that is not shown."""
+    """Takes the place of a bar's `update` where no bar is shown."""
 
 
 @contextmanager
-def progress_bar(what: str, total: int, shown: bool) -> Iterator[Callable[..., object]]:
-    """Report how much of `total` is done by calls `advance(count)` of what this yields; what is shown vanishes at the end.
+def progress_bar(description: str, total: int, shown: bool) -> Iterator[Callable[..., object]]:
+    """Show a progress bar, if `shown`, which vanishes at the end; yields `update(count)`, to be called as parts of `total` are done.
 
-    Nothing is created where nothing is shown: a bar of tqdm holds a lock, which a killed worker leaves behind.
+    Where nothing is shown, no bar is made: a bar of tqdm holds a lock, which a killed worker would never release.
     """
     if not shown:
         yield no_progress
         return
-    from tqdm import tqdm  # not imported where nothing is shown: 'dse check' answers at once
+    from tqdm import tqdm  # imported late, because 'dse check' answers at once
 
-    with tqdm(desc=what, total=total, delay=DELAY, leave=False) as bar:
+    with tqdm(desc=description, total=total, delay=DELAY, leave=False) as bar:
         yield bar.update

@@ -1,7 +1,7 @@
 """Quantities with a unit and a source: `312 TFLOP/s`, or `{value: 312 TFLOP/s, source: ..., kind: ...}`.
 
-The registry is closed: it knows the units of this domain and refuses all others. An OP is a FLOP, a
-multiply-add counts as 2. GB is 1e9 bytes, GiB 2**30.
+The registry knows the units of this domain and refuses all others. An OP is a FLOP, and a multiply-add counts as 2.
+GB is 1e9 bytes, GiB 2**30.
 """
 
 import math
@@ -25,7 +25,7 @@ _DEFINITIONS = (
 )  # fmt: skip
 
 MAX_CHARACTERS = 400  # of a quantity: a float has at most 309 digits before its point
-MAX_UNIT_CHARACTERS = 60  # characters; pint reads a unit by recursion
+MAX_UNIT_CHARACTERS = 60  # pint parses a unit by recursion
 _NUMBER = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?\.?(?:nan|inf)\b)\s*(.*)", re.IGNORECASE | re.ASCII)
 _UNIT = re.compile(r"|[A-Za-zµ]+(\^[1-9])?(\s*[*/]\s*[A-Za-zµ]+(\^[1-9])?)*")
 _VENDOR_RATE = re.compile(r"([kMGTP]?)(FLOP|OP)S", re.IGNORECASE)
@@ -34,50 +34,50 @@ _VENDOR_BANDWIDTH = re.compile(r"([kMGTP]i?)([Bb])ps")
 
 @cache
 def _registry() -> Any:
-    import pint  # half a second: only once a quantity is read
+    import pint  # takes half a second: imported when the first quantity is parsed
 
-    registry = pint.UnitRegistry(None)  # type: ignore[arg-type] # no file: a registry without the default units
+    registry = pint.UnitRegistry(None)  # type: ignore[arg-type] # None: a registry without the default units
     for definition in _DEFINITIONS:
         registry.define(definition)
     return registry
 
 
 def parse_quantity(text: str, kind: "type[Quantity]") -> float:
-    """The magnitude of `text` in the unit of `kind`; raises InputError for what is not a positive, finite one of its dimension."""
+    """Parse a quantity and convert it to the SI unit of `kind`; raises InputError unless it is positive, finite and of that dimension."""
     match = _NUMBER.fullmatch(text.strip()) if len(text) <= MAX_CHARACTERS else None
     if match is None:
         raise InputError(f"'{text}' is not a quantity", kind.suggested_fix())
-    number, written = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
-    if not written and kind.unit and math.isfinite(number):
+    number, unit = float(match[1].replace("_", "").replace(".nan", "nan").replace(".inf", "inf")), match[2]
+    if not unit and kind.unit and math.isfinite(number):
         raise InputError(f"the number {match[1]} has no unit", kind.suggested_fix())
-    magnitude = number * _scale(written, kind) if math.isfinite(number) else number
+    magnitude = number * _unit_scale(unit, kind) if math.isfinite(number) else number
     if not math.isfinite(magnitude) or magnitude <= 0:
         raise InputError(f"'{text}' is not positive and finite", f"write a number above 0, as in '{kind.example}'")
     return magnitude
 
 
 @cache
-def _scale(written: str, kind: "type[Quantity]") -> float:
-    """How many of the unit of `kind` one `written` unit is."""
+def _unit_scale(unit: str, kind: "type[Quantity]") -> float:
+    """The size of a unit in the SI unit of `kind`."""
     from pint.errors import UndefinedUnitError
 
     registry = _registry()
     try:
-        if len(written) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(written):
-            raise UndefinedUnitError(written)
-        scale = registry.Quantity(1.0, written)
+        if len(unit) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(unit):
+            raise UndefinedUnitError(unit)
+        scale = registry.Quantity(1.0, unit)
     except (UndefinedUnitError, ValueError, OverflowError) as error:  # ValueError: pint reads 'nan' as a number
-        raise InputError(f"unknown unit '{written}'", _spelling(written) or kind.suggested_fix()) from error
+        raise InputError(f"unknown unit '{unit}'", _vendor_spelling_fix(unit) or kind.suggested_fix()) from error
     if scale.dimensionality != registry.Quantity(1.0, kind.unit).dimensionality:
-        raise InputError(f"'{written}' is the wrong unit here", kind.suggested_fix())
+        raise InputError(f"'{unit}' is the wrong unit here", kind.suggested_fix())
     return float(scale.to(kind.unit).magnitude)
 
 
-def _spelling(written: str) -> str:
-    """The accepted form of what vendors write."""
-    if rate := _VENDOR_RATE.fullmatch(written):
+def _vendor_spelling_fix(unit: str) -> str:
+    """The accepted spelling of a unit as vendors write it (TFLOPS, GBps); empty for other units."""
+    if rate := _VENDOR_RATE.fullmatch(unit):
         return f"write '{rate[1]}{rate[2].upper()}/s'"
-    if bandwidth := _VENDOR_BANDWIDTH.fullmatch(written):
+    if bandwidth := _VENDOR_BANDWIDTH.fullmatch(unit):
         return f"write '{bandwidth[1]}{'B' if bandwidth[2] == 'B' else 'bit'}/s'"
     return ""
 
@@ -86,14 +86,14 @@ SourceKind = Literal["datasheet", "measured", "assumed", "derived"]
 
 
 class Quantity(StrictModel):
-    """A sourced number: `value` is in the SI `unit` of the class, `text` is as written."""
+    """A number with its source: `value` is in the SI `unit` of the class, `text` as the user wrote it."""
 
     unit: ClassVar[str] = ""
     example: ClassVar[str] = "2"
 
     @classmethod
     def suggested_fix(cls) -> str:
-        dimension = f"one of dimension {cls.unit}" if cls.unit else "a plain number"
+        dimension = f"a quantity in {cls.unit}" if cls.unit else "a plain number"
         return f"write {dimension}, as in '{cls.example}'"
 
     value: float
@@ -105,12 +105,12 @@ class Quantity(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _accept_plain(cls, data: Any) -> Any:
-        stated = data if isinstance(data, dict) else {"value": data}
-        return {**stated, "text": str(stated.get("value", ""))}
+        fields = data if isinstance(data, dict) else {"value": data}
+        return {**fields, "text": str(fields.get("value", ""))}
 
     @field_validator("value", mode="before")
     @classmethod
-    def _convert(cls, value: Any) -> float:
+    def _parse_text(cls, value: Any) -> float:
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         try:
             return parse_quantity(str(value) if plain else repr(value), cls)
@@ -120,11 +120,11 @@ class Quantity(StrictModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        stated = handler.resolve_ref_schema(handler(schema))
-        stated["properties"].pop("text", None)
+        mapping = handler.resolve_ref_schema(handler(schema))
+        mapping["properties"].pop("text", None)
         plain = {"type": "string", "examples": [cls.example]} if cls.unit else {"type": "number"}
-        stated["properties"]["value"] = plain
-        return {"anyOf": [plain, stated], "examples": [cls.example]}
+        mapping["properties"]["value"] = plain
+        return {"anyOf": [plain, mapping], "examples": [cls.example]}
 
 
 class Rate(Quantity):
@@ -144,7 +144,7 @@ class Width(Quantity):
 
     @field_validator("value")
     @classmethod
-    def _whole(cls, value: float) -> float:
+    def _check_whole(cls, value: float) -> float:
         if value < 1 or value % 1:
             raise field_error(f"{value:g} bit is not a whole number of bits", f"write at least 1 bit, as in '{cls.example}'")
         return value
@@ -167,15 +167,15 @@ class Power(Quantity):
 
 
 class Count(Quantity):
-    """How many there are of something, at least 1."""
+    """A whole number of at least 1."""
 
     example = "108"
 
     @field_validator("value")
     @classmethod
-    def _whole(cls, value: float) -> float:
+    def _check_whole(cls, value: float) -> float:
         if value < 1 or value != int(value):
-            raise field_error(f"{value:g} is no count", "write a whole number of at least 1")
+            raise field_error(f"{value:g} is not a count", "write a whole number of at least 1")
         return value
 
 
@@ -184,26 +184,26 @@ class Gain(Quantity):
 
     @field_validator("value")
     @classmethod
-    def _at_least_one(cls, value: float) -> float:
+    def _check_at_least_one(cls, value: float) -> float:
         if value < 1:
             raise field_error(f"a gain of {value:g} is a slowdown", "write at least 1, or lower 'efficiency' instead")
         return value
 
 
 class Efficiency(Quantity):
-    """A share of the peak, 0 < E <= 1."""
+    """A fraction of the peak, 0 < E <= 1."""
 
     example = "0.8"
 
     @field_validator("value")
     @classmethod
-    def _at_most_one(cls, value: float) -> float:
+    def _check_at_most_one(cls, value: float) -> float:
         if value > 1:
-            raise field_error(f"an efficiency of {value:g} is above the peak", "write a share of the peak, 0 < efficiency <= 1")
+            raise field_error(f"an efficiency of {value:g} is above the peak", "write a fraction of the peak, 0 < efficiency <= 1")
         return value
 
 
 def format_count(number: float) -> str:
-    """Four digits and a prefix: 6.738 G."""
+    """Format a number with four digits and a prefix: 6.738 G."""
     prefix, factor = next((p, f) for p, f in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)) if number >= f or f == 1)
     return f"{number / factor:.4g} {prefix}".rstrip()

@@ -1,7 +1,7 @@
-"""YAML files whose every error names a line: read, check for duplicate keys, validate against a schema.
+"""Read YAML files, refuse duplicate keys, and validate them against a schema; every error names a line.
 
-The loader follows the YAML 1.2 core schema, so that `2:4` and `no` are text and `1e-9` is a number
-(PyYAML's own reads them as 124, False and text).
+The loader follows the YAML 1.2 core schema: `2:4` and `no` are text and `1e-9` is a number (PyYAML alone reads them as 124, False
+and text).
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from yamlcore import CCoreDumper, CCoreLoader
 
 from dse.base.errors import InputError, Problem
-from dse.base.regular_file import check_regular
+from dse.base.input_file import read_text
 from dse.base.strict_model import KeyPath, explain_validation_error
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,8 +24,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_KEYS = 200_000
 MAX_LEVELS = 100
-MAX_DIGITS = 300  # of a whole number: more than any float holds
-MAX_BYTES = 100_000_000
+MAX_DIGITS = 300  # of a whole number; about as many as a float can hold
 _TOO_DEEP = (f"nested more than {MAX_LEVELS} levels deep, or an anchor contains itself", "write fewer levels")
 _TOO_LARGE = ("the file is too large, or its aliases multiply", f"write at most {MAX_KEYS} keys and items")
 _INTEGER = "tag:yaml.org,2002:int"
@@ -38,79 +37,81 @@ _TAGS: dict[type[yaml.Node], set[str]] = {
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """A YAML mapping, with the line on which each of its keys and items stands; `in_memory`: no file holds it, so errors name no line."""
+    """A YAML mapping with the line of each of its keys and items; `in_memory`: it was not read from a file, so errors name no line."""
 
     path: Path
     data: Mapping[str, Any]
     lines: Mapping[KeyPath, int]
     text: str
     in_memory: bool = False
-    prefix: KeyPath = ()  # where this mapping stands in a larger document
+    prefix: KeyPath = ()  # the place of this mapping in a larger document
 
     @property
     def sha256(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def make_problem(self, loc: KeyPath, what: str, fix: str) -> Problem:
-        return Problem(what, fix, *self.locate(loc))
+    def make_problem(self, loc: KeyPath, message: str, fix: str) -> Problem:
+        return Problem(message, fix, *self.locate(loc))
 
     def locate(self, loc: KeyPath) -> tuple[Path | None, int | None, str]:
-        """File, line and dotted path of `loc`."""
-        return (None, None, self.dotted(loc)) if self.in_memory else (self.path, self.line(loc), self.dotted(loc))
+        """File, line and dotted path of the value at `loc`."""
+        return (None, None, self._dotted_path(loc)) if self.in_memory else (self.path, self._line(loc), self._dotted_path(loc))
 
-    def line(self, loc: KeyPath) -> int:
-        """The line of `loc`, or of the nearest thing around it that the file has."""
-        known = self._present(loc)
-        return next(self.lines[known[:n]] for n in range(len(known), -1, -1) if known[:n] in self.lines)
+    def _line(self, loc: KeyPath) -> int:
+        """The line of `loc`, or of the innermost value around it that the file has."""
+        present = self._present_keys(loc)
+        return next(self.lines[present[:n]] for n in range(len(present), -1, -1) if present[:n] in self.lines)
 
-    def dotted(self, loc: KeyPath) -> str:
-        present = self._present(loc)
+    def _dotted_path(self, loc: KeyPath) -> str:
+        """The keys of `loc` that the file has, and a missing last key, as text."""
+        present = self._present_keys(loc)
         last = loc[-1:]
         missing = last if last != present[-1:] and last != ("value",) and not isinstance(loc[-1], int) else ()
-        return ".".join(str(part) for part in self.prefix + present + missing)
+        return ".".join(str(key) for key in self.prefix + present + missing)
 
-    def _present(self, loc: KeyPath) -> KeyPath:
-        """`loc` without the parts that the file does not have: union tags, keys left out."""
-        found: KeyPath = ()
-        for part in loc:
-            if (*found, part) in self.lines:
-                found += (part,)
-        return found
+    def _present_keys(self, loc: KeyPath) -> KeyPath:
+        """`loc` without the keys that the file does not have: union tags of pydantic, and keys that were left out."""
+        present: KeyPath = ()
+        for key in loc:
+            if (*present, key) in self.lines:
+                present += (key,)
+        return present
 
-    def section(self, at: KeyPath) -> "YamlDocument":
-        """The mapping at `at` as a document of its own, whose problems are located in this one."""
+    def section(self, loc: KeyPath) -> "YamlDocument":
+        """The mapping at `loc` as a document, whose problems keep the file, lines and dotted paths of this one."""
         data: Any = self.data
-        for part in at:
-            data = data[part]
-        lines = {loc[len(at) :]: line for loc, line in self.lines.items() if loc[: len(at)] == at}
-        return replace(self, data=data, lines=lines, text=_dump(data), prefix=self.prefix + at)
+        for key in loc:
+            data = data[key]
+        lines = {known[len(loc) :]: line for known, line in self.lines.items() if known[: len(loc)] == loc}
+        return replace(self, data=data, lines=lines, text=_dump(data), prefix=self.prefix + loc)
 
-    def validate(self, model: type[Model], data: Any = None, below: KeyPath = ()) -> Model:
-        """The document (or `data`, from the place `below`, in its stead) as `model`; raises InputError with every problem.
+    def validate(self, model: type[Model], data: Any = None, parent: KeyPath = ()) -> Model:
+        """Validate the document as `model`, or `data` in its place, which belongs at `parent`; raises InputError with every problem.
 
-        A validator finds the whole of it as its context.
+        Validators get all of the data as their context.
         """
         data = self.data if data is None else data
         try:
             return model.model_validate(data, context=data)
         except ValidationError as error:
-            raise InputError.from_problems(
-                self.make_problem((*below, *loc), what, fix) for loc, what, fix in explain_validation_error(model, error)
-            ) from error
+            explained = explain_validation_error(model, error)
+            raise InputError.from_problems(self.make_problem((*parent, *loc), message, fix) for loc, message, fix in explained) from error
 
 
-def load_document(given: Path | Mapping[str, Any]) -> YamlDocument:
-    """Read one YAML mapping, from a file or as it is given; raises InputError for a file that is missing, empty, not YAML, or has a key
-    twice, and for a mapping that no YAML file can hold. A mapping names other files from the working directory.
+def load_document(source: Path | Mapping[str, Any]) -> YamlDocument:
+    """Load a YAML mapping from a file, or from a mapping with the contents of one.
+
+    Raises InputError if the file is missing, empty, not YAML or repeats a key, and if a mapping has values that YAML cannot hold. Relative
+    paths in a mapping start from the working directory.
     """
-    if isinstance(given, Path):
-        return parse_document(given, read_text(given))
+    if isinstance(source, Path):
+        return parse_document(source, read_text(source))
     try:
-        text = _dump(_plain(given))
+        text = _dump(_to_yaml_types(source))
     except (yaml.YAMLError, RecursionError) as error:
-        what = str(error.args[0]) if isinstance(error, yaml.YAMLError) and error.args else "it contains itself"
+        reason = str(error.args[0]) if isinstance(error, yaml.YAMLError) and error.args else "it contains itself"
         fix = "use text, numbers, truth values, lists and mappings"
-        raise InputError(f"the mapping cannot be written as YAML: {what}", fix) from error
+        raise InputError(f"the mapping cannot be written as YAML: {reason}", fix) from error
     return replace(parse_document(Path.cwd() / "mapping", text), in_memory=True)
 
 
@@ -118,42 +119,42 @@ def _dump(data: Any) -> str:
     return yaml.dump(data, Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
 
 
-def _plain(value: Any) -> Any:
-    """Mappings, sequences, paths and NumPy values as what YAML knows."""
+def _to_yaml_types(value: Any) -> Any:
+    """Convert mappings, sequences, paths and NumPy values to the types that YAML has."""
     if isinstance(value, Mapping):
-        return {_plain(key): _plain(part) for key, part in value.items()}
+        return {_to_yaml_types(key): _to_yaml_types(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part) for part in value]
+        return [_to_yaml_types(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     return str(value) if isinstance(value, Path) else value
 
 
 def parse_document(path: Path, text: str) -> YamlDocument:
-    """The document that `text` holds; `path` names it in errors. Raises InputError."""
-    _checked(path, text, lambda: _check_nesting(path, text))
+    """Parse a YAML mapping; `path` names it in errors. Raises InputError."""
+    _report_syntax_errors(path, text, lambda: _check_nesting(path, text))
     loader = _Loader(text)
-    node = _checked(path, text, loader.get_single_node)
+    node = _report_syntax_errors(path, text, loader.get_single_node)
     if node is None:
         raise InputError("the file is empty", "describe something in it; 'dse schema' shows how", path, 1)
     if not isinstance(node, yaml.MappingNode):
         raise InputError("not a YAML mapping", "start with 'name: ...'", path, node.start_mark.line + 1)
-    walk = _Walk(path, loader, {(): 1}, [])
-    walk.visit(node, ())
-    if walk.problems:
-        raise InputError.from_problems(walk.problems)
-    return YamlDocument(path, loader.construct_document(node), walk.lines, text)
+    checker = _NodeChecker(path, loader, {(): 1}, [])
+    checker.visit(node, ())
+    if checker.problems:
+        raise InputError.from_problems(checker.problems)
+    return YamlDocument(path, loader.construct_document(node), checker.lines, text)
 
 
 class _Loader(CCoreLoader):
-    """A loader whose mappings have text as keys, as it stands in the file: `1e3: x` has the key '1e3'."""
+    """A loader that keeps keys as the text in the file: `1e3: x` has the key '1e3'."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
 
-def _checked(path: Path, text: str, step: Callable[[], Any]) -> Any:
-    """The result of a step of reading; raises InputError for what the parser objects to."""
+def _report_syntax_errors(path: Path, text: str, step: Callable[[], Any]) -> Any:
+    """Run a step of reading; raises InputError for what the YAML parser objects to."""
     try:
         return step()
     except yaml.reader.ReaderError as error:
@@ -161,12 +162,12 @@ def _checked(path: Path, text: str, step: Callable[[], Any]) -> Any:
         raise InputError(f"not YAML: {error.reason}", "remove it", path, line) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
-        raise InputError(what, "fix the syntax on or just before this line", path, mark.line + 1 if mark else 1) from error
+        message = f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
+        raise InputError(message, "fix the syntax on or just before this line", path, mark.line + 1 if mark else 1) from error
 
 
 def _check_nesting(path: Path, text: str) -> None:
-    """Raises InputError for a file that is too deep or too long to be composed: libyaml composes by recursion on the C stack."""
+    """Raise InputError for a file that is too deep or too long to be composed: libyaml composes by recursion on the C stack."""
     depth, keys = 0, 0
     for event in yaml.parse(text, Loader=CCoreLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -181,27 +182,13 @@ def _check_nesting(path: Path, text: str) -> None:
             raise InputError(*_TOO_LARGE, path, event.start_mark.line + 1)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file in UTF-8; raises InputError for one that can't be read, is too large or not text."""
-    check_regular(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError("not a text file (UTF-8)", "give a YAML or CSV file", path, 1) from error
-    except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise InputError(reason, "give a file that exists and can be read", path) from error
-    if len(data) > MAX_BYTES:
-        raise InputError(f"larger than {MAX_BYTES / 1e6:g} MB", "split it, or keep what is needed", path)
-    return text
-
-
 @dataclass
-class _Walk:
-    """Visits every node: collects the line of each key and item, and a problem for each key given twice or not text, and for each
-    value that can't be read. Aliases are followed, so that what they multiply counts."""
+class _NodeChecker:
+    """Visits every node of a document and collects the line of each key and item, and the problems.
+
+    Problems are duplicate keys, keys that are not text, and values that cannot be read. Aliases are followed, so that the nodes they
+    multiply count towards the limits.
+    """
 
     path: Path
     loader: _Loader
@@ -209,7 +196,7 @@ class _Walk:
     problems: list[Problem]
 
     def visit(self, node: yaml.Node, loc: KeyPath) -> None:
-        """Visit `node` and everything below it; raises InputError for too many of them."""
+        """Visit a node and all nodes below it; raises InputError if there are too many."""
         line = node.start_mark.line + 1
         if len(loc) > MAX_LEVELS or len(self.lines) > MAX_KEYS:
             raise InputError(*(_TOO_DEEP if len(loc) > MAX_LEVELS else _TOO_LARGE), self.path, line)
@@ -230,19 +217,19 @@ class _Walk:
         if not isinstance(key, yaml.ScalarNode):
             self._add("a list or a mapping is written as a key", "write text", line, loc)
             return
-        here = (*loc, key.value)
-        if here in self.lines:
-            self._add(f"key '{key.value}' is given twice", f"keep one (the first is on line {self.lines[here]})", line, here)
+        loc = (*loc, key.value)
+        if loc in self.lines:
+            self._add(f"key '{key.value}' is given twice", f"keep one (the first is on line {self.lines[loc]})", line, loc)
         else:
-            self.lines[here] = line
-            self.visit(value, here)
+            self.lines[loc] = line
+            self.visit(value, loc)
 
-    def _add(self, what: str, fix: str, line: int, loc: KeyPath) -> None:
-        self.problems.append(Problem(what, fix, self.path, line, ".".join(map(str, loc))))
+    def _add(self, message: str, fix: str, line: int, loc: KeyPath) -> None:
+        self.problems.append(Problem(message, fix, self.path, line, ".".join(map(str, loc))))
 
 
 def _scalar_problem(loader: _Loader, node: yaml.Node) -> tuple[str, str] | None:
-    """What is wrong with a single value, and the fix."""
+    """Message and fix if a single value is invalid."""
     if node.tag == _INTEGER and len(node.value) > MAX_DIGITS:
         return f"a whole number of {len(node.value)} digits", f"write at most {MAX_DIGITS}"
     try:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from dse.base.errors import InputError, Problem, did_you_mean
-from dse.base.regular_file import check_regular
+from dse.base.input_file import check_regular
 from dse.base.strict_model import explain_validation_error, validate_mapping
 from dse.networks.architecture import Architecture, NetworkInputs
 from dse.networks.registry import ARCHITECTURES

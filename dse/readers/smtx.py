@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.yaml_document import read_text
+from dse.base.input_file import read_text
 from dse.readers.parsed_network import WeightTensor, check_sizes, rows_of
 
 

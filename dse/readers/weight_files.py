@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.regular_file import check_regular
+from dse.base.input_file import check_regular
 from dse.networks.layers import LayerRow
 from dse.readers import named_tensors, numpy_files, safetensors, smtx
 from dse.readers.parsed_network import NamedTensors, NetworkState, ParsedNetwork, WeightTensor

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dse.base.errors import InputError, ProblemCollector
-from dse.base.regular_file import check_regular
+from dse.base.input_file import check_regular
 from dse.networks.layers import WITH_WEIGHTS, LayerArrays, make_layer_row
 from dse.readers import config_json, layer_matching, layer_table, named_tensors, weight_files
 from dse.readers.onnx import read_onnx

@@ -165,7 +165,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
     (folder / "taken").write_text("")
     done = dse("sweep", "small.yaml", "-o", "taken", cwd=folder)
     assert done.returncode == 2
-    assert f"'taken' cannot be made a folder: '{folder / 'taken'}' is a file; give another place" in done.stderr
+    assert f"'taken' cannot be made a folder: '{folder / 'taken'}' is a file; give another path" in done.stderr
 
 
 def test_an_interrupt_exits_130(monkeypatch, capsys):

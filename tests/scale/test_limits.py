@@ -127,7 +127,7 @@ def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypat
 def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
     monkeypatch.setattr(available_memory, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(available_memory, "GROUP", tmp_path)
+    monkeypatch.setattr(available_memory, "CONTROL_GROUP", tmp_path)
     assert available_memory.available_bytes() == 51_200
     for most, expected in (("max", 51_200), ("30000", 10_000)):
         (tmp_path / "memory.max").write_text(most)

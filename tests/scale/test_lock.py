@@ -18,7 +18,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from dse.base import atomic_write, lock
-with lock.writing(Path(sys.argv[1])), atomic_write.beside(Path(sys.argv[1])) as fresh:
+with lock.hold_write_lock(Path(sys.argv[1])), atomic_write.temporary_path(Path(sys.argv[1])) as fresh:
     fresh.write_text("half")
     print("held", flush=True)
     time.sleep(1000)
@@ -42,7 +42,7 @@ def test_the_second_of_two_sweeps_into_one_output_is_refused(folder, kept, capsy
         assert main(["sweep", str(folder / spec), "-o", str(folder / out)]) == 2
         told = capsys.readouterr().err
         assert told.startswith(f"'{folder / out}' is being written by process {os.getpid()} on ")
-        assert told.endswith("; wait until that is done, or give another place\n")
+        assert told.endswith("; wait until that is done, or give another path\n")
         with pytest.raises(InputError, match="is being written by"):
             dse.sweep(folder / spec, folder / out)
     assert sorted(folder.rglob("*")) == before

@@ -80,9 +80,9 @@ def test_more_tolerance_is_never_worse(folder):
 @pytest.mark.parametrize(
     ("search", "axes", "told"),
     [
-        ("maximize: [performanse]", AXES, "'performanse' in 'performanse' is no result; did you mean 'performance'?"),
+        ("maximize: [performanse]", AXES, "'performanse' in 'performanse' is not a result; did you mean 'performance'?"),
         ("maximize: ['__import__(\"os\")']", AXES, "cannot stand in an expression"),
-        ("constraints: [area <= 826]", AXES, "'826' is no bound of 'area'; write one of dimension m^2"),
+        ("constraints: [area <= 826]", AXES, "'826' is no bound of 'area'; write a quantity in m^2"),
         ("constraints: [area is small]", AXES, "'area is small' is no constraint"),
         ("constraints: [accuracy_drop >= 1]", AXES, "is no tolerance"),
         ("maximize: [speedup]\nweights: {other: 2}", AXES, "'other' is no workload of this search"),

@@ -15,8 +15,8 @@ from dse.base import catalog
 from dse.base.csv_table import read_rows
 from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.input_file import read_text
 from dse.base.strict_model import StrictModel, field_error
-from dse.base.yaml_document import read_text
 from dse.calibrate.fidelities import RUNGS
 from dse.calibrate.measured_set import described, once
 from dse.calibrate.validate.shapes import Point
