@@ -4,6 +4,7 @@ Every number has a dotted path (`units.tensor_core.peak.fp16`, `memory.dram.band
 reaches it.
 """
 
+import copy
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
@@ -205,6 +206,13 @@ class Accelerator(StrictModel):
         numbers = [path for path, quantity in self.quantities().items() if quantity.unverified]
         runs = [(f"units.{unit}.runs.{name}", run) for unit, u in self.units.items() for name, run in u.runs.items()]
         return numbers + [path for path, run in runs if run.unverified]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The description as a mapping with the keys of its file, a copy; other files are named by absolute paths."""
+        data = copy.deepcopy(dict(self.document.data))
+        if self.efficiencies is not None:
+            data["efficiencies"] = str((self.document.path.parent / self.efficiencies).resolve())
+        return data
 
     def replace(self, values: Mapping[str, Any]) -> "Accelerator":
         """A copy with other values at some dotted paths, validated anew; raises InputError."""

@@ -97,12 +97,8 @@ def separate_objects(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def _describe_accelerator(item: Any) -> Any:
-    """The description of an accelerator, which names other files by absolute paths; anything else is returned unchanged."""
-    if not isinstance(item, Accelerator):
-        return item
-    if item.efficiencies is None:
-        return item.document.data
-    return {**item.document.data, "efficiencies": str((item.document.path.parent / item.efficiencies).resolve())}
+    """The description of an accelerator; anything else is returned unchanged."""
+    return item.to_dict() if isinstance(item, Accelerator) else item
 
 
 def _workload_object(key: Any, selection: Any) -> Workload | None:

@@ -150,7 +150,30 @@ class AccuracyCurve:
 
 
 def accuracy_curves(workload: Workload, method: str | None = None, pattern: str | None = None) -> tuple[AccuracyCurve, ...]:
-    """The accuracy curves of a workload, of one of its methods, of one pattern; raises InputError if there are none."""
+    """Return the measured curves of accuracy against sparsity of a workload.
+
+    A curve connects what may be compared: one method, pattern, metric and dense network.
+
+    Args:
+        workload: the network whose variants have accuracies.
+        method: only curves of this pruning method. Default: all.
+        pattern: only curves of this pattern, as in `"2:4"`. Default: all.
+
+    Returns:
+        One curve for each method, pattern, metric and dense network.
+
+    Raises:
+        InputError: no variant that matches has an accuracy.
+
+    Examples:
+        >>> import dse
+        >>> (curve,) = dse.accuracy_curves(dse.load_workload("resnet50"), "magnitude_pruning")
+        >>> curve.sparsities.round(3)
+        array([0.  , 0.5 , 0.7 , 0.8 , 0.9 , 0.95, 0.98])
+        >>> sparsest = curve.iso(drop=1.0)  # the sparsest network that loses at most one point of top-1 accuracy
+        >>> round(sparsest.sparsity, 3)
+        0.79
+    """
     measured = [v for v in workload.variants if np.isfinite(v.accuracy)]
     if not measured:
         raise InputError(f"no variant of '{workload.name}' has an accuracy", "add some to its accuracy.csv, or take another workload")

@@ -147,3 +147,15 @@ def test_a_search_takes_objects(spec, chip, net):
     named = dse.search({**spec, **search})
     given = dse.search({**spec, **search, "accelerators": [chip], "workloads": [net]})
     xr.testing.assert_equal(named, given)
+
+
+def test_an_accelerator_as_a_mapping_can_be_changed_and_loaded_again(spec, chip):
+    description = chip.to_dict()
+    description["name"] = "future"
+    description["units"]["tensor"]["runs"]["sparse_18"] = {"pattern": "1:8", "gain": 8}
+    results = dse.sweep(
+        {**spec, "accelerators": [chip, description], "workloads": {"./net": {"methods": ["dense"], "patterns": {"list": ["1:8"]}}}}
+    )
+    speedup = results.speedup.isel(variant=1, batch=0, dtype=0)
+    assert speedup.sel(accelerator="future") > speedup.sel(accelerator="chip") > 1
+    assert "sparse_18" not in chip.units["tensor"].runs
