@@ -63,10 +63,10 @@ class YamlDocument:
         return next(self.lines[present[:n]] for n in range(len(present), -1, -1) if present[:n] in self.lines)
 
     def _dotted_path(self, loc: KeyPath) -> str:
-        """The keys of `loc` that the file has, and a missing last key, as text."""
+        """The keys of `loc` that the file has, and a missing last key, as text; without the `value` of a quantity written as one text."""
+        loc = loc[:-1] if loc[-1:] == ("value",) and loc not in self.lines else loc
         present = self._present_keys(loc)
-        last = loc[-1:]
-        missing = last if last != present[-1:] and last != ("value",) and not isinstance(loc[-1], int) else ()
+        missing = loc[-1:] if loc[-1:] != present[-1:] and not isinstance(loc[-1], int) else ()
         return ".".join(str(key) for key in self.prefix + present + missing)
 
     def _present_keys(self, loc: KeyPath) -> KeyPath:
@@ -107,7 +107,7 @@ def load_document(source: Path | Mapping[str, Any]) -> YamlDocument:
     if isinstance(source, Path):
         return parse_document(source, read_text(source))
     try:
-        text = _dump(_to_yaml_types(source))
+        text = _dump(to_yaml_types(source))
     except (yaml.YAMLError, RecursionError) as error:
         reason = str(error.args[0]) if isinstance(error, yaml.YAMLError) and error.args else "it contains itself"
         fix = "use text, numbers, truth values, lists and mappings"
@@ -119,12 +119,12 @@ def _dump(data: Any) -> str:
     return yaml.dump(data, Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
 
 
-def _to_yaml_types(value: Any) -> Any:
+def to_yaml_types(value: Any) -> Any:
     """Convert mappings, sequences, paths and NumPy values to the types that YAML has."""
     if isinstance(value, Mapping):
-        return {_to_yaml_types(key): _to_yaml_types(item) for key, item in value.items()}
+        return {to_yaml_types(key): to_yaml_types(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_to_yaml_types(item) for item in value]
+        return [to_yaml_types(item) for item in value]
     if isinstance(value, np.generic):
         return value.item()
     return str(value) if isinstance(value, Path) else value

@@ -11,7 +11,8 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.peak import open_runs
-from dse.schema.accelerator import Accelerator, Run, Unit, read_accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.compute_unit import Run, Unit
 from dse.sparsity.kinds import DENSE
 
 Row = dict[str, Any]

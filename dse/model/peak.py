@@ -16,7 +16,8 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.levels import levels
-from dse.schema.accelerator import Accelerator, Run, Unit
+from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Run, Unit
 from dse.schema.model_options import Fidelity
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense

@@ -10,7 +10,8 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.units import Quantity, format_count
 from dse.base.yaml_document import load_document
-from dse.schema.accelerator import Accelerator, Unit, read_accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.compute_unit import Unit
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.workload import schema, tables
 

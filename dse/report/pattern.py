@@ -8,7 +8,8 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.work import gathered
-from dse.schema.accelerator import Accelerator, Run, read_accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.compute_unit import Run
 from dse.sparsity.format import Combinatorial, DenseFormat, candidate_formats
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE, VNM_COLUMNS, BlockFamily, Structured, VNMFamily

@@ -6,7 +6,7 @@ from dse.base import catalog
 from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
-from dse.schema.accelerator import Accelerator, accelerator_from_document, read_accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.references import workload_entry
 from dse.schema.sweep import SweepSpec, WorkloadSelection
 from dse.workload import Workload, tables
@@ -20,7 +20,7 @@ def load_accelerators(spec: SweepSpec, document: YamlDocument, problems: Problem
             if isinstance(reference, str):
                 loaded.append(read_accelerator(catalog.find_path("accel_models", reference, document.path.parent)))
             else:
-                loaded.append(accelerator_from_document(document.section(("accelerators", index))))
+                loaded.append(Accelerator.from_document(document.section(("accelerators", index))))
     return loaded
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dse.base.yaml_document import parse_document
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
-from dse.schema.accelerator import Accelerator, Run
+from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Run
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle

@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from yamlcore import CoreLoader
@@ -71,3 +72,87 @@ def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
     assert searching.load(tmp_path / "my_search.yaml").states
     jsonschema.Draft202012Validator(Accelerator.model_json_schema()).validate(yaml.load(chip, Loader=CoreLoader))
     jsonschema.Draft202012Validator(SweepSpec.model_json_schema()).validate(yaml.load(sweep, Loader=CoreLoader))
+
+
+CHIP = {
+    "name": "chip",
+    "source": "assumed",
+    "units": {"tensor": {"peak": {"fp16": "100 TFLOP/s"}, "runs": {"sparse_24": {"pattern": "2:4", "gain": 2}}}},
+    "memory": {"dram": {"bandwidth": "1 TB/s"}, "l2": {}},
+}
+
+
+def problems(function, *arguments) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        function(*arguments)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_an_accelerator_from_a_mapping_equals_one_from_a_file(chip, folder):
+    mapping = yaml.load((folder / "chip.yaml").read_text(), Loader=CoreLoader)
+    assert Accelerator.from_dict(mapping).model_dump() == chip.model_dump()
+    assert Accelerator.from_dict(CHIP).value("units.tensor.runs.sparse_24.gain") == 2
+
+
+def test_an_invalid_mapping_is_refused_with_dotted_paths():
+    mapping = {**CHIP, "sauce": "x", "memory": {"dram": {"bandwidth": "1 TB"}}}
+    assert problems(Accelerator.from_dict, mapping) == [
+        "memory.dram.bandwidth: 'TB' is the wrong unit here; write a quantity in B/s, as in '2039 GB/s'",
+        "sauce: unknown key 'sauce'; did you mean 'source'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"memory.dram.bandwith": "1 TB/s"}, ["'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"]),
+        ({"memory.dram": {}}, ["'chip' has no 'memory.dram'; did you mean 'memory.dram.bandwidth' or 'memory.dram.capacity'?"]),
+        ({"memory.dram.bandwidth": "4 TB"}, ["memory.dram.bandwidth: 'TB' is the wrong unit here; write a quantity in B/s, as in '2039 GB/s'"]),
+        ({"memory.l2.bandwidth": 4}, ["memory.l2.bandwidth: the number 4 has no unit; write a quantity in B/s, as in '2039 GB/s'"]),
+        (
+            {"units.tensor.peak.fp16": "fast", "units.tensor.runs.sparse_24.pattern": "5:4"},
+            [
+                "units.tensor.peak.fp16: 'fast' is not a quantity; write a quantity in FLOP/s, as in '312 TFLOP/s'",
+                "units.tensor.runs.sparse_24.pattern: '5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_invalid_replacements_are_refused_without_the_lines_of_the_file(tmp_path, values, expected):
+    path = tmp_path / "chip.yaml"
+    path.write_text(yaml.safe_dump(CHIP))
+    for accelerator in (Accelerator.from_dict(CHIP), dse.load_accelerator(path)):
+        assert problems(accelerator.replace, values) == expected
+
+
+def test_replacing_takes_what_yaml_and_numpy_hold_and_leaves_the_original(chip):
+    changed = chip.replace({"units.tensor.processors": np.int64(7), "memory.l2.bandwidth": {"value": "5 TB/s", "kind": "measured"}})
+    assert (changed.value("units.tensor.processors"), changed.at("memory.l2.bandwidth").kind) == (7, "measured")
+    assert chip.value("units.tensor.processors") is None
+
+
+def test_an_accelerator_made_without_a_description_cannot_be_changed():
+    with pytest.raises(InputError, match=r"'chip' was made without a description; use dse\.load_accelerator"):
+        Accelerator.model_validate(CHIP).replace({"memory.dram.bandwidth": "1 TB/s"})
+
+
+def test_an_accelerator_is_shown_with_its_units_and_memories():
+    chip = Accelerator.from_dict(CHIP)
+    assert repr(chip) == str(chip) == "Accelerator('chip', units=[tensor], memory=[dram, l2])"
+
+
+def test_the_table_of_an_accelerator_has_each_quantity_and_run_with_its_source():
+    chip = Accelerator.from_dict(CHIP).replace(
+        {
+            "memory.dram.bandwidth": {"value": "2 TB/s", "source": "a <test>", "kind": "measured"},
+            "units.tensor.runs.sparse_24.enabled": False,
+        }
+    )
+    assert chip._repr_html_() == (
+        "<table><caption>chip: an accelerator; source unless given below: assumed</caption>"
+        "<tr><th>path</th><th>value</th><th>kind</th><th>source</th></tr>"
+        "<tr><td>units.tensor.peak.fp16</td><td>100 TFLOP/s</td><td>datasheet</td><td></td></tr>"
+        "<tr><td>units.tensor.runs.sparse_24</td><td>2:4 stored as nm_index, disabled</td><td>datasheet</td><td></td></tr>"
+        "<tr><td>units.tensor.runs.sparse_24.gain</td><td>2</td><td>datasheet</td><td></td></tr>"
+        "<tr><td>memory.dram.bandwidth</td><td>2 TB/s</td><td>measured</td><td>a &lt;test&gt;</td></tr></table>"
+    )

@@ -7,7 +7,7 @@
 
 from collections.abc import Iterable
 
-from dse.schema.accelerator import Run
+from dse.schema.compute_unit import Run
 from dse.schema.model_options import Fidelity
 
 PATHS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",), "capacity": (), "calibrated": ()}

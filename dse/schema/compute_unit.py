@@ -1,0 +1,119 @@
+"""The schema of a compute unit: dense peaks by dtype, and the sparse runs it supports."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
+from dse.base.errors import did_you_mean
+from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
+from dse.base.units import Bandwidth, Capacity, Count, Efficiency, Gain, Rate, SourceKind
+from dse.sparsity.format import Format, default_format
+from dse.sparsity.grammar import PatternField
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
+
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]  # a part of a dotted path
+
+
+def _check_tile(value: Any) -> Any:
+    if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", str(value)):
+        raise field_error(f"'{value}' is not a tile", "write rows x columns, as in '16x16'")
+    return value
+
+
+TileSize = Annotated[str, BeforeValidator(_check_tile)]
+ZeroHandling = Literal["skipped", "gated"]
+
+
+class Activations(StrictModel):
+    """How a run handles zeros in the other operand, the activations."""
+
+    patterns: tuple[PatternField, ...] = Field(
+        default=(UNSTRUCTURED,), min_length=1, examples=['["2:8", "4:8"]'],
+        description="patterns that it can skip or gate; of several, the sparsest that allows a layer's density",
+    )  # fmt: skip
+    zeros: ZeroHandling = Field(default="skipped", description="skipped: zeros take no time; gated: zeros take no energy")
+    format: Format | None = Field(default=None, description="storage format in memory; default: dense, zeros included")
+
+    @model_validator(mode="after")
+    def _check_patterns(self) -> Self:
+        for pattern in self.patterns:
+            if pattern != UNSTRUCTURED and not isinstance(pattern, NM):
+                raise field_error(f"activations can't be '{pattern}'", "write 'unstructured' or N:M")
+            if self.format is not None and not self.format.can_store(pattern):
+                raise field_error(f"format '{self.format.kind}' cannot store pattern '{pattern}'", "write '{kind: bitmask}'")
+        return self
+
+
+class Run(StrictModel):
+    """A pattern that a unit executes faster than dense, and the format in which it needs the weights."""
+
+    pattern: PatternField = Field(examples=["2:4"])
+    format: Format = Field(
+        default_factory=lambda fields: default_format(fields["pattern"]), description="default: the usual format of the pattern"
+    )
+    dtypes: tuple[str, ...] | None = Field(None, min_length=1, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
+    gain: Gain | None = Field(None, description="largest speedup over the unit's own dense peak; default: dense work / stored work")
+    efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
+    enabled: bool = True
+    zeros: ZeroHandling = Field(
+        default="skipped", description="skipped: zero weights take no time; gated: zero weights take time, but no energy"
+    )
+    tile: TileSize | None = Field(
+        default=None, description="block of weights that is only skipped if all are zero, rows x columns", examples=["16x16"]
+    )
+    activations: Activations | None = Field(default=None, description="default: zero activations take the time and energy of any number")
+    decode: Bandwidth | None = Field(default=None, description="rate at which the decoder reads metadata; default: no limit")
+    source: str | None = None
+    kind: SourceKind = "datasheet"
+    unverified: bool = False
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        if not self.format.can_store(self.pattern):
+            raise field_error(
+                f"format '{self.format.kind}' cannot store pattern '{self.pattern}'",
+                f"write '{{kind: {default_format(self.pattern).kind}}}' ('{self.format.kind}' stores {self.format.stores_description})",
+            )
+        if self.pattern == DENSE and not self.enabled:
+            raise field_error("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
+        return self
+
+
+class Unit(StrictModel):
+    """A compute unit: dense peaks by dtype, and the patterns that it runs beyond dense."""
+
+    peak: dict[Identifier, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
+    runs: dict[Identifier, Run] = Field(default_factory=dict)
+    processors: Count | None = Field(
+        None, description="cores that share the tiles of a launch; under 'calibrated', tiles are executed in waves of this many"
+    )
+    scratchpad: Capacity | None = Field(None, description="on-chip memory of one processor, in which its tiles stage their operands")
+    issue: Rate | None = Field(
+        None, description="fp32 rate if every instruction issued were a multiply-add; loads and index arithmetic share it"
+    )
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        errors: list[tuple[KeyPath, PydanticCustomError]] = [
+            (("peak", name), field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT)))
+            for name in self.peak
+            if storage_dtype(name) not in BITS_PER_ELEMENT
+        ]
+        for name, run in self.runs.items():
+            errors += [(("runs", name, *loc), error) for loc, error in self._run_errors(name, run)]
+        if errors:
+            raise nested_field_errors("Unit", errors)
+        return self
+
+    def _run_errors(self, name: str, run: Run) -> list[tuple[KeyPath, PydanticCustomError]]:
+        errors: list[tuple[KeyPath, PydanticCustomError]] = []
+        if name == "dense" and run.pattern != DENSE:
+            errors.append(((), field_error(f"a run named 'dense' runs the pattern dense, not '{run.pattern}'", "give it another name")))
+        for index, dtype in enumerate(run.dtypes or ()):
+            if dtype not in self.peak:
+                fix = f"add one, or write another dtype; {did_you_mean(dtype, self.peak)}"
+                errors.append((("dtypes", index), field_error(f"the unit has no peak for '{dtype}'", fix)))
+        return errors
