@@ -12,7 +12,9 @@ from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
 MAX_LABELS = 200
-OFFSETS = ((5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14))  # points
+OFFSETS = (  # points, the preferred ones first
+    (5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14), (0, 14), (0, -19)
+)  # fmt: skip
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
 MARKER_RADIUS = 3  # points
@@ -33,14 +35,14 @@ class Label:
 def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[Annotation]:
     """Write each label next to its point, at the position that covers least of the curves, markers and other labels.
 
-    A label is left out where every position covers another label, leaves the axes or is nearer to another point of the same
-    colour; the CSV file of the figure has every value. Of more than `MAX_LABELS` labels, as many evenly spaced ones are tried.
+    A label is left out where every position covers another label, leaves the axes or is about as near to another point of the
+    same colour; the CSV file of the figure has every value. Of more than `MAX_LABELS` labels, as many evenly spaced ones are tried.
     The layout of the figure must be settled.
     """
     scale = ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
     colours = np.array([label.colour for label in labels])
     points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
-    markers, curves = np.concatenate([points, _markers(ax)]), _curves(ax)
+    markers, curves = _markers(ax), _curves(ax)
     used: list[Bbox] = []
     annotations: list[Annotation] = []
     for label in labels[:: -(-len(labels) // MAX_LABELS) or 1]:
@@ -52,7 +54,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
         costs = [
             REJECTED * sum(box.overlaps(other) for other in used)
             + REJECTED * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
-            + REJECTED * _is_nearer_to_another(box, (x, y), own_curve)
+            + REJECTED * _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale)
             + MARKER_COST * box.padded(MARKER_RADIUS * scale).count_contains(markers)
             + box.count_contains(curves)
             for box in boxes
@@ -69,10 +71,12 @@ def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float) 
     return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, **place)
 
 
-def _is_nearer_to_another(box: Bbox, point: tuple[float, float], curve: Positions) -> bool:
-    """Whether a reader would take the label for that of another point of the same curve."""
+def _is_ambiguous(box: Bbox, point: tuple[float, float], curve: Positions, marker_radius: float) -> bool:
+    """Whether a reader could take the label for that of another point of the same curve, because that one is about as near."""
     centre = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
-    return bool(np.linalg.norm(curve - centre, axis=1).min() < 0.99 * np.linalg.norm(np.array(point) - centre))
+    others = curve[np.linalg.norm(curve - np.array(point), axis=1) > marker_radius]
+    distance = float(np.linalg.norm(np.array(point) - centre))
+    return bool((np.linalg.norm(others - centre, axis=1) < 1.05 * distance).any())
 
 
 def _alignment(dx: float) -> str:
@@ -101,8 +105,7 @@ def _sample(line: Line2D) -> Positions:
 
 
 def _markers(ax: Axes) -> Positions:
-    """The markers of single points: the dense baseline, a knee, a best design."""
-    return np.concatenate([*(_positions(line) for line in ax.lines if len(line.get_xdata()) == 1), np.empty((0, 2))])  # type: ignore[arg-type]
+    return np.concatenate([*(_positions(line) for line in ax.lines if line.get_marker() not in ("None", "none", ",")), np.empty((0, 2))])
 
 
 def _positions(line: Line2D) -> Positions:

@@ -44,7 +44,7 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
     for name, line in zip(names, axes, strict=True):
         for workload, ax in zip(workloads, line, strict=True):
             mesh = draw_panel(ax, rows[(rows.accelerator == name) & (rows.workload == workload)], norm)
-    style.label_edges(axes, "", "layers, height: share of the dense latency")
+    style.label_edges(axes, "", "layers (height: share of the dense latency)")
     _add_colour_bar(figure, axes, mesh, norm)
     model = f"batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
     bold = "above each column: speedup of the network"

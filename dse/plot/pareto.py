@@ -5,6 +5,7 @@ the front may lie behind others.
 """
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
@@ -25,9 +27,7 @@ MAX_MARKERS = 5000  # points of a cloud that are drawn as dots, not as pixels
 MAX_PANELS = 24
 PANELS_ACROSS = 3
 DENSE_VALUES = {"speedup": 1.0, "accuracy_drop": 0.0}
-CURVE_STYLES: list[dict[str, Any]] = [
-    {"color": colour, "marker": marker} for marker, colour in zip(style.MARKERS, style.COLOURS, strict=True)
-]  # fmt: skip
+MAX_PRUNINGS = 7  # pairs of method and pattern in a panel that are told apart by colours
 
 
 def front_table(front: xr.Dataset) -> pd.DataFrame:
@@ -46,9 +46,10 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
     fronts = [(record, rows[end - record["size"] : end]) for record, end in zip(records, ends, strict=True)]
     shown = [(*each, pair) for each in fronts for pair in pairs][: max(MAX_PANELS // len(pairs), 1) * len(pairs)]
     figure, axes = _create_panels(len(shown), len(pairs))
+    styles = style.curve_styles(rows) if {"method", "pattern"} <= set(rows) else {}
     for ax, (record, front_rows, (x, y)) in zip(axes, shown, strict=True):
         cloud = _cloud(dataset, record, list(directions))
-        draw_panel(ax, cloud, front_rows, x, y, directions if len(directions) == 2 else None)
+        draw_panel(ax, cloud, front_rows, x, y, styles, directions if len(directions) == 2 else None)
         _set_axes(ax, front, cloud, x, y)
         ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
     notes = [_common_coordinates(dataset), "better is up and to the right", _size_note(records)]
@@ -105,16 +106,19 @@ def _size_note(records: list[FrontRecord]) -> str:
     return f"front: {record['size']:,} of {record['points']:,} points{volume}"
 
 
-def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, directions: dict[str, str] | None) -> None:
-    """Draw the cloud, the front (rows of `front_table`) and its knee; steps only with `directions`, as a projection has none."""
+def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: style.CurveStyles, directions: dict[str, str] | None) -> None:
+    """Draw the cloud, the front (rows of `front_table`) and its knee.
+
+    `styles` are those of each (method, pattern). Steps are drawn only with `directions`, as a projection has none.
+    """
     size: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(cloud) < MAX_MARKERS else {"marker": ","}
     label = "all points" if len(cloud) > len(front) else None
     ax.plot(cloud[x], cloud[y], linestyle="none", color="#bbbbbb", markeredgewidth=0, label=label, zorder=1, **size)
     if directions is not None:
         best_last = front if directions[x] == "maximize" else front[::-1]
-        ax.plot(*_corners(best_last[x], best_last[y]), color=style.COLOURS[0], linewidth=1, zorder=2)
-    for (name, rows), curve_style in zip(_by_pruning(front), itertools.cycle(CURVE_STYLES), strict=False):
-        ax.plot(rows[x], rows[y], linestyle="none", markersize=4.5, label=name, zorder=3, **curve_style)
+        ax.plot(*_corners(best_last[x], best_last[y]), color="black", linewidth=0.8, label="Pareto front", zorder=2)
+    for name, rows, curve_style in _by_pruning(front, styles):
+        ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **curve_style | {"linestyle": "none"})
     knee = front[front.knee]
     ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)
@@ -129,11 +133,12 @@ def _corners(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
-def _by_pruning(front: Table) -> list[tuple[str, Table]]:
-    """The points by pruning method and pattern, where these are known and few enough for the colours; else all together."""
-    if not {"method", "pattern"} <= set(front) or len(groups := list(front.groupby(["method", "pattern"], sort=False))) > len(CURVE_STYLES):
-        return [("Pareto front", front)]
-    return [(style.curve_label(method, pattern), rows) for (method, pattern), rows in groups]
+def _by_pruning(front: Table, styles: style.CurveStyles) -> list[tuple[str, Table, style.CurveStyle]]:
+    """The points by pruning method and pattern with label and style, where these are known and not too many; else all together."""
+    groups = list(front.groupby(["method", "pattern"], sort=False)) if styles else []
+    if not 0 < len(groups) <= MAX_PRUNINGS:
+        return [("Pareto front", front, {"color": style.COLOURS[0], "marker": "o"})]
+    return [(style.curve_label(*pair), rows, styles[pair]) for pair, rows in groups]
 
 
 def _labels(front: Table, x: str, y: str) -> list[Label]:
@@ -154,14 +159,23 @@ def _set_axes(ax: Axes, front: xr.Dataset, cloud: Table, x: str, y: str) -> None
         ax.set(**{f"{axis}label": _axis_label(front, name), f"{axis}scale": "log" if wide else "linear"})
     for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
         axis.label.set_fontsize(9)
+        if axis.get_scale() == "linear":
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))  # without a common factor above the axis
         axis.set_inverted(objective_directions(front)[name] == "minimize")
 
 
 def _axis_label(front: xr.Dataset, name: str) -> str:
     metrics = np.unique(front["metric"].values) if "metric" in front else []
-    label = str(metrics[0]) if name == "accuracy" and len(metrics) == 1 else _spaced(name)
-    unit = front[name].attrs.get("units", "1")
-    return label if unit == "1" else f"{label} [{unit}]"
+    label, unit = {"speedup": "speedup over dense"}.get(name, _spaced(name)), front[name].attrs.get("units", "1")
+    if name == "accuracy" and len(metrics) == 1:
+        label, unit = str(metrics[0]), _metric_unit(front, str(metrics[0]))
+    return label if unit in ("", "1") else f"{label} [{unit}]"
+
+
+def _metric_unit(front: xr.Dataset, metric: str) -> str:
+    """The unit of a metric, where all workloads agree on it."""
+    described = [metrics[metric]["unit"] for metrics in json.loads(front.attrs["metrics"]).values() if metric in metrics]
+    return described[0] if len(set(described)) == 1 else ""
 
 
 def _spaced(name: str) -> str:

@@ -29,7 +29,7 @@ from dse.workload import Variant
 
 LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: lines are drawn beyond the frame
 UNUSED_GREY = "#a8a8a8"
-CHARACTER_WIDTH = 3.0  # points, of a label at 6 points
+CHARACTER_WIDTH = 3.2  # points, of a label at 6 points
 
 
 @dataclass(frozen=True)
@@ -195,24 +195,32 @@ def _label_bandwidth(ax: Axes, memory: str, bandwidth: float) -> None:
 
 
 def _label_roofs(ax: Axes, roofs: Sequence[Roof], bandwidth: float) -> None:
-    """Label each roof left of its ridge point, above the slope, where there is room, else at the right edge.
+    """Label each roof at the right edge, or left of its ridge point, above the slope, where only that side has room.
 
     Two roofs close above each other would have overlapping labels: the lower one's is written below its line.
     """
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    bottom, top = ax.get_ylim()
     ordered = sorted((roof for roof in roofs if bottom < roof.flops_per_s < top), key=lambda roof: roof.flops_per_s)
     for roof, above in zip(ordered, [*ordered[1:], None], strict=True):
         ridge = roof.flops_per_s / bandwidth
         text = f"{roof.unit.replace('_', ' ')} {roof.mode}: {_number(roof.flops_per_s / 1e12)} TFLOP/s, ridge {ridge:,.0f}"
-        crowded = above is not None and above.flops_per_s < 1.6 * roof.flops_per_s
-        room = 72 / ax.get_figure(root=True).dpi * np.diff(ax.transData.transform([(left, bottom), (ridge, bottom)])[:, 0]).item()  # type: ignore[union-attr]
-        is_left = not crowded and room > CHARACTER_WIDTH * len(text) + 10
-        x, y = (ridge / 1.15, 1.0) if is_left else (right / 1.05, 0.94 if crowded else 1.06)
+        is_crowded = above is not None and above.flops_per_s < 1.6 * roof.flops_per_s
+        left_room, right_room = _room(ax, ridge)
+        is_left = not is_crowded and right_room < CHARACTER_WIDTH * len(text) < left_room
+        x, y = (ridge / 1.15, 1.0) if is_left else (ax.get_xlim()[1] / 1.05, 0.94 if is_crowded else 1.06)
         label = ax.text(
             x, roof.flops_per_s * y, text, fontsize=6, color="black" if roof.used else UNUSED_GREY, ha="right",
-            va="center" if is_left else "top" if crowded else "bottom", in_layout=False,
+            va="center" if is_left else "top" if is_crowded else "bottom", in_layout=False,
         )  # fmt: skip
         label.set_path_effects([withStroke(linewidth=1.5, foreground="white")])
+
+
+def _room(ax: Axes, x: float) -> tuple[float, float]:
+    """Distances from x to the left and to the right end of the axis, in points."""
+    y = ax.get_ylim()[0]
+    left, here, right = ax.transData.transform([(value, y) for value in (ax.get_xlim()[0], x, ax.get_xlim()[1])])[:, 0]
+    points_per_pixel = 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
+    return points_per_pixel * (here - left), points_per_pixel * (right - here)
 
 
 def _number(value: float) -> str:

@@ -26,7 +26,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, dtype and batch size."""
     selected, note = select_design(dataset)
     rows: Table = speedup_table(selected)
-    accelerators, styles = [str(name) for name in selected.accelerator.values], style.curve_styles(rows)
+    accelerators, styles = [str(name) for name in selected.accelerator.values], style.curve_styles(rows[~_has_fixed_density(rows)])
     columns = [(w, d, b) for w in rows.workload.unique() for d in selected.dtype.values for b in selected.batch.values]
     figure, axes = style.create_panels(accelerators, [f"{workload}, {dtype}, batch {batch}" for workload, dtype, batch in columns])
     labels = []
@@ -61,7 +61,7 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
     Returns the labels of the patterns of fixed density, to be placed once the layout is settled. Curves often coincide (blocks that
     no unit lists all run as unstructured), so each is thinner and has smaller, hollow markers than the one before.
     """
-    is_fixed = rows.pattern.map(lambda text: parse(text).density is not None)
+    is_fixed = _has_fixed_density(rows)
     curves = list(rows[~is_fixed].groupby(["method", "pattern"], sort=False))
     for number, (pair, curve) in enumerate(curves):
         size = min(2.5 + 1.1 * (len(curves) - number), 9)
@@ -76,6 +76,10 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
     ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE)
     coinciding = stars.groupby(["sparsity", "speedup"]).pattern.agg(", ".join).reset_index()
     return [Label(star.sparsity, star.speedup, star.pattern, "black") for star in coinciding.itertuples()]
+
+
+def _has_fixed_density(rows: Table) -> Any:
+    return rows.pattern.map(lambda text: parse(text).density is not None).astype(bool)
 
 
 def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: dict[str, Any]) -> None:
