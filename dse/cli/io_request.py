@@ -14,7 +14,7 @@ from dse.io_theory.generated_network import compact_growth, random_layers
 from dse.io_theory.layered_network import network_from_masks
 from dse.io_theory.network import Network
 from dse.io_theory.simulate import check_capacity
-from dse.trace import detect
+from dse.trace.detect import parse_network
 
 RANDOM = "random:SIZExSIZE...,density=D"
 GROWTH = "growth:memory=M,steps=S,sources=K"
@@ -76,7 +76,7 @@ def load_network(options: argparse.Namespace) -> Network:
         return read_network(path)
     if (path / "workload.yaml").exists():
         raise InputError(f"'{path}' is a workload: it has counts, not masks", "give the masks from which it was traced")
-    parsed = detect.read(path, detect.Hints())
+    parsed = parse_network(path)
     return network_from_masks(parsed, options.layers, options.tolerance, options.layout)
 
 

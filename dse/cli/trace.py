@@ -1,4 +1,4 @@
-"""`dse trace`: options checked, network read, masks counted, folder written, report told."""
+"""`dse trace`: read a pruned network, count its masks, write a workload, and print the coverage report."""
 
 import argparse
 import json
@@ -14,84 +14,104 @@ from yamlcore import CCoreLoader
 
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
-from dse.readers import layer_matching
-from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
-from dse.sparsity import statistics
-from dse.trace import activations, coverage, detect, write
-from dse.trace.detect import Hints
-from dse.trace.trace import Counting, trace
+from dse.readers.layer_matching import match_network
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, Shape, operators_of_layers
+from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
+from dse.trace.activations import count_activations
+from dse.trace.coverage import format_report, make_report
+from dse.trace.detect import ReaderOptions, parse_network
+from dse.trace.trace import CountOptions, trace_network
+from dse.trace.write import WorkloadDetails, check_destination, write_workload
 from dse.workload import tables
+from dse.workload.schema import RESERVED_METHODS
+
+MAX_BLOCK_ELEMENTS = 2**20
 
 
 def execute(options: argparse.Namespace) -> str:
-    """The report of a trace, as text or JSON, once its folder is written; raises InputError."""
-    counting, hints, about = _options(options)
-    write.check(options.out, options.source)
-    source = detect.read(options.source, hints)
+    """Trace a network and write its workload; returns the coverage report as text or JSON. Raises InputError."""
+    count_options, reader_options, details = _parse_options(options)
+    check_destination(options.out, options.source)
+    network = parse_network(options.source, reader_options)
     if options.like is not None:
-        source, hints = _on_workload(source, options.like, hints)
-    states = trace(source, counting, options.method, options.sparsity, progress=True)
-    if options.accuracy is not None and sum(not state.dense for state in states) != 1:
-        fix = "trace that state alone, or write accuracy.csv"
-        raise InputError("an accuracy belongs to one pruned state", fix, key="--accuracy")
+        network, reader_options = _match_workload(network, options.like, reader_options)
+    states = trace_network(network, count_options, options.method, options.sparsity, progress=True)
+    if options.accuracy is not None and sum(not state.is_dense for state in states) != 1:
+        raise InputError("an accuracy belongs to one pruned state", "trace that state alone, or write accuracy.csv", key="--accuracy")
     if options.activations is not None:
-        recorded = activations.densities(options.activations, source.layers, options.tolerance)
-        states = [replace(state, activations=recorded) for state in states]
-    told = coverage.report(source, states, counting)
-    write.write(options.out, source, states, told, about, hints.inputs)
-    for remark in told["remarks"]:
-        print(f"note: {remark}", file=sys.stderr)
-    return json.dumps(told, indent=2) if options.json else f"{coverage.render(told)}\n{options.out}"
+        densities = count_activations(options.activations, network.layers, options.tolerance)
+        states = [replace(state, activation_density=densities) for state in states]
+    report = make_report(network, states, count_options)
+    write_workload(options.out, network, states, report, details, reader_options.inputs)
+    for warning in report["warnings"]:
+        print(f"warning: {warning}", file=sys.stderr)
+    return json.dumps(report, indent=2) if options.json else f"{format_report(report)}\n{options.out}"
 
 
-def _options(options: argparse.Namespace) -> tuple[Counting, Hints, write.About]:
-    problems, found = ProblemCollector(), {}
+def _match_workload(network: ParsedNetwork, reference: str, options: ReaderOptions) -> tuple[ParsedNetwork, ReaderOptions]:
+    """The masks of a network on the layers of a workload, which says how often each one runs."""
+    workload = tables.load(catalog.find_path("workloads", reference), options.inputs)
+    rows, note = tuple(workload.layers.to_rows()), f"layers: as in the workload {workload.description.name}"
+    layers = ParsedNetwork(
+        workload.folder, "workload", rows, (NetworkState({}),), operators_of_layers(rows), notes=(note,),
+        architecture=workload.description.network,
+    )  # fmt: skip
+    return match_network(layers, network), replace(options, inputs={**workload.description.inputs, **options.inputs})
+
+
+def _parse_options(options: argparse.Namespace) -> tuple[CountOptions, ReaderOptions, WorkloadDetails]:
+    """Check all options; raises InputError with every wrong one."""
+    problems = ProblemCollector()
+    blocks, groups, shape, inputs = BLOCKS, GROUPS, None, {}
     with problems.collect(key="--blocks"):
-        found["blocks"] = statistics.BLOCKS if options.blocks is None else tuple(_sizes(text, 2) for text in options.blocks)
+        blocks = BLOCKS if options.blocks is None else tuple(_parse_block(text) for text in options.blocks)
     with problems.collect(key="--groups"):
-        found["groups"] = statistics.GROUPS if options.groups is None else _groups(options.groups)
+        groups = GROUPS if options.groups is None else _check_groups(options.groups)
     with problems.collect(key="--shape"):
-        found["shape"] = options.shape and _sizes(options.shape)
+        shape = None if options.shape is None else _parse_shape(options.shape)
     with problems.collect(key="--input"):
-        found["inputs"] = dict(_assignment(text) for text in options.input)
+        inputs = dict(_parse_input(text) for text in options.input)
     for name in ("tolerance", "sparsity", "accuracy", "dense_accuracy"):
         with problems.collect(key=f"--{name.replace('_', '-')}"):
             _check_number(name, getattr(options, name))
     with problems.collect(key="--method"):
-        if options.method is not None and not re.fullmatch(r"[\w.+-]+", options.method):
-            raise InputError(f"'{options.method}' can't name a file", "write letters, digits, '_', '.', '+' and '-'")
-        if options.method in ("dense", "hypothetical"):
-            raise InputError(f"'{options.method}' is no method of pruning", "call it otherwise: the name has a meaning of its own")
+        _check_method(options.method)
     problems.raise_if_any()
-    counting = Counting(options.tolerance, found["blocks"], found["groups"])
-    about = write.About(options.task, options.metric, options.lower_is_better, options.accuracy, options.dense_accuracy)
-    return counting, Hints(found["shape"], found["inputs"]), about
+    details = WorkloadDetails(options.task, options.metric, options.lower_is_better, options.accuracy, options.dense_accuracy)
+    return CountOptions(options.tolerance, blocks, groups), ReaderOptions(shape, inputs), details
 
 
-MOST = 2**20  # elements of a block or group
-
-
-def _sizes(text: str, number: int | None = None) -> Any:
+def _parse_shape(text: str) -> Shape:
+    """'1x3x224x224' as a tuple."""
     sizes = tuple(int(part) if re.fullmatch("[0-9]{1,9}", part) else 0 for part in text.lower().split("x"))
-    if min(sizes) < 1 or number not in (None, len(sizes)) or (number and prod(sizes) > MOST):
+    if min(sizes) < 1:
         raise InputError(f"'{text}' is not a shape", "write whole numbers with x between, as in '16x16'")
     return sizes
 
 
-def _groups(groups: list[int]) -> tuple[int, ...]:
-    if min(groups) < 2 or max(groups) > MOST:
-        raise InputError(f"groups of {min(groups)} to {max(groups)} can't be counted", f"write sizes from 2 to {MOST}")
+def _parse_block(text: str) -> BlockSize:
+    sizes = _parse_shape(text)
+    if len(sizes) != 2 or prod(sizes) > MAX_BLOCK_ELEMENTS:
+        raise InputError(f"'{text}' is not a block size", f"write rows x columns of at most {MAX_BLOCK_ELEMENTS} elements, as in '16x16'")
+    return sizes
+
+
+def _check_groups(groups: list[int]) -> tuple[int, ...]:
+    if min(groups) < 2 or max(groups) > MAX_BLOCK_ELEMENTS:
+        what = f"group sizes from {min(groups)} to {max(groups)} are out of range"
+        raise InputError(what, f"write sizes from 2 to {MAX_BLOCK_ELEMENTS}")
     return tuple(groups)
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def _parse_input(text: str) -> tuple[str, Any]:
+    """'sequence=512' as a key and a value of YAML."""
     key, equals, value = text.partition("=")
     if not (key and equals and value):
-        raise InputError(f"'{text}' is no input", "write KEY=VALUE, as in sequence=512")
+        raise InputError(f"'{text}' is not an input", "write KEY=VALUE, as in sequence=512")
     try:
         return key, yaml.load(value, Loader=CCoreLoader)
     except yaml.YAMLError as error:
-        raise InputError(f"'{value}' is no value", "write a number or a word") from error
+        raise InputError(f"'{value}' is not a valid value", "write a number or a word") from error
 
 
 def _check_number(name: str, value: float | None) -> None:
@@ -101,11 +121,11 @@ def _check_number(name: str, value: float | None) -> None:
         raise InputError(f"{value} is out of range", "write a number from 0 to 1" if upper == 1 else "write a finite number, not below 0")
 
 
-def _on_workload(source: ParsedNetwork, reference: str, hints: Hints) -> tuple[ParsedNetwork, Hints]:
-    """The masks of a source on the layers of a workload, which say how often each one runs."""
-    known = tables.load(catalog.find_path("workloads", reference), hints.inputs)
-    rows, about = tuple(known.layers.to_rows()), f"layers: as in the workload {known.description.name}"
-    base = ParsedNetwork(
-        known.folder, "workload", rows, (NetworkState({}),), understood(rows), notes=(about,), network=known.description.network
-    )
-    return layer_matching.on_network(base, source), replace(hints, inputs={**known.description.inputs, **hints.inputs})
+def _check_method(method: str | None) -> None:
+    """The method names a file in variants/, and must not be a reserved word."""
+    if method is None:
+        return
+    if not re.fullmatch(r"[\w.+-]+", method):
+        raise InputError(f"'{method}' is not a valid file name", "write letters, digits, '_', '.', '+' and '-'")
+    if method in RESERVED_METHODS:
+        raise InputError(f"the method name '{method}' is reserved", "write another name")

@@ -1,4 +1,4 @@
-"""config.json of a published model: the layers follow from its sizes by arithmetic, nothing is downloaded or run."""
+"""Read config.json of a published model: the layers follow from its sizes by formula, nothing is downloaded or run."""
 
 import json
 from pathlib import Path
@@ -9,57 +9,30 @@ from pydantic import ValidationError
 from dse.base.errors import InputError, Problem, did_you_mean
 from dse.base.input_file import check_regular
 from dse.base.strict_model import explain_validation_error, validate_mapping
-from dse.networks.architecture import Architecture, NetworkInputs
+from dse.networks.architecture import Architecture
 from dse.networks.registry import ARCHITECTURES
-from dse.readers.parsed_network import NetworkState, ParsedNetwork, understood
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, operators_of_layers
 
-
-def network(path: Path) -> tuple[Architecture, tuple[str, ...]]:
-    """The architecture that a configuration describes, and the keys in it that layers don't depend on; raises InputError."""
-    config = _read(path)
-    kinds = {name: family for family in ARCHITECTURES for name in get_args(family.model_fields["model_type"].annotation)}
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in kinds:
-        raise InputError(f"model_type '{kind}' is not known", did_you_mean(kind, kinds), path)
-    family = kinds[kind]
-    sizes = {key: value for key, value in _derived(config).items() if key in family.model_fields and value is not None}
-    try:
-        return family.model_validate(sizes), tuple(sorted(config.keys() - sizes.keys()))
-    except ValidationError as error:
-        raise InputError.from_problems(
-            Problem(what, fix, path, key=".".join(map(str, loc))) for loc, what, fix in explain_validation_error(family, error)
-        ) from error
-
-
-# What the formulas take for granted, where configurations may say otherwise.
-GRANTED = {
+# Values that the formulas assume (for some keys by model_type), and that a configuration may contradict.
+_ASSUMED = {
     "enable_bias": True, "qkv_bias": True, "tie_word_embeddings": {"gpt2": True, "opt": True}, "downsample_in_first_stage": False,
     "downsample_in_bottleneck": False, "num_block_repeats": [1, 2, 2, 3, 3, 4, 1], "out_channels": [16, 24, 40, 80, 112, 192, 320],
 }  # fmt: skip
 
 
-def _otherwise(path: Path) -> list[str]:
-    config, differ = _read(path), []
-    for key, value in GRANTED.items():
-        granted = value.get(config["model_type"], config.get(key)) if isinstance(value, dict) else value
-        if key in config and config[key] != granted:
-            differ.append(f"{key} {config[key]} (taken as {granted})")
-    return [f"otherwise in {path.name}: {', '.join(differ)}"] if differ else []
+def read_config(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
+    """Compute the layers of a configuration for `inputs`; raises InputError."""
+    config = _read_json(path)
+    architecture = _parse_architecture(path, config)
+    rows = tuple(architecture.build_layers(validate_mapping(type(architecture).inputs, inputs, ("inputs",))))
+    notes = (_note_defaults(path, architecture), _note_contradictions(path, config), _note_unused(path, config, architecture))
+    return ParsedNetwork(
+        path, "config.json", rows, (NetworkState({}),), operators_of_layers(rows), notes=tuple(filter(None, notes)),
+        architecture=architecture,
+    )  # fmt: skip
 
 
-def source(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
-    """The layers of a configuration, run on `inputs`; raises InputError."""
-    found, ignored = network(path)
-    asked: NetworkInputs = validate_mapping(type(found).inputs, inputs, ("inputs",))
-    rows = tuple(found.build_layers(asked))
-    usual = {key: value for key, value in found.model_dump(exclude=found.model_fields_set).items() if value is not None}
-    notes = [f"assumed, since {path.name} does not say: " + ", ".join(f"{key} {value}" for key, value in usual.items())] if usual else []
-    notes += _otherwise(path)
-    notes += [f"not used of {path.name}: {', '.join(ignored)}"] if ignored else []
-    return ParsedNetwork(path, "config.json", rows, (NetworkState({}),), understood(rows), notes=tuple(notes), network=found)
-
-
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     check_regular(path)
     try:
         config = json.loads(path.read_bytes())
@@ -70,8 +43,22 @@ def _read(path: Path) -> dict[str, Any]:
     return config
 
 
-def _derived(config: dict[str, Any]) -> dict[str, Any]:
-    """What configurations say in other words."""
+def _parse_architecture(path: Path, config: dict[str, Any]) -> Architecture:
+    architectures = {name: model for model in ARCHITECTURES for name in get_args(model.model_fields["model_type"].annotation)}
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or model_type not in architectures:
+        raise InputError(f"model_type '{model_type}' is not known", did_you_mean(model_type, architectures), path)
+    model = architectures[model_type]
+    try:
+        return model.model_validate(_sizes(config, model))
+    except ValidationError as error:
+        raise InputError.from_problems(
+            Problem(what, fix, path, key=".".join(map(str, loc))) for loc, what, fix in explain_validation_error(model, error)
+        ) from error
+
+
+def _sizes(config: dict[str, Any], model: type[Architecture]) -> dict[str, Any]:
+    """The keys of a configuration that its architecture uses, those included that follow from other keys."""
     derived = dict(config)
     if isinstance(labels := config.get("id2label"), dict):
         derived.setdefault("num_labels", len(labels))
@@ -79,4 +66,27 @@ def _derived(config: dict[str, Any]) -> dict[str, Any]:
         derived.setdefault("distilled", True)  # the reference implementation always has the second token
     if config.get("use_sliding_window") is False:
         derived.pop("sliding_window", None)
-    return derived
+    return {key: value for key, value in derived.items() if key in model.model_fields and value is not None}
+
+
+def _note_defaults(path: Path, architecture: Architecture) -> str:
+    """Sizes that the configuration leaves out."""
+    defaults = {key: value for key, value in architecture.model_dump(exclude=architecture.model_fields_set).items() if value is not None}
+    listed = ", ".join(f"{key} {value}" for key, value in defaults.items())
+    return f"assumed, since {path.name} does not say: {listed}" if defaults else ""
+
+
+def _note_contradictions(path: Path, config: dict[str, Any]) -> str:
+    """Values that differ from those that the formulas assume."""
+    different = []
+    for key, value in _ASSUMED.items():
+        assumed = value.get(config["model_type"], config.get(key)) if isinstance(value, dict) else value
+        if key in config and config[key] != assumed:
+            different.append(f"{key} {config[key]} (taken as {assumed})")
+    return f"{path.name} differs from the formulas: {', '.join(different)}" if different else ""
+
+
+def _note_unused(path: Path, config: dict[str, Any], architecture: Architecture) -> str:
+    """Keys that the layers do not depend on."""
+    unused = sorted(config.keys() - _sizes(config, type(architecture)).keys())
+    return f"not used of {path.name}: {', '.join(unused)}" if unused else ""

@@ -1,111 +1,124 @@
-"""Weights of one file on the layers of another: by name, and by shape as a check."""
+"""Match the weights of one file to the layers of another, by name and shape."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
+from jaxtyping import Shaped
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
-from dse.readers.named_tensors import ONCE
-from dse.readers.parsed_network import Operator, ParsedNetwork, WeightTensor, slabs_of
+from dse.readers.named_tensors import RUNS_ONCE_NOTE
+from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork, Shape, WeightTensor, array_slabs
+
+OUTPUTS_FIRST, INPUTS_FIRST = "[m, k]", "[k, m]"  # layouts of a matrix of weights
 
 
-def on_network(known: ParsedNetwork, traced: ParsedNetwork) -> ParsedNetwork:
-    """The masks of `traced` on the layers of `known`, which knows how often each one runs; raises InputError."""
-    states, left = [], set()
-    stored_as = known.network.weight_layout if known.network else "[m, k]"
-    problems = ProblemCollector()
-    for state in traced.states:
-        with problems.collect(traced.path):
-            weights, alone = matched(known.layers, state.weights, stored_as)
-            states.append(replace(state, weights=weights))
-            left |= set(alone)
+def match_network(network: ParsedNetwork, weights: ParsedNetwork) -> ParsedNetwork:
+    """The layers of `network`, which gives how often each one runs, with the weights of another file; raises InputError."""
+    states: list[NetworkState] = []
+    unmatched, problems = set[str](), ProblemCollector()
+    layout = network.architecture.weight_layout if network.architecture else OUTPUTS_FIRST
+    for state in weights.states:
+        with problems.collect(weights.path):
+            matched, unmatched_names = match_weights(network.layers, state.weights, layout)
+            states.append(replace(state, weights=matched))
+            unmatched |= set(unmatched_names)
     problems.raise_if_any()
     if not any(state.weights for state in states):
-        fix = f"give the network that they belong to; its layers are called '{known.layers[0].name}' and so on"
-        raise InputError("no tensor has the name of a layer", fix, traced.path)
-    sizes = {name: weights.shape for state in traced.states for name, weights in state.weights.items()}
-    lost = [Operator("tensor", name, "skipped", prod(sizes[name]), "belongs to no layer of the network") for name in sorted(left)]
-    notes = tuple(note for note in traced.notes if note != ONCE)
-    operators = (*known.operators, *(o for o in traced.operators if o.became != "layer"), *lost)
+        fix = f"give the network that they belong to; its layers are called '{network.layers[0].name}' and so on"
+        raise InputError("no tensor has the name of a layer", fix, weights.path)
     return ParsedNetwork(
-        traced.path, traced.format, known.layers, tuple(states), operators, traced.shared, known.notes + notes, known.network
-    )
+        weights.path, weights.format, network.layers, tuple(states), _merge_operators(network, weights, unmatched), weights.shared,
+        network.notes + tuple(note for note in weights.notes if note != RUNS_ONCE_NOTE), network.architecture,
+    )  # fmt: skip
 
 
-def matched(
-    rows: Iterable[LayerRow], weights: Mapping[str, WeightTensor], stored_as: str = "[m, k]"
+def _merge_operators(network: ParsedNetwork, weights: ParsedNetwork, unmatched: set[str]) -> tuple[Operator, ...]:
+    """The operators of the network, then the tensors of the other file that are no layers of it."""
+    shapes = {name: tensor.shape for state in weights.states for name, tensor in state.weights.items()}
+    reason = "belongs to no layer of the network"
+    skipped = [Operator("tensor", name, "skipped", prod(shapes[name]), reason) for name in sorted(unmatched)]
+    return (*network.operators, *(o for o in weights.operators if o.became != "layer"), *skipped)
+
+
+def match_weights(
+    rows: Iterable[LayerRow], weights: Mapping[str, WeightTensor], layout: str = OUTPUTS_FIRST
 ) -> tuple[dict[str, WeightTensor], list[str]]:
-    """The weights of each row, and the names that belong to none; raises InputError where the shapes differ.
+    """The weights of each layer, and the names of tensors that belong to none; raises InputError if shapes differ.
 
-    A name belongs to the row of that name, or to the one row that it ends with, or that ends with it. `stored_as` says how a
-    square matrix is stored: "[m, k]" or "[k, m]"; others tell by their shape, and for the square ones of their file too.
+    A tensor belongs to the layer of its name, or to the only layer whose name it ends with or that ends with its name.
+    `layout` is that of square matrices in case all matrices of the file are square; the shapes of others tell it.
     """
     by_name = {row.name: row for row in rows if row.kind in WITH_WEIGHTS}
-    owners = {name: _owner(name, by_name) for name in weights}
-    stored_as = _orientation(by_name, weights, owners) or stored_as
-    found, problems = {}, ProblemCollector()
+    owners = {name: _find_owner(name, by_name) for name in weights}
+    layout = _layout_of_file(by_name, weights, owners) or layout
+    matched, problems = {}, ProblemCollector()
     for row in by_name.values():
-        mine = [weights[name] for name, owner in owners.items() if owner == row.name]
+        tensors = [weights[name] for name, owner in owners.items() if owner == row.name]
         with problems.collect(key=row.name):
-            if mine:
-                found[row.name] = _fitted(row, mine, stored_as)
+            if tensors:
+                matched[row.name] = _fit_to_row(row, tensors, layout)
     problems.raise_if_any()
-    for name in by_name:  # "fc#2" uses the weights of "fc" once more
-        if name.partition("#")[0] in found:
-            found.setdefault(name, found[name.partition("#")[0]])
-    return found, [name for name, owner in owners.items() if owner is None]
+    for name in by_name:  # "fc#2" is a second use of the weights of "fc"
+        if name.partition("#")[0] in matched:
+            matched.setdefault(name, matched[name.partition("#")[0]])
+    return matched, [name for name, owner in owners.items() if owner is None]
 
 
-def _orientation(rows: Mapping[str, LayerRow], weights: Mapping[str, WeightTensor], owners: Mapping[str, str | None]) -> str:
-    """How the matrices of a file are stored, as far as those that are not square tell."""
-    told = set()
+def _layout_of_file(rows: Mapping[str, LayerRow], weights: Mapping[str, WeightTensor], owners: Mapping[str, str | None]) -> str:
+    """The layout that all matrices of a file agree on, except for square ones, which fit both; '' if they differ or are all square."""
+    layouts = set()
     for name, owner in owners.items():
         if owner and len(weights[name].shape) == 2 and rows[owner].m != rows[owner].k:
-            told.add("[k, m]" if weights[name].shape == (rows[owner].k, rows[owner].m) else "[m, k]")
-    return told.pop() if len(told) == 1 else ""
+            layouts.add(INPUTS_FIRST if weights[name].shape == (rows[owner].k, rows[owner].m) else OUTPUTS_FIRST)
+    return layouts.pop() if len(layouts) == 1 else ""
 
 
-def _owner(name: str, rows: Mapping[str, LayerRow]) -> str | None:
-    for candidate in (name, _without_expert(name)):
+def _find_owner(name: str, rows: Mapping[str, LayerRow]) -> str | None:
+    for candidate in (name, _without_expert_number(name)):
         if candidate in rows:
             return candidate
-        near = [row for row in rows if candidate.endswith(f".{row}") or row.endswith(f".{candidate}")]
-        if len(near) == 1:
-            return near[0]
+        similar = [row for row in rows if candidate.endswith(f".{row}") or row.endswith(f".{candidate}")]
+        if len(similar) == 1:
+            return similar[0]
     return None
 
 
-def _without_expert(name: str) -> str:
-    """'experts.3.w1' is a part of 'experts.w1'."""
+def _without_expert_number(name: str) -> str:
+    """'experts.w1' for 'experts.3.w1': all experts of a mixture are one layer."""
     before, _, after = name.partition(".experts.")
     return f"{before}.experts.{after.partition('.')[2]}" if after.partition(".")[0].isdigit() else name
 
 
-def _fitted(row: LayerRow, parts: list[WeightTensor], stored_as: str) -> WeightTensor:
-    """The weights of one row, the experts of a mixture one below the other."""
+def _fit_to_row(row: LayerRow, tensors: Sequence[WeightTensor], layout: str) -> WeightTensor:
+    """The weights of one layer as [m, k]; those of the experts of a mixture are stacked."""
     m, k = int(row.m or 0), int(row.k or 0)
-    if len(parts) not in (1, row.experts):
-        raise InputError(f"{len(parts)} tensors for a layer of {row.experts:g}", "give one of each")
-    turned = []
-    for part in parts:
-        shape = (part.shape[0], prod(part.shape[1:]))
-        flipped = shape == (k, m) and len(part.shape) == 2 and (m != k or stored_as == "[k, m]")
-        if shape != (m, k) and not flipped:
-            raise InputError(f"{shape[0]} x {shape[1]} weights for a layer of {m} x {k}", "give the network that they belong to")
-        turned.append(_transposed(part) if flipped else part)
-    return turned[0] if len(turned) == 1 else _stacked(turned)
+    if len(tensors) not in (1, row.experts):
+        raise InputError(f"{len(tensors)} tensors for a layer of {row.experts:g}", "give one of each")
+    fitted = [_fit_to_shape(tensor, (m, k), layout) for tensor in tensors]
+    return fitted[0] if len(fitted) == 1 else _stack(fitted)
 
 
-def _transposed(weights: WeightTensor) -> WeightTensor:
-    return WeightTensor(weights.shape[::-1], weights.dtype, lambda: slabs_of(np.concatenate(list(weights.slabs())).T))
+def _fit_to_shape(tensor: WeightTensor, shape: tuple[int, int], layout: str) -> WeightTensor:
+    (m, k), stored_shape = shape, (tensor.shape[0], prod(tensor.shape[1:]))
+    if stored_shape == (k, m) and len(tensor.shape) == 2 and (m != k or layout == INPUTS_FIRST):
+        return _transpose(tensor)
+    if stored_shape != shape:
+        what = f"{stored_shape[0]} x {stored_shape[1]} weights for a layer of {m} x {k}"
+        raise InputError(what, "give the network that they belong to")
+    return tensor
 
 
-def _stacked(parts: list[WeightTensor]) -> WeightTensor:
-    def slabs() -> Iterator[np.ndarray]:
-        for part in parts:
-            yield from part.slabs()
+def _transpose(tensor: WeightTensor) -> WeightTensor:
+    return WeightTensor(tensor.shape[::-1], tensor.dtype, lambda: array_slabs(np.concatenate(list(tensor.slabs())).T))
 
-    return WeightTensor((sum(part.shape[0] for part in parts), *parts[0].shape[1:]), parts[0].dtype, slabs)
+
+def _stack(tensors: Sequence[WeightTensor]) -> WeightTensor:
+    def slabs() -> Iterator[Shaped[np.ndarray, "row ..."]]:
+        for tensor in tensors:
+            yield from tensor.slabs()
+
+    shape: Shape = (sum(tensor.shape[0] for tensor in tensors), *tensors[0].shape[1:])
+    return WeightTensor(shape, tensors[0].dtype, slabs)

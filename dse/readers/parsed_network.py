@@ -1,72 +1,61 @@
-"""What every reader gives: the layers of a network, their weights in pieces small enough to hold, and what was not understood."""
+"""A network as read from a file: its layers, their weights, and what became of each operator of the file.
+
+Weights are read in slabs (consecutive rows), so that a network larger than memory can be counted.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Shaped
+from scipy.sparse import csr_array
 
 from dse.base.errors import InputError
 from dse.networks.architecture import Architecture
 from dse.networks.layers import LayerArrays, LayerRow
 
-SLAB_BYTES = 32 * 2**20  # of weights held at a time
-MOST_ROWS = 10**8  # or columns: far beyond any layer, and its counts still fit into memory
-MOST_ELEMENTS = 2**33  # four times the largest embedding table of 2025 (128 k tokens by 16 k); more would be counted for minutes
-
-
-def check_sizes(shape: tuple[int, ...]) -> None:
-    """Raise InputError for a weight tensor larger than any network has.
-
-    A file may claim any size where it does not store every element: sparse matrices, expanded tensors.
-    """
-    rows, columns = shape[0], prod(shape[1:])
-    if max(rows, columns) > MOST_ROWS or rows * columns > MOST_ELEMENTS:
-        what = f"{rows} x {columns} weights are more than any layer has"
-        raise InputError(what, f"give at most {MOST_ROWS} rows and columns and {MOST_ELEMENTS} weights")
-
-
-def check_computed(elements: int, stored: int) -> None:
-    """Raise InputError for a weight that a file makes of far fewer numbers than it then has: it is computed in memory."""
-    if elements > max(MOST_REPEATED * stored, MOST_GENERATED):
-        what = f"{elements} weights are made of {stored} numbers in the file"
-        raise InputError(what, "export the network with its weights as they are used (constants folded)")
-
-
-MOST_REPEATED = 16  # times that each number of a file may be repeated in a computed weight
-MOST_GENERATED = 2**24  # elements of a computed weight, however few numbers it is made of
+Shape = tuple[int, ...]
+SLAB_BYTES = 32 * 2**20  # of weights in memory at a time
+MAX_ROWS = 10**8  # or columns: far beyond any layer, and their counts still fit into memory
+MAX_ELEMENTS = 2**33  # four times the largest embedding table of 2025 (128 k tokens by 16 k); more would take minutes to count
+MAX_REPEATS = 16  # of each number of a file in a weight that is computed from it
+MAX_GENERATED = 2**24  # elements of a computed weight, however few numbers it is computed from
 
 
 @dataclass(frozen=True)
 class WeightTensor:
-    """A weight tensor [m, ...]: output channels of all groups by one group's inputs (a convolution: channels, height, width).
+    """A weight tensor [m, ...]: output channels of all groups by the inputs of one group (a convolution: channels, height, width).
 
-    `slabs()` reads it from the start, consecutive pieces along the first dimension, whatever the number type: values, or
-    booleans where the file holds only a mask. It raises InputError where the file is broken.
+    `slabs()` reads it from the start: consecutive pieces along the first dimension, of any number type (booleans if the file
+    only holds a mask). It raises InputError if the file is broken.
     """
 
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: str  # as stored: "fp32", "bf16", "bool" for a mask
-    slabs: Callable[[], Iterator[np.ndarray]]
+    slabs: Callable[[], Iterator[Shaped[np.ndarray, "row ..."]]]
 
 
 @dataclass(frozen=True)
 class NamedTensors:
-    """Tensors by their full names ("encoder.0.q.weight"); `shared`: names of one and the same tensor; `ordered`: the file
-    keeps them in the order in which they were put there, which is that of the modules."""
+    """Tensors by their full names, such as "encoder.0.q.weight".
 
-    weights: Mapping[str, WeightTensor]
+    `shared`: names of one and the same tensor. `ordered`: the tensors are in the order of the modules; otherwise the format
+    does not keep an order.
+    """
+
+    tensors: Mapping[str, WeightTensor]
     shared: tuple[tuple[str, ...], ...] = ()
     ordered: bool = False
 
 
 @dataclass(frozen=True)
 class NetworkState:
-    """One pruned state of the network: the weights of its layers by name. `sparsity` is nominal, where the source has one.
+    """The weights of a network at one sparsity, by layer; `sparsity` is nominal, where the file gives one.
 
-    `nonzeros`: of layers whose source counts them without saying where they are.
+    `nonzeros`: counts of layers whose file gives no mask.
     """
 
     weights: dict[str, WeightTensor]
@@ -77,10 +66,10 @@ class NetworkState:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of the source and what became of it.
+    """One operator of a file, and what became of it.
 
-    `layer`: a row of the trace. `fused`: counted as free, part of its neighbour (an activation, a bias). `skipped`: not
-    understood; its `macs` are what can be said at least, and count against the coverage.
+    `layer`: a row of the trace. `fused`: free, part of its neighbour (an activation, a bias). `skipped`: not understood; its
+    `macs` [multiply-adds per sample] are a lower bound and count against the coverage.
     """
 
     kind: str
@@ -92,7 +81,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class ParsedNetwork:
-    """A network as a file tells it; layers in the order in which they run, where the file knows it."""
+    """A network as read from a file; the layers are in the order in which they run, if the file gives one."""
 
     path: Path
     format: str
@@ -100,25 +89,48 @@ class ParsedNetwork:
     states: tuple[NetworkState, ...]
     operators: tuple[Operator, ...]
     shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
-    notes: tuple[str, ...] = ()  # what had to be assumed
-    network: Architecture | None = None  # where formulas make the layers
-    parameters: float | None = None  # of the file, shared ones once, those of no layer (norms, tables) too
+    notes: tuple[str, ...] = ()  # assumptions
+    architecture: Architecture | None = None  # if the layers are computed by formula
+    parameters: float | None = None  # of the whole file: shared tensors once, with norms and tables, which are no layers
 
 
-def slabs_of(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Pieces of an array along its first dimension, each of at most SLAB_BYTES (or one row)."""
-    rows = max(1, SLAB_BYTES // max(array[:1].nbytes, 1))
+def rows_per_slab(row_bytes: int) -> int:
+    """Rows of a tensor to hold in memory at a time: as many as fit into SLAB_BYTES, at least one."""
+    return max(1, SLAB_BYTES // max(row_bytes, 1))
+
+
+def array_slabs(array: Shaped[np.ndarray, "row ..."]) -> Iterator[Shaped[np.ndarray, "slab_row ..."]]:
+    """Slabs of an array."""
+    rows = rows_per_slab(array[:1].nbytes)
     for start in range(0, len(array), rows):
         yield array[start : start + rows]
 
 
-def rows_of(matrix: Any) -> Iterator[np.ndarray]:
-    """Pieces of a matrix in compressed sparse rows, written out."""
-    height = max(1, SLAB_BYTES // max(matrix.shape[1] * matrix.dtype.itemsize, 1))
-    for start in range(0, matrix.shape[0], height):
-        yield matrix[start : start + height].toarray()
+def csr_slabs(matrix: csr_array) -> Iterator[Shaped[np.ndarray, "row column"]]:
+    """Slabs of a sparse matrix, as dense arrays."""
+    rows = rows_per_slab(matrix.shape[1] * matrix.dtype.itemsize)
+    for start in range(0, matrix.shape[0], rows):
+        yield matrix[start : start + rows].toarray()
 
 
-def understood(rows: Iterable[LayerRow]) -> tuple[Operator, ...]:
-    """Operators of a source that is made of layers, so that each became one."""
+def operators_of_layers(rows: Iterable[LayerRow]) -> tuple[Operator, ...]:
+    """The operators of a file that consists of layers: each became one."""
     return tuple(Operator(row.kind, row.name, "layer", LayerArrays.from_rows([row]).macs) for row in rows)
+
+
+def check_weight_size(shape: Shape) -> None:
+    """Raise InputError for a weight tensor larger than that of any network.
+
+    A file may claim any size if it does not store every element, as sparse matrices and expanded tensors do.
+    """
+    rows, columns = shape[0], prod(shape[1:])
+    if max(rows, columns) > MAX_ROWS or rows * columns > MAX_ELEMENTS:
+        what = f"{rows} x {columns} weights are more than any layer has"
+        raise InputError(what, f"give at most {MAX_ROWS} rows and columns and {MAX_ELEMENTS} weights")
+
+
+def check_computed_size(elements: int, stored: int) -> None:
+    """Raise InputError for a weight that is computed (in memory) from far fewer numbers of the file than it has elements."""
+    if elements > max(MAX_REPEATS * stored, MAX_GENERATED):
+        what = f"{elements} weights are computed from {stored} numbers in the file"
+        raise InputError(what, "export the network with its weights as they are used (constants folded)")

@@ -1,8 +1,8 @@
-"""From a pruned network, in whatever file, to a workload.
+"""Trace a pruned network, in whatever file it is, into a workload.
 
-recognise    which reader a path needs
-trace        the layers, and exact statistics of every mask
-activations  how much of their inputs is not zero
-report       what was understood, and what was not
-write        the folder, all of it or nothing
+detect       chooses the reader for a path
+trace        counts the masks of each network state
+activations  counts the nonzeros of recorded inputs
+coverage     what of the network was understood, and what was skipped
+write        writes the folder of the workload, all of it or nothing
 """

@@ -1,7 +1,7 @@
-"""How much of each layer's input is not zero, counted from recorded activations.
+"""Count the nonzeros of each layer's input in recorded activations.
 
 A recording is a file of arrays, each named after the layer whose input it holds (a forward hook in any framework writes one).
-Zeros behind a ReLU, or scores that softmax sends below the tolerance, are seen here and nowhere in the weights.
+It shows the zeros behind a ReLU, or scores that softmax puts below the tolerance, which the weights do not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,32 +10,32 @@ from pathlib import Path
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerRow
-from dse.readers import weight_files
 from dse.readers.parsed_network import WeightTensor
+from dse.readers.weight_files import TENSOR_READERS, read_tensors
 from dse.sparsity.statistics import nonzero_mask
 
 
-def densities(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
-    """Share of nonzero elements of each recorded input, by layer; raises InputError."""
-    known = {row.name for row in rows}
-    problems, found = ProblemCollector(), {}
-    for name, recorded in _read(path).items():
+def count_activations(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
+    """Share of the elements of each recorded input with |x| > `tolerance`, by layer; raises InputError."""
+    layers = {row.name for row in rows}
+    problems, densities = ProblemCollector(), {}
+    for name, recording in _read_recordings(path).items():
         with problems.collect(path, key=name):
-            if name not in known:
-                raise InputError(f"no layer is called '{name}'", did_you_mean(name, known))
-            found[name] = _density(recorded, tolerance)
+            if name not in layers:
+                raise InputError(f"no layer is called '{name}'", did_you_mean(name, layers))
+            densities[name] = _density(recording, tolerance)
     problems.raise_if_any()
-    return found
+    return densities
 
 
-def _read(path: Path) -> Mapping[str, WeightTensor]:
-    if not path.is_file() or path.suffix.lower() not in weight_files.READERS:
-        raise InputError("no recording of activations", f"give a file of arrays that ends in {', '.join(weight_files.READERS)}", path)
-    return weight_files.READERS[path.suffix.lower()](path).weights
+def _read_recordings(path: Path) -> Mapping[str, WeightTensor]:
+    if not path.is_file() or path.suffix.lower() not in TENSOR_READERS:
+        raise InputError("not a recording of activations", f"give a file of arrays that ends in {', '.join(TENSOR_READERS)}", path)
+    return read_tensors(path).tensors
 
 
-def _density(recorded: WeightTensor, tolerance: float) -> float:
-    if not (recorded.shape and (size := prod(recorded.shape))):
+def _density(recording: WeightTensor, tolerance: float) -> float:
+    elements = prod(recording.shape)
+    if not recording.shape or not elements:
         raise InputError("the array is empty", "record at least one sample")
-    kept = sum(int(nonzero_mask(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recorded.slabs())
-    return kept / size
+    return sum(int(nonzero_mask(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recording.slabs()) / elements

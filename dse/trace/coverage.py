@@ -1,121 +1,136 @@
-"""The honesty report: what of a network was understood, what was not, and how much of its work that is."""
+"""The coverage report of a trace: which operators were understood, which were skipped, and their share of the multiply-adds."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from dse.base.units import format_count
 from dse.networks.layers import WITH_WEIGHTS, LayerArrays
-from dse.readers.named_tensors import ONCE
+from dse.readers.named_tensors import RUNS_ONCE_NOTE
 from dse.readers.parsed_network import Operator, ParsedNetwork
-from dse.trace.trace import Counting, Traced
+from dse.trace.trace import CountOptions, TracedState
 
-ENOUGH = 0.95  # of the multiply-adds; below, a prediction may be far off
-
-
-def coverage(source: ParsedNetwork) -> float:
-    """Share of the multiply-adds whose layers were understood, as far as the rest can be counted."""
-    known = LayerArrays.from_rows(list(source.layers)).macs
-    return known / total if (total := known + sum(o.macs for o in source.operators if o.became == "skipped")) else 0.0
+MIN_COVERAGE = 0.95  # of the multiply-adds; below, a warning is given
+MAX_LISTED = 20  # operators and layers in a text; trace.json lists all operators
 
 
-def report(source: ParsedNetwork, states: list[Traced], counting: Counting) -> dict[str, Any]:
-    layers = LayerArrays.from_rows(list(source.layers))
+def make_report(network: ParsedNetwork, states: list[TracedState], options: CountOptions) -> dict[str, Any]:
+    """The coverage report as JSON data (trace.json)."""
+    layers = LayerArrays.from_rows(list(network.layers))
     return {
-        "source": source.path.name.encode("utf-8", "replace").decode(),
-        "format": source.format,
+        "source": network.path.name.encode("utf-8", "replace").decode(),
+        "format": network.format,
         "layers": len(layers),
         "macs": layers.macs,
         "parameters": layers.parameters,
-        "coverage": coverage(source),
-        "coverage_of": _counted_in(source),
-        "became": {kind: _kinds(source, kind) for kind in ("layer", "fused", "skipped")},
-        "skipped": [vars(operator) for operator in source.operators if operator.became == "skipped"],
-        "shared": [list(names) for names in source.shared],
-        "tolerance": counting.tolerance,
-        "states": [_state(state) for state in states],
-        "notes": list(source.notes),
-        "remarks": remarks(source, states),
+        "coverage": coverage(network),
+        "coverage_of": _covered_quantity(network),
+        "became": {became: _count_kinds(network, became) for became in ("layer", "fused", "skipped")},
+        "skipped": [vars(operator) for operator in _skipped(network)],
+        "shared": [list(names) for names in network.shared],
+        "tolerance": options.tolerance,
+        "states": [_report_state(state) for state in states],
+        "notes": list(network.notes),
+        "warnings": coverage_warnings(network, states),
     }
 
 
-def _counted_in(source: ParsedNetwork) -> str:
-    """Without knowing how often a layer runs, its weights stand for its work."""
-    return "weights" if ONCE in source.notes else "multiply-adds"
+def coverage(network: ParsedNetwork) -> float:
+    """Multiply-adds of the layers over those of the layers and the skipped operators, of which only a lower bound is known."""
+    understood = LayerArrays.from_rows(list(network.layers)).macs
+    total = understood + sum(operator.macs for operator in _skipped(network))
+    return understood / total if total else 0.0
 
 
-def _kinds(source: ParsedNetwork, became: str) -> dict[str, int]:
-    return dict(Counter(_kind(operator) for operator in source.operators if operator.became == became))
+def _skipped(network: ParsedNetwork) -> list[Operator]:
+    return [operator for operator in network.operators if operator.became == "skipped"]
+
+
+def _covered_quantity(network: ParsedNetwork) -> str:
+    """What the coverage counts: if it is unknown how often a layer runs, its weights instead of its multiply-adds."""
+    return "weights" if RUNS_ONCE_NOTE in network.notes else "multiply-adds"
+
+
+def _count_kinds(network: ParsedNetwork, became: str) -> dict[str, int]:
+    return dict(Counter(_kind(operator) for operator in network.operators if operator.became == became))
 
 
 def _kind(operator: Operator) -> str:
     return f"{operator.kind} ({operator.reason})" if operator.became == "fused" and operator.reason else operator.kind
 
 
-def _state(state: Traced) -> dict[str, Any]:
+def _report_state(state: TracedState) -> dict[str, Any]:
     return {
         "method": state.method,
         "pattern": str(state.pattern),
-        "nominal_sparsity": state.nominal,
-        "sparsity": state.realised,
+        "nominal_sparsity": state.nominal_sparsity,
+        "sparsity": state.sparsity,
         "layers": len(state.nonzeros),
         "layout": state.layout,
         "dtypes": dict(Counter(state.dtypes.values())),
     }
 
 
-def remarks(source: ParsedNetwork, states: list[Traced]) -> list[str]:
-    """What a reader must know before using the trace."""
-    found = []
-    if (share := coverage(source)) < ENOUGH:
-        found.append(f"only {share:.1%} of the {_counted_in(source)} are covered: predictions may be far off")
-    if skipped := [f"{o.kind} {o.name}" for o in source.operators if o.became == "skipped"]:
-        listed = ", ".join(skipped[:MOST]) + (", ..." if len(skipped) > MOST else "")
-        found.append(f"{len(skipped)} operators or tensors of {source.path.name} were not understood and are left out: {listed}")
+def coverage_warnings(network: ParsedNetwork, states: list[TracedState]) -> list[str]:
+    """What may make results of this trace wrong: low coverage, skipped operators, missing weights or masks."""
+    warnings = []
+    if (share := coverage(network)) < MIN_COVERAGE:
+        warnings.append(f"only {share:.1%} of the {_covered_quantity(network)} are covered: predictions may be far off")
+    if skipped := [f"{operator.kind} {operator.name}" for operator in _skipped(network)]:
+        what = f"{len(skipped)} operators or tensors of {network.path.name} were not understood and are left out"
+        warnings.append(f"{what}: {_join_first(skipped)}")
     if not any(state.nonzeros for state in states):
-        found.append("the source holds no weights, so there is no pruned variant")
-    elif all(state.dense for state in states):
-        found.append("no weight is zero: the network is dense, and there is no pruned variant")
-    return found + _incomplete(source, states)
+        warnings.append("the source holds no weights, so there is no pruned variant")
+    elif all(state.is_dense for state in states):
+        warnings.append("no weight is zero: the network is dense, and there is no pruned variant")
+    return warnings + _warn_of_missing_masks(network, states)
 
 
-def _incomplete(source: ParsedNetwork, states: list[Traced]) -> list[str]:
-    """States that lack the mask of a layer: it counts as dense, which may not be meant."""
-    sizes = {row.name: (row.m or 0) * (row.k or 0) * row.count for row in source.layers if row.kind in WITH_WEIGHTS and row.prunable}
-    found = []
+def _warn_of_missing_masks(network: ParsedNetwork, states: list[TracedState]) -> list[str]:
+    """Warn of states that lack the mask of a prunable layer, which counts as dense."""
+    sizes = {row.name: (row.m or 0) * (row.k or 0) * row.count for row in network.layers if row.kind in WITH_WEIGHTS and row.prunable}
+    warnings = []
     for state in states:
-        if state.nonzeros and (lacking := [name for name in sizes if name not in state.nonzeros]):
-            share = 1 - sum(sizes[name] for name in lacking) / sum(sizes.values())
-            listed = ", ".join(lacking[:MOST]) + (", ..." if len(lacking) > MOST else "")
-            said = f"masks for {len(sizes) - len(lacking)} of {len(sizes)} layers, {share:.1%} of the weights"
-            found.append(f"{state.method} {state.nominal:g} has {said}; the others count as dense: {listed}")
-    return found
+        missing = [name for name in sizes if name not in state.nonzeros]
+        if state.nonzeros and missing:
+            share = 1 - sum(sizes[name] for name in missing) / sum(sizes.values())
+            masks = f"masks for {len(sizes) - len(missing)} of {len(sizes)} layers, {share:.1%} of the weights"
+            state_name = f"{state.method} {state.nominal_sparsity:g}"
+            warnings.append(f"{state_name} has {masks}; the others count as dense: {_join_first(missing)}")
+    return warnings
 
 
-def render(told: dict[str, Any]) -> str:
-    """The report as text."""
+def _join_first(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+
+
+def format_report(report: dict[str, Any]) -> str:
+    """The coverage report as text."""
+    size = f"{report['layers']}; {format_count(report['macs'])}MAC a sample; {format_count(report['parameters'])} parameters"
+    became = report["became"]
     lines = [
-        ("source", f"{told['source']} ({told['format']})"),
-        ("layers", f"{told['layers']}; {format_count(told['macs'])}MAC a sample; {format_count(told['parameters'])} parameters"),
-        *((name, _listed(told["became"][key])) for name, key in (("understood", "layer"), ("fused", "fused"), ("skipped", "skipped"))),
-        ("coverage", f"{told['coverage']:.2%} of the {told['coverage_of']}"),
-        *(("skipped", f"{o['kind']} {o['name']}: {o['reason']}") for o in told["skipped"][:MOST]),
-        *(("shared", " = ".join(names)) for names in told["shared"]),
-        ("zero", f"|w| <= {told['tolerance']:g}"),
-        *(("state", _spoken(state)) for state in told["states"]),
-        *(("assumed", note) for note in told["notes"]),
+        ("source", f"{report['source']} ({report['format']})"),
+        ("layers", size),
+        ("understood", _format_kinds(became["layer"])),
+        ("fused", _format_kinds(became["fused"])),
+        ("skipped", _format_kinds(became["skipped"])),
+        ("coverage", f"{report['coverage']:.2%} of the {report['coverage_of']}"),
+        *(("skipped", f"{operator['kind']} {operator['name']}: {operator['reason']}") for operator in report["skipped"][:MAX_LISTED]),
+        *(("shared", " = ".join(names)) for names in report["shared"]),
+        ("zero", f"|w| <= {report['tolerance']:g}"),
+        *(("state", _format_state(state)) for state in report["states"]),
+        *(("assumed", note) for note in report["notes"]),
     ]
-    return "\n".join(f"{name:<11} {text}" for name, text in lines if text)
+    return "\n".join(f"{label:<11} {text}" for label, text in lines if text)
 
 
-MOST = 20  # skipped operators listed; the report file has all of them
+def _format_kinds(counts: dict[str, int]) -> str:
+    """Kinds of operators with their counts, the most frequent first."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _listed(kinds: dict[str, int]) -> str:
-    return ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items(), key=lambda item: -item[1]))
-
-
-def _spoken(state: dict[str, Any]) -> str:
-    named = f"{state['method']} {state['pattern']} {state['nominal_sparsity']:g}"
-    realised = f"sparsity {state['sparsity']:.4f} of {state['layers']} layers"
+def _format_state(state: dict[str, Any]) -> str:
+    name = f"{state['method']} {state['pattern']} {state['nominal_sparsity']:g}"
+    sparsity = f"sparsity {state['sparsity']:.4f} of {state['layers']} layers"
     layout = "" if state["layout"] == "channels-last" else state["layout"]
-    return ", ".join(filter(None, (f"{named}: {realised}", *state["dtypes"], layout)))
+    return ", ".join(filter(None, (f"{name}: {sparsity}", *state["dtypes"], layout)))

@@ -1,4 +1,4 @@
-"""Which reader a path needs, and what holds for what any of them brings."""
+"""Choose the reader for a path, by the ending of a file or the contents of a folder, and normalise what it returns."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,132 +8,141 @@ from typing import Any
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import check_regular
-from dse.networks.layers import WITH_WEIGHTS, LayerArrays, make_layer_row
-from dse.readers import config_json, layer_matching, layer_table, named_tensors, weight_files
+from dse.networks.layers import WITH_WEIGHTS, LayerArrays, LayerRow, make_layer_row
+from dse.readers.config_json import read_config
+from dse.readers.layer_matching import match_network
+from dse.readers.layer_table import read_layer_table
+from dse.readers.named_tensors import network_from_tensors
 from dse.readers.onnx import read_onnx
-from dse.readers.parsed_network import ParsedNetwork, check_sizes
+from dse.readers.parsed_network import ParsedNetwork, Shape, check_weight_size
 from dse.readers.pytorch.network import read_exported_program
+from dse.readers.weight_files import TENSOR_READERS, list_weight_files, merge_files, read_shards, read_weights
 
 
 @dataclass(frozen=True)
-class Hints:
-    """What a file may not say by itself."""
+class ReaderOptions:
+    """Sizes that a file may leave open."""
 
-    shape: tuple[int, ...] | None = None  # of the first input of a graph
-    inputs: dict[str, Any] = field(default_factory=dict)  # of a network made by formulas
+    shape: Shape | None = None  # of the first input of a graph
+    inputs: dict[str, Any] = field(default_factory=dict)  # of a network whose layers are computed by formula
 
 
-def read(path: Path, hints: Hints) -> ParsedNetwork:
-    """The network at `path`, by the ending of its name or the contents of a folder; raises InputError."""
+def parse_network(path: Path, options: ReaderOptions | None = None) -> ParsedNetwork:
+    """Read the network at `path`; raises InputError."""
     problems = ProblemCollector()
     with problems.collect(path):
         try:
-            return _complete(_named(_checked(_read(path, hints))))
+            network = _read(path, options or ReaderOptions())
         except OSError as error:
             reason = (error.strerror or "cannot be read").lower()
             raise InputError(reason, "give a path that can be read", Path(error.filename or path)) from error
+        _check_sizes(network)
+        return _complete_parameters(_rename_layers(network))
     raise InputError.from_problems(problems.problems)
 
 
-def _read(path: Path, hints: Hints) -> ParsedNetwork:
+def _read(path: Path, options: ReaderOptions) -> ParsedNetwork:
     if not path.exists():
         raise InputError("no such file or folder", "give the path of a network", path)
     if path.is_dir():
-        return _folder(path, hints)
+        return _read_folder(path, options)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        known = ", ".join(READERS)
-        raise InputError(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {known}", path)
+        raise InputError(f"no reader for '{path.suffix}'", f"give a folder, or a file that ends in one of {', '.join(READERS)}", path)
     check_regular(path)
     if path.stat().st_size == 0:
         raise InputError("the file is empty", "give the whole file", path)
-    return reader(path, hints)
+    return reader(path, options)
 
 
-def _folder(path: Path, hints: Hints) -> ParsedNetwork:
+def _read_folder(path: Path, options: ReaderOptions) -> ParsedNetwork:
     if (path / "workload.yaml").exists():
-        raise InputError("this is a workload already", "sweep it is, or give a network to trace", path)
+        raise InputError("this is a workload already", "sweep it as it is, or give a network to trace", path)
     if (path / "config.json").exists():
-        return _published(path, hints)
+        return _read_published_model(path, options)
     if indices := sorted(path.glob("*.index.json")):
-        return _shards(indices[0])
-    if weight_files.within(path):
-        return weight_files.source(path)
+        return _read_index(indices[0])
+    if list_weight_files(path):
+        return read_weights(path)
     raise InputError("nothing in this folder can be read", "give one with masks, weights or a config.json", path)
 
 
-def _published(path: Path, hints: Hints) -> ParsedNetwork:
-    """A model's folder: sizes from config.json, masks from the weights beside it."""
-    known = config_json.source(path / "config.json", hints.inputs)
+def _read_published_model(path: Path, options: ReaderOptions) -> ParsedNetwork:
+    """A folder with config.json, which gives the layers, and files of weights, which give the masks."""
+    network = read_config(path / "config.json", options.inputs)
     if indices := sorted(path.glob("*.index.json")):
-        return layer_matching.on_network(known, _shards(indices[0]))
-    beside = [file for file in weight_files.within(path) if file.parent == path]
-    best = [file for file in beside if file.suffix == ".safetensors"] or beside  # the same weights are often there twice
-    return layer_matching.on_network(known, named_tensors.source(path, "folder of a model", weight_files.gathered(best))) if best else known
+        return match_network(network, _read_index(indices[0]))
+    files = [file for file in list_weight_files(path) if file.parent == path]
+    files = [file for file in files if file.suffix == ".safetensors"] or files  # the same weights are often there in two formats
+    if not files:
+        return network
+    return match_network(network, network_from_tensors(path, "folder of a model", merge_files(files)))
 
 
-def _shards(index: Path) -> ParsedNetwork:
-    return named_tensors.source(index.parent, "shards", weight_files.indexed(index))
+def _read_index(index: Path) -> ParsedNetwork:
+    return network_from_tensors(index.parent, "shards", read_shards(index))
 
 
-def _json(path: Path, hints: Hints) -> ParsedNetwork:
-    return _shards(path) if path.name.endswith(".index.json") else config_json.source(path, hints.inputs)
+def _read_json(path: Path, options: ReaderOptions) -> ParsedNetwork:
+    return _read_index(path) if path.name.endswith(".index.json") else read_config(path, options.inputs)
 
 
-READERS: dict[str, Callable[[Path, Hints], ParsedNetwork]] = {
-    ".onnx": lambda path, hints: read_onnx(path, hints.shape),
-    ".pt2": lambda path, hints: read_exported_program(path),
-    ".json": _json,
-    **dict.fromkeys((".csv", ".yaml", ".yml"), lambda path, hints: layer_table.source(path)),
-    **dict.fromkeys(weight_files.READERS, lambda path, hints: weight_files.source(path)),
+READERS: dict[str, Callable[[Path, ReaderOptions], ParsedNetwork]] = {
+    ".onnx": lambda path, options: read_onnx(path, options.shape),
+    ".pt2": lambda path, options: read_exported_program(path),
+    ".json": _read_json,
+    **dict.fromkeys((".csv", ".yaml", ".yml"), lambda path, options: read_layer_table(path)),
+    **dict.fromkeys(TENSOR_READERS, lambda path, options: read_weights(path)),
 }
 
 
-def _checked(source: ParsedNetwork) -> ParsedNetwork:
-    """A network whose layers with weights are none larger than what can be counted; raises InputError with every other one."""
+def _check_sizes(network: ParsedNetwork) -> None:
+    """Raise InputError with every layer whose weights are too large to be counted."""
     problems = ProblemCollector()
-    for state in source.states:
+    for state in network.states:
         for name, weights in state.weights.items():
-            with problems.collect(source.path, key=name):
-                check_sizes(weights.shape)
+            with problems.collect(network.path, key=name):
+                check_weight_size(weights.shape)
     problems.raise_if_any()
-    return source
 
 
-def _named(source: ParsedNetwork) -> ParsedNetwork:
-    """Layers under names that a table can hold and that differ."""
-    used, rows, names, problems = Counter[str](), [], {}, ProblemCollector()
-    for row in source.layers:
-        clean = _clean(row.name)
-        used[clean] += 1
-        named = {"name": clean if used[clean] == 1 else f"{clean}#{used[clean]}"}
-        with problems.collect(source.path):
-            rows.append(make_layer_row(**{**dict(row), **named}))
-        if row.name not in names or row.kind in WITH_WEIGHTS:  # a product of activations may be called like a layer
-            names[row.name] = named["name"]
+def _rename_layers(network: ParsedNetwork) -> ParsedNetwork:
+    """Give the layers unique names that a table can hold."""
+    uses, rows, new_names, problems = Counter[str](), list[LayerRow](), dict[str, str](), ProblemCollector()
+    for row in network.layers:
+        name = _printable_name(row.name)
+        uses[name] += 1
+        name = name if uses[name] == 1 else f"{name}#{uses[name]}"
+        with problems.collect(network.path):
+            rows.append(make_layer_row(**{**dict(row), "name": name}))
+        if row.name not in new_names or row.kind in WITH_WEIGHTS:  # a product of activations may have the name of a layer with weights
+            new_names[row.name] = name
     problems.raise_if_any()
     states = tuple(
-        replace(s, weights={names[n]: w for n, w in s.weights.items()}, nonzeros={names[n]: z for n, z in s.nonzeros.items()})
-        for s in source.states
+        replace(
+            state,
+            weights={new_names[name]: weights for name, weights in state.weights.items()},
+            nonzeros={new_names[name]: nonzeros for name, nonzeros in state.nonzeros.items()},
+        )
+        for state in network.states
     )
-    shared = tuple(tuple(names.get(name, name) for name in group) for group in source.shared)
-    return replace(source, layers=tuple(rows), states=states, shared=shared)
+    shared = tuple(tuple(new_names.get(name, name) for name in group) for group in network.shared)
+    return replace(network, layers=tuple(rows), states=states, shared=shared)
 
 
-def _clean(name: str) -> str:
-    """On one line, without control characters or halves of characters, and never empty."""
+def _printable_name(name: str) -> str:
+    """The name on one line, without control characters and lone surrogates, and never empty."""
     printable = "".join(letter if letter == " " or (letter.isprintable() and not letter.isspace()) else "_" for letter in name)
     return " ".join(printable.split()) or "unnamed"
 
 
-def _complete(source: ParsedNetwork) -> ParsedNetwork:
-    """Weights that several layers use are one layer's own; parameters that belong to no layer stand in a row that moves nothing."""
-    if not any(row.kind in WITH_WEIGHTS for row in source.layers):
-        fix = "see that it is the network, and not a part of it"
-        raise InputError("nothing in it became a layer with weights", fix, source.path)
-    borrowed = {name for group in source.shared for name in group[1:]}
-    rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowed else row for row in source.layers)
-    rest = (source.parameters or 0) - LayerArrays.from_rows(list(rows)).parameters
-    if rest > 0:
-        rows += (make_layer_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=rest),)
-    return replace(source, layers=rows)
+def _complete_parameters(network: ParsedNetwork) -> ParsedNetwork:
+    """Count shared weights for one layer only, and add a row (that moves nothing) for the parameters that belong to no layer."""
+    if not any(row.kind in WITH_WEIGHTS for row in network.layers):
+        raise InputError("it has no layer with weights", "see that it is the network, and not a part of it", network.path)
+    borrowers = {name for group in network.shared for name in group[1:]}
+    rows = tuple(row.model_copy(update={"own_weights": False}) if row.name in borrowers else row for row in network.layers)
+    others = (network.parameters or 0) - LayerArrays.from_rows(list(rows)).parameters
+    if others > 0:
+        rows += (make_layer_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=others),)
+    return replace(network, layers=rows)

@@ -1,138 +1,159 @@
-"""The layers of a network, and exact statistics of every mask that came with it."""
+"""Trace a network: count the mask of each layer of each network state exactly, and find the pattern that they share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, prod
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Shaped
 from tqdm import tqdm
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, WeightTensor
-from dse.sparsity import statistics
 from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.statistics import BlockSize, MaskStatistics
+from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize, MaskStatistics, count_nonzeros
 
-FILLED = 0.9  # a mask is called N:M if it keeps at least this share of what N:M may keep
+MIN_FILLED = 0.9  # share of the nonzeros that an N:M allows, from which on masks are called N:M
+Layout = Literal["channels-last", "channels-first"]
 
 
 @dataclass(frozen=True)
-class Counting:
-    """How masks are counted. A convolution's k runs channel by channel at each point of the kernel ("channels-last", as implicit
-    GEMM reads it and as vendors prune it), or point by point of each channel ("channels-first", as weights are stored)."""
+class CountOptions:
+    """How masks are counted: weights with |w| <= `tolerance` are zero.
+
+    `layout`: order of a convolution's k. "channels-last" has all channels at the first point of the kernel, then at the next
+    (as implicit GEMM reads it and as vendors prune it); "channels-first" has all points of the first channel, then of the next
+    (as weights are stored).
+    """
 
     tolerance: float = 0.0
-    blocks: tuple[BlockSize, ...] = statistics.BLOCKS
-    groups: tuple[int, ...] = statistics.GROUPS
-    layout: str = "channels-last"
+    blocks: tuple[BlockSize, ...] = BLOCKS
+    groups: tuple[int, ...] = GROUPS
+    layout: Layout = "channels-last"
 
     @property
-    def sizes(self) -> tuple[BlockSize, ...]:
+    def block_sizes(self) -> tuple[BlockSize, ...]:
+        """Sizes of blocks to count; a group of M along k is a block of 1 x M."""
         return (*((1, group) for group in self.groups), *self.blocks)
 
 
 @dataclass(frozen=True)
-class Traced:
-    """One network state: the pattern that its masks share, and what they say of each layer."""
+class TracedState:
+    """One network state: the pattern that its masks share, and the statistics of each layer's mask."""
 
     method: str
     pattern: Pattern
-    nominal: float
-    realised: float
-    layers: dict[str, MaskStatistics]
+    nominal_sparsity: float
+    sparsity: float  # realised: 1 - nnz / size over the prunable weights
+    statistics: dict[str, MaskStatistics]
     nonzeros: dict[str, float]
-    layout: str
+    layout: Layout
     dtypes: dict[str, str] = field(default_factory=dict)
-    activations: dict[str, float] = field(default_factory=dict)  # share of a layer's input that is not zero
+    activation_density: dict[str, float] = field(default_factory=dict)
 
     @property
-    def dense(self) -> bool:
-        return self.realised == 0 and not self.activations
+    def is_dense(self) -> bool:
+        """Whether nothing is zero in it, so that it is no variant."""
+        return self.sparsity == 0 and not self.activation_density
 
 
-def trace(source: ParsedNetwork, counting: Counting, method: str | None, sparsity: float | None, progress: bool) -> list[Traced]:
-    """Statistics of every state of a network; raises InputError with every broken tensor."""
-    problems, found = ProblemCollector(), []
-    steps = sum(len(state.weights) for state in source.states)
+def trace_network(
+    network: ParsedNetwork, options: CountOptions, method: str | None = None, sparsity: float | None = None, progress: bool = False
+) -> list[TracedState]:
+    """Count the masks of every state of a network; raises InputError with every broken tensor.
+
+    `method` and the nominal `sparsity` replace those of the file.
+    """
+    problems, traced = ProblemCollector(), []
+    steps = sum(len(state.weights) for state in network.states)
     with tqdm(total=steps, desc="counting", unit="layer", disable=None if progress and steps > 1 else True) as bar:
-        for state in source.states:
-            with problems.collect(source.path):
-                found.append(_state(source, state, counting, method, sparsity, bar))
+        for state in network.states:
+            with problems.collect(network.path):
+                traced.append(_trace_state(network, state, options, bar))
     problems.raise_if_any()
-    _check_different(source, found)
-    return found
+    traced = [_named(state, method, sparsity) for state in traced]
+    _check_distinct(network, traced)
+    return traced
 
 
-def _state(source: ParsedNetwork, state: NetworkState, counting: Counting, method: str | None, sparsity: float | None, bar: tqdm) -> Traced:
-    layers = _count(source, state, counting, bar)
-    pattern, layout = _common_pattern(layers.values()), counting.layout
+def _trace_state(network: ParsedNetwork, state: NetworkState, options: CountOptions, bar: tqdm) -> TracedState:
+    """Count the masks in the layout of `options`, or channels first if only then they share a pattern."""
+    statistics = _count_masks(network, state, options, bar)
+    pattern, layout = _shared_pattern(statistics.values()), options.layout
     if pattern == UNSTRUCTURED and layout == "channels-last" and _has_kernels(state):
-        other = _count(source, state, replace(counting, layout="channels-first"), None)
-        if (found := _common_pattern(other.values())) != UNSTRUCTURED:
-            layers, pattern, layout = other, found, "channels-first"
-    nonzeros = {name: float(found.nnz) for name, found in layers.items()} | state.nonzeros
-    realised = _sparsity(source.layers, nonzeros)
-    nominal = sparsity if sparsity is not None else state.sparsity
+        statistics_first = _count_masks(network, state, replace(options, layout="channels-first"), None)
+        if (pattern_first := _shared_pattern(statistics_first.values())) != UNSTRUCTURED:
+            statistics, pattern, layout = statistics_first, pattern_first, "channels-first"
+    nonzeros = {name: float(layer.nnz) for name, layer in statistics.items()} | state.nonzeros
+    sparsity = _realised_sparsity(network.layers, nonzeros)
+    nominal = round(sparsity, 4) if state.sparsity is None else state.sparsity
     dtypes = {name: weights.dtype for name, weights in state.weights.items()}
-    named = method or state.method or "traced"
-    return Traced(named, pattern, round(realised, 4) if nominal is None else nominal, realised, layers, nonzeros, layout, dtypes)
+    return TracedState(state.method or "traced", pattern, nominal, sparsity, statistics, nonzeros, layout, dtypes)
 
 
-def _count(source: ParsedNetwork, state: NetworkState, counting: Counting, bar: tqdm | None) -> dict[str, MaskStatistics]:
-    problems, found = ProblemCollector(), {}
+def _named(state: TracedState, method: str | None, sparsity: float | None) -> TracedState:
+    return replace(state, method=method or state.method, nominal_sparsity=state.nominal_sparsity if sparsity is None else sparsity)
+
+
+def _count_masks(network: ParsedNetwork, state: NetworkState, options: CountOptions, bar: tqdm | None) -> dict[str, MaskStatistics]:
+    problems, statistics = ProblemCollector(), {}
     for name, weights in state.weights.items():
-        with problems.collect(source.path, key=name):
-            found[name] = statistics.count_nonzeros(
-                _flat(weights, counting.layout), prod(weights.shape[1:]), counting.sizes, counting.tolerance
-            )
+        with problems.collect(network.path, key=name):
+            slabs, columns = _matrix_slabs(weights, options.layout), prod(weights.shape[1:])
+            statistics[name] = count_nonzeros(slabs, columns, options.block_sizes, options.tolerance)
         if bar is not None:
             bar.update()
     problems.raise_if_any()
-    return found
+    return statistics
 
 
-def _flat(weights: WeightTensor, layout: str) -> Iterator[np.ndarray]:
-    """Slabs as rows of the matrix [m, k]."""
+def _matrix_slabs(weights: WeightTensor, layout: Layout) -> Iterator[Shaped[np.ndarray, "row k"]]:
+    """Slabs of the weights as rows of the matrix [m, k]."""
     for slab in weights.slabs():
-        turned = np.moveaxis(slab, 1, -1) if layout == "channels-last" and slab.ndim > 2 else slab
-        yield turned.reshape(len(slab), -1)
+        ordered = np.moveaxis(slab, 1, -1) if layout == "channels-last" and slab.ndim > 2 else slab
+        yield ordered.reshape(len(slab), -1)
 
 
 def _has_kernels(state: NetworkState) -> bool:
     return any(len(weights.shape) > 2 and prod(weights.shape[2:]) > 1 for weights in state.weights.values())
 
 
-def _common_pattern(layers: Iterable[MaskStatistics]) -> Pattern:
-    """The tightest pattern that every pruned mask fits and that all of them nearly fill: an N:M, else the largest blocks, else none."""
+def _shared_pattern(layers: Iterable[MaskStatistics]) -> Pattern:
+    """The tightest N:M that every pruned mask fits and that all together nearly fill; else the largest blocks, all full; else none."""
     pruned = [layer for layer in layers if 0 < layer.nnz < layer.size]
     if not pruned:
         return UNSTRUCTURED
-    nnz, found = sum(layer.nnz for layer in pruned), [layer.stored_elements() for layer in pruned]
-    slots = {pattern: _slots(pattern, pruned, found) for stored in found for pattern in stored if isinstance(pattern, NM)}
-    if fixed := [pattern for pattern, needed in slots.items() if nnz >= FILLED * needed]:
-        return min(fixed, key=lambda pattern: (slots[pattern], pattern.m))
-    shared = set.intersection(*map(set, found))
-    whole = [p for p in shared if isinstance(p, Block) and sum(stored[p] for stored in found) == nnz]
-    return max(whole, key=lambda pattern: prod(pattern.tile), default=UNSTRUCTURED)
+    nnz, stored = sum(layer.nnz for layer in pruned), [layer.stored_elements() for layer in pruned]
+    candidates = dict.fromkeys(pattern for patterns in stored for pattern in patterns if isinstance(pattern, NM))
+    allowed = {pattern: _allowed_nonzeros(pattern, pruned, stored) for pattern in candidates}
+    if filled := [pattern for pattern, nonzeros in allowed.items() if nnz >= MIN_FILLED * nonzeros]:
+        return min(filled, key=lambda pattern: (allowed[pattern], pattern.m))
+    common = set.intersection(*map(set, stored))
+    full_blocks = [p for p in common if isinstance(p, Block) and sum(elements[p] for elements in stored) == nnz]
+    return max(full_blocks, key=lambda pattern: prod(pattern.tile), default=UNSTRUCTURED)
 
 
-def _slots(pattern: NM, pruned: list[MaskStatistics], found: list[dict[Pattern, float]]) -> float:
-    """Elements that the pattern has room for in all masks; endless if one of them is not of it, nor of a tighter one."""
-    legal = all(any(isinstance(own, NM) and own.is_below(pattern) for own in stored) for stored in found)
-    return sum(pattern.stored_elements(len(layer.rows), len(layer.columns), 1.0) for layer in pruned) if legal else inf
+def _allowed_nonzeros(pattern: NM, masks: Sequence[MaskStatistics], stored: Sequence[dict[Pattern, float]]) -> float:
+    """Nonzeros that an N:M allows in all masks together; infinite if one of the masks does not fit it."""
+    fits = all(any(isinstance(own, NM) and own.is_below(pattern) for own in patterns) for patterns in stored)
+    return sum(pattern.stored_elements(len(mask.rows), len(mask.columns), 1.0) for mask in masks) if fits else inf
 
 
-def _sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:
-    """1 - nnz / size over the prunable weights; a layer without a mask is dense."""
-    sizes = {r.name: (r.m or 0) * (r.k or 0) * r.experts * r.count for r in rows if r.kind in WITH_WEIGHTS and r.prunable}
-    kept = sum(nonzeros.get(r.name, (r.m or 0) * (r.k or 0) * r.experts) * r.count for r in rows if r.name in sizes)
-    return 1 - kept / total if (total := sum(sizes.values())) else 0.0
+def _realised_sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -> float:
+    """1 - nnz / size over the prunable weights; a layer that was not counted is dense."""
+    prunable = [row for row in rows if row.kind in WITH_WEIGHTS and row.prunable]
+    sizes = {row.name: (row.m or 0) * (row.k or 0) * row.experts for row in prunable}
+    total = sum(sizes[row.name] * row.count for row in prunable)
+    kept = sum(nonzeros.get(row.name, sizes[row.name]) * row.count for row in prunable)
+    return 1 - kept / total if total else 0.0
 
 
-def _check_different(source: ParsedNetwork, states: list[Traced]) -> None:
-    keys = [(state.method, str(state.pattern), state.nominal) for state in states]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        listed = "; ".join(f"{method} {pattern} {nominal:g}" for method, pattern, nominal in twice)
-        raise InputError(f"several states of {source.path} are called {listed}", "name their folders METHOD/SPARSITY")
+def _check_distinct(network: ParsedNetwork, states: list[TracedState]) -> None:
+    """Raise InputError if two states have the same method, pattern and nominal sparsity."""
+    keys = [(state.method, str(state.pattern), state.nominal_sparsity) for state in states]
+    if repeated := sorted({key for key in keys if keys.count(key) > 1}):
+        listed = "; ".join(f"{method} {pattern} {sparsity:g}" for method, pattern, sparsity in repeated)
+        raise InputError(f"several states of {network.path} are called {listed}", "name their folders METHOD/SPARSITY")

@@ -1,32 +1,40 @@
-"""The folder of a traced workload, all of it or nothing."""
+"""Write the folder of a traced workload, all of it or nothing."""
 
 import csv
 import json
 import os
 import re
 import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from jaxtyping import Int
 
+from dse.base.atomic_write import temporary_path
 from dse.base.errors import InputError
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import ParsedNetwork
-from dse.trace.trace import Traced
+from dse.sparsity.statistics import MaskStatistics
+from dse.trace.trace import TracedState
 from dse.workload import tables
 
 REPORT = "trace.json"
-VARIANT = ("method", "pattern", "sparsity")
+FILES, FOLDERS = {"workload.yaml", "layers.csv", "accuracy.csv", REPORT}, {"variants", "statistics"}
+FIX_DESTINATION = "give a new folder, or one that 'dse trace' wrote and nothing was added to"
+KEY_COLUMNS = ("method", "pattern", "sparsity")
+VARIANT_COLUMNS = ("layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "columns_touched", "activation_density")
+ACCURACY_COLUMNS = ("value", "dense_value", "source", "kind")
+REQUIRED_LAYER_COLUMNS = ("name", "kind", "m", "k", "n", "count")
+LAYOUT_NOTE = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"
 
 
 @dataclass(frozen=True)
-class About:
-    """What a file of weights does not say about its network."""
+class WorkloadDetails:
+    """What a workload states and a file of weights does not: its task, metric and accuracies."""
 
     task: str = "not given"
     metric: str = "accuracy"
@@ -35,177 +43,182 @@ class About:
     dense_accuracy: float | None = None
 
 
-def check(out: Path, source: Path) -> None:
-    """Whether a workload may be written there: raises InputError before the work, not after."""
-    place = Path(os.path.abspath(out))
+def check_destination(out: Path, source: Path) -> None:
+    """Raise InputError, before any work is done, if no workload may be written to `out`."""
+    folder = Path(os.path.abspath(out))
     try:
-        if reason := _refused(place, source):
-            raise InputError(reason, "give a new folder, or one that 'dse trace' wrote and nothing was added to", out)
+        if reason := _why_refused(folder, source):
+            raise InputError(reason, FIX_DESTINATION, out)
     except OSError as error:
         raise InputError((error.strerror or "cannot be used").lower(), "give a folder that can be written", out) from error
 
 
-def _refused(place: Path, source: Path) -> str:
-    kept = [Path.cwd(), Path(os.path.abspath(source)), Path(os.path.realpath(source))]
-    if any(place == path or place in path.parents for path in kept):
+def _why_refused(folder: Path, source: Path) -> str:
+    protected = [Path.cwd(), Path(os.path.abspath(source)), Path(os.path.realpath(source))]
+    if any(folder == path or folder in path.parents for path in protected):
         return "it holds the source, or the working directory"
-    if not re.fullmatch(r"\w[\w .+-]{0,99}", place.name):
-        return f"'{place.name}' can't name a workload"
-    if place.is_symlink() or (place.exists() and not place.is_dir()):
+    if not re.fullmatch(r"\w[\w .+-]{0,99}", folder.name):
+        return f"'{folder.name}' is not a valid name of a workload"
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         return "something else is there already"
-    if place.is_dir() and (added := sorted(file.name for file in place.iterdir() if not _ours(file))):
-        return f"something else is there already: {', '.join(added[:5])}"
-    above = next(folder for folder in place.parents if folder.exists())
-    return "" if above.is_dir() and os.access(above, os.W_OK) else f"{above} can't be written to"
+    if folder.is_dir() and (others := sorted(file.name for file in folder.iterdir() if not _is_of_trace(file))):
+        return f"something else is there already: {', '.join(others[:5])}"
+    existing = next(parent for parent in folder.parents if parent.exists())
+    return "" if existing.is_dir() and os.access(existing, os.W_OK) else f"{existing} cannot be written to"
 
 
-FILES, FOLDERS = {"workload.yaml", "layers.csv", "accuracy.csv", REPORT}, {"variants", "statistics"}
-
-
-def _ours(path: Path) -> bool:
+def _is_of_trace(path: Path) -> bool:
     return path.name in (FOLDERS if path.is_dir() else FILES)
 
 
-def write(
-    out: Path, source: ParsedNetwork, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
+def write_workload(
+    out: Path,
+    network: ParsedNetwork,
+    states: list[TracedState],
+    report: Mapping[str, Any],
+    details: WorkloadDetails,
+    inputs: Mapping[str, Any],
 ) -> None:
-    """Everything goes into a folder beside `out` first and is read once; then it takes the place of `out`. Raises InputError.
+    """Write the workload to a temporary folder, load it once as a check, then put it in the place of `out`. Raises InputError.
 
-    Accuracies that were written by hand stay, unless one is given now.
+    An accuracy.csv that is there stays, unless an accuracy is given now.
     """
-    place = Path(os.path.abspath(out))
+    folder = Path(os.path.abspath(out))
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
-            fresh = Path(beside) / place.name
-            fresh.mkdir()
-            _fill(fresh, place.name, source, [state for state in states if not state.dense], report, about, inputs)
-            if (by_hand := place / "accuracy.csv").exists() and about.accuracy is None:
-                shutil.copy(by_hand, fresh)
-            _check_read(fresh, out)
-            if place.exists():
-                os.replace(place, Path(beside) / "before")
-            os.replace(fresh, place)
+        with temporary_path(folder) as new_folder:
+            new_folder.mkdir()
+            _write_files(new_folder, network, [state for state in states if not state.is_dense], report, details, inputs)
+            if (accuracies := folder / "accuracy.csv").exists() and details.accuracy is None:
+                shutil.copy(accuracies, new_folder)
+            _check_loads(new_folder, out)
+            if folder.exists():
+                os.replace(folder, new_folder.with_name("previous"))
+            os.replace(new_folder, folder)
     except OSError as error:
-        raise InputError(f"can't be written: {(error.strerror or str(error)).lower()}", "give a folder that can", out) from error
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot be written: {reason}", "give a folder that can be written", out) from error
 
 
-def _check_read(fresh: Path, out: Path) -> None:
-    """What is written can be read, with accuracies that were there before: otherwise nothing is replaced. Raises InputError."""
+def _check_loads(new_folder: Path, out: Path) -> None:
+    """Load the new workload, with accuracies that were there before; problems are reported as those of files in `out`."""
     try:
-        tables.load(fresh)
+        tables.load(new_folder)
     except InputError as error:
-        places = [problem.file and out / problem.file.relative_to(fresh) for problem in error.problems]
-        raise InputError.from_problems(
-            replace(problem, file=place) for problem, place in zip(error.problems, places, strict=True)
-        ) from error
+        files = [problem.file and out / problem.file.relative_to(new_folder) for problem in error.problems]
+        raise InputError.from_problems(replace(problem, file=file) for problem, file in zip(error.problems, files, strict=True)) from error
 
 
-def _fill(
-    folder: Path, name: str, source: ParsedNetwork, states: list[Traced], report: Mapping[str, Any], about: About, inputs: Mapping[str, Any]
+def _write_files(
+    folder: Path,
+    network: ParsedNetwork,
+    states: list[TracedState],
+    report: Mapping[str, Any],
+    details: WorkloadDetails,
+    inputs: Mapping[str, Any],
 ) -> None:
-    description = _description(name, source, states, about, inputs)
+    description = _make_description(folder.name, network, states, details, inputs)
     (folder / "workload.yaml").write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=120))
     (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n")
-    if source.network is None:
-        _table(folder / "layers.csv", *_layers([_row(row, states) for row in source.layers]))
+    if network.architecture is None:
+        _write_table(folder / "layers.csv", *_layer_table([_set_prunable(row, states) for row in network.layers]))
     for method in dict.fromkeys(state.method for state in states):
-        mine = [state for state in states if state.method == method]
-        header = (*VARIANT, "layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "columns_touched", "activation_density")
-        _table(folder / "variants" / f"{method}.csv", header, (row for state in mine for row in _variant(state, source.layers)))
-    for file, (columns, rows) in STATISTICS.items():
-        if any(state.layers for state in states):
-            found = ((*_key(state), name, *row) for state in states for name, layer in state.layers.items() for row in rows(layer))
-            _table(folder / "statistics" / file, (*VARIANT, "layer", *columns), found)
-    if about.accuracy is not None and states:
-        header = (*VARIANT, "value", "dense_value", "source", "kind")
-        given = (about.accuracy, about.dense_accuracy, "given with the trace", "measured")
-        _table(folder / "accuracy.csv", header, [(*_key(state), *given) for state in states])
+        rows = (row for state in states if state.method == method for row in _variant_rows(state, network.layers))
+        _write_table(folder / "variants" / f"{method}.csv", (*KEY_COLUMNS, *VARIANT_COLUMNS), rows)
+    if any(state.statistics for state in states):
+        _write_statistics(folder / "statistics", states)
+    if details.accuracy is not None and states:
+        values = (details.accuracy, details.dense_accuracy, "given with the trace", "measured")
+        _write_table(folder / "accuracy.csv", (*KEY_COLUMNS, *ACCURACY_COLUMNS), [(*_key(state), *values) for state in states])
 
 
-LAYOUT = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"
-
-
-def _description(name: str, source: ParsedNetwork, states: list[Traced], about: About, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    metric = {"name": about.metric, "direction": "lower" if about.lower_is_better else "higher"}
-    network = source.network and source.network.model_dump(mode="json", exclude_none=True)
-    described = {
+def _make_description(
+    name: str, network: ParsedNetwork, states: list[TracedState], details: WorkloadDetails, inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """workload.yaml"""
+    source = network.path.name.encode("utf-8", "replace").decode()
+    architecture = network.architecture and network.architecture.model_dump(mode="json", exclude_none=True)
+    description = {
         "name": name,
-        "description": f"traced from {_shown(source.path)} ({source.format})",
-        "task": about.task,
-        "metric": metric,
-        "sources": [f"masks and layers: {_shown(source.path)}, counted by dse trace"],
-        "notes": [*source.notes, *(LAYOUT for _ in range(any(state.layout != "channels-last" for state in states)))],
-        "network": network,
-        "inputs": dict(inputs) if network else None,
+        "description": f"traced from {source} ({network.format})",
+        "task": details.task,
+        "metric": {"name": details.metric, "direction": "lower" if details.lower_is_better else "higher"},
+        "sources": [f"masks and layers: {source}, counted by dse trace"],
+        "notes": [*network.notes, *([LAYOUT_NOTE] if any(state.layout != "channels-last" for state in states) else [])],
+        "network": architecture,
+        "inputs": dict(inputs) if architecture else None,
     }
-    return {key: value for key, value in described.items() if value}
+    return {key: value for key, value in description.items() if value}
 
 
-def _row(row: LayerRow, states: list[Traced]) -> LayerRow:
-    """A layer that was pruned may be."""
+def _set_prunable(row: LayerRow, states: list[TracedState]) -> LayerRow:
+    """A layer that was pruned is prunable."""
     pruned = any(row.name in state.nonzeros for state in states)
     return row.model_copy(update={"prunable": True}) if pruned and not row.prunable else row
 
 
-def _shown(path: Path) -> str:
-    """The name of a file, where a text can hold it."""
-    return path.name.encode("utf-8", "replace").decode()
-
-
-def _layers(rows: Iterable[LayerRow]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Columns that say something, and the rows."""
-    usual = {name: field.default for name, field in LayerRow.model_fields.items()}
-    always = ("name", "kind", "m", "k", "n", "count")
-    columns = tuple(name for name in usual if name in always or any(getattr(row, name) != usual[name] for row in rows))
+def _layer_table(rows: list[LayerRow]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """The columns in which some layer differs from the default, and the rows."""
+    defaults = {name: field.default for name, field in LayerRow.model_fields.items()}
+    columns = tuple(
+        name for name in defaults if name in REQUIRED_LAYER_COLUMNS or any(getattr(row, name) != defaults[name] for row in rows)
+    )
     return columns, [tuple(getattr(row, name) for name in columns) for row in rows]
 
 
-def _key(state: Traced) -> tuple[str, str, float]:
-    return (state.method, str(state.pattern), state.nominal)
+def _key(state: TracedState) -> tuple[str, str, float]:
+    return (state.method, str(state.pattern), state.nominal_sparsity)
 
 
-def _variant(state: Traced, rows: Iterable[LayerRow]) -> Iterator[tuple[Any, ...]]:
-    """A row for each layer of which something is known: its mask, the nonzeros of its weights, or those of its input."""
+def _variant_rows(state: TracedState, rows: Iterable[LayerRow]) -> Iterator[tuple[Any, ...]]:
+    """A row for each layer of which something was counted: its mask, the nonzeros of its weights, or those of its input."""
     for row in rows:
-        if row.name not in state.nonzeros and row.name not in state.activations:
+        if row.name not in state.nonzeros and row.name not in state.activation_density:
             continue
         spread: tuple[float | None, ...] = (None,) * 5
-        if layer := state.layers.get(row.name):
-            touched = layer.touched if row.experts == row.groups == 1 else None  # experts and groups have columns of their own
-            spread = (layer.rows.mean(), layer.rows.std(), layer.columns.mean(), layer.columns.std(), touched)
-        nnz = state.nonzeros.get(row.name, (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0)
-        yield (*_key(state), row.name, nnz, *spread, state.activations.get(row.name))
+        if mask := state.statistics.get(row.name):
+            touched = mask.touched if row.experts == row.groups == 1 else None  # each expert and each group has its own columns
+            spread = (mask.rows.mean(), mask.rows.std(), mask.columns.mean(), mask.columns.std(), touched)
+        weights = (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0
+        yield (*_key(state), row.name, state.nonzeros.get(row.name, weights), *spread, state.activation_density.get(row.name))
 
 
-def _histogram(nonzeros: np.ndarray) -> Iterator[tuple[int, int]]:
+def _write_statistics(folder: Path, states: list[TracedState]) -> None:
+    """Histograms of the masks, and what patterns store of them."""
+    for file, (columns, rows_of) in STATISTICS.items():
+        rows = ((*_key(state), name, *row) for state in states for name, mask in state.statistics.items() for row in rows_of(mask))
+        _write_table(folder / file, (*KEY_COLUMNS, "layer", *columns), rows)
+
+
+def _histogram(nonzeros: Int[np.ndarray, " line"]) -> Iterator[tuple[int, int]]:
+    """Each number of nonzeros in a row or column, and how many have it."""
     yield from zip(*np.unique(nonzeros, return_counts=True), strict=True)
 
 
-def _blocks(layer: Any) -> Iterator[tuple[str, int, int]]:
-    for (rows, columns), histogram in layer.blocks.items():
+def _block_histogram(mask: MaskStatistics) -> Iterator[tuple[str, int, int]]:
+    """Block size, nonzeros, and how many blocks have them."""
+    for (rows, columns), histogram in mask.blocks.items():
         for nonzeros in np.flatnonzero(histogram):
             yield f"{rows}x{columns}", int(nonzeros), int(histogram[nonzeros])
 
 
-STATISTICS = {
-    "rows.csv": (("nonzeros", "rows"), lambda layer: _histogram(layer.rows)),
-    "columns.csv": (("nonzeros", "columns"), lambda layer: _histogram(layer.columns)),
-    "blocks.csv": (("block", "nonzeros", "blocks"), _blocks),
-    "stored.csv": (("stored_as", "elements"), lambda layer: layer.stored_elements().items()),
+STATISTICS: dict[str, tuple[tuple[str, ...], Callable[[MaskStatistics], Iterable[tuple[Any, ...]]]]] = {
+    "rows.csv": (("nonzeros", "rows"), lambda mask: _histogram(mask.rows)),
+    "columns.csv": (("nonzeros", "columns"), lambda mask: _histogram(mask.columns)),
+    "blocks.csv": (("block", "nonzeros", "blocks"), _block_histogram),
+    "stored.csv": (("stored_as", "elements"), lambda mask: mask.stored_elements().items()),
 }
 
 
-def _table(path: Path, header: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
+def _write_table(path: Path, header: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        writer.writerows([_format_cell(value) for value in row] for row in rows)
 
 
-def _cell(value: Any) -> Any:
-    """Numbers in full, whole ones without a point."""
+def _format_cell(value: Any) -> Any:
+    """Truth values in lower case, floats in full precision but without a decimal point if they are whole."""
     if isinstance(value, bool):
         return str(value).lower()
     return int(value) if isinstance(value, float) and value.is_integer() else value

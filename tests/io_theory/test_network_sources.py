@@ -12,12 +12,12 @@ from dse.io_theory.connection_table import read_network, read_order, write_order
 from dse.io_theory.generated_network import random_layers
 from dse.io_theory.layered_network import network_from_masks, network_from_matrices
 from dse.io_theory.network import build_network
-from dse.trace import detect
+from dse.trace.detect import parse_network
 from tests.conftest import write
 
 
 def read_masks(path: Path, *layers: str, **options):
-    return network_from_masks(detect.read(path, detect.Hints()), layers, **options)
+    return network_from_masks(parse_network(path), layers, **options)
 
 
 def pairs(net) -> set[tuple[str, str]]:

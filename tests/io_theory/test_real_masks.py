@@ -13,7 +13,7 @@ from dse.io_theory.network import Network
 from dse.io_theory.orders import two_optimal_order
 from dse.io_theory.reorder import reorder
 from dse.io_theory.simulate import POLICIES, simulate
-from dse.trace import detect
+from dse.trace.detect import parse_network
 
 ARCHIVE = Path(__file__).parents[3] / "shared" / "data" / "dlmc" / "rn50_magnitude_pruning.tar.xz"
 pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason="the mask collection is not available")
@@ -33,7 +33,7 @@ def masks(tmp_path_factory) -> Path:
 
 
 def read_chain(masks: Path, sparsity: str, layers: list[str]) -> Network:
-    return network_from_masks(detect.read(masks / sparsity, detect.Hints()), layers)
+    return network_from_masks(parse_network(masks / sparsity), layers)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_simulated_traffic_of_real_masks_stays_between_the_bounds(masks, sparsit
 
 def test_the_channels_of_a_kernel_are_those_of_the_layer_before(masks):
     """Read channels-last (the default), in-degree and out-degree of the hidden channels correlate; read channels-first, they do not."""
-    source = detect.read(masks / "0.9", detect.Hints())
+    source = parse_network(masks / "0.9")
     correlation = {}
     for layout in ("channels-last", "channels-first"):
         net = network_from_masks(source, block(1, 1)[:2], layout=layout)

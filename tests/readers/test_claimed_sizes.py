@@ -15,16 +15,16 @@ import scipy.sparse
 from dse.base.errors import InputError, Problem
 from dse.cli.entry import main
 from dse.io_theory import layered_network
-from dse.readers.parsed_network import MOST_GENERATED, MOST_REPEATED, WeightTensor, check_computed, check_sizes
-from dse.trace.detect import Hints, read
-from dse.trace.trace import Counting, trace
+from dse.readers.parsed_network import MAX_GENERATED, MAX_REPEATS, WeightTensor, check_computed_size, check_weight_size
+from dse.trace.detect import parse_network
+from dse.trace.trace import CountOptions, trace_network
 from tests.fuzz.networks import exported_archive
 
 
 def refused(path: Path) -> str:
     """What is said of a file that is read and counted."""
     with pytest.raises(InputError) as caught:
-        trace(read(path, Hints()), Counting(), None, None, progress=False)
+        trace_network(parse_network(path), CountOptions())
     assert all(problem.file == path for problem in caught.value.problems)
     return str(caught.value)
 
@@ -53,7 +53,7 @@ def test_an_array_of_an_archive_that_is_shorter_than_its_header_says(tmp_path):
     whole = saved(np.ones((8, 12), np.float32))
     claimed = whole[:10] + whole[10:].replace(b"'shape': (8, 12), }           ", b"'shape': (100000000000, 12), }", 1)
     assert len(claimed) == len(whole)
-    assert "shorter than its shape (100000000000, 12) says" in refused(archive(tmp_path / "net.npz", fc=claimed))
+    assert "the data of the array ends before its shape (100000000000, 12) is filled" in refused(archive(tmp_path / "net.npz", fc=claimed))
 
 
 def test_all_wrong_arrays_of_an_archive_are_told_at_once(tmp_path):
@@ -63,9 +63,9 @@ def test_all_wrong_arrays_of_an_archive_are_told_at_once(tmp_path):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_archive_is_read_in_pieces_of_either_order(tmp_path, order, monkeypatch):
-    monkeypatch.setattr("dse.readers.numpy_files.SLAB_BYTES", 100)
+    monkeypatch.setattr("dse.readers.parsed_network.SLAB_BYTES", 100)
     array = np.asarray(np.arange(96, dtype=np.float32).reshape(8, 12), order=order)
-    (state,) = read(archive(tmp_path / "net.npz", fc=saved(array)), Hints()).states
+    (state,) = parse_network(archive(tmp_path / "net.npz", fc=saved(array))).states
     np.testing.assert_array_equal(np.concatenate(list(state.weights["fc"].slabs())), array)
 
 
@@ -92,11 +92,11 @@ def test_a_mask_of_sizes_that_no_layer_has(tmp_path):
 
 
 def test_limits_of_sizes():
-    check_sizes((2**17, 2**14))  # the largest embedding table known
-    check_computed(MOST_GENERATED, 1)
-    check_computed(10**9, 10**9 // MOST_REPEATED + 1)
-    with pytest.raises(InputError, match="made of 10 numbers"):
-        check_computed(MOST_GENERATED + 1, 10)
+    check_weight_size((2**17, 2**14))  # the largest embedding table known
+    check_computed_size(MAX_GENERATED, 1)
+    check_computed_size(10**9, 10**9 // MAX_REPEATS + 1)
+    with pytest.raises(InputError, match="computed from 10 numbers"):
+        check_computed_size(MAX_GENERATED + 1, 10)
 
 
 # ONNX
@@ -160,7 +160,7 @@ def test_a_weight_that_a_graph_makes_of_next_to_nothing(onnx_file):
         graph.node.insert(0, helper.make_node("ConstantOfShape", ["sizes"], ["generated"]))
         graph.node[1].input[1] = "generated"
 
-    assert f"{12 * 2**26} weights are made of 2 numbers in the file" in refused(onnx_file(change))
+    assert f"{12 * 2**26} weights are computed from 2 numbers in the file" in refused(onnx_file(change))
 
 
 # PyTorch
@@ -179,7 +179,7 @@ def changed_program(path: Path, change: Callable[[str, Any], None]) -> Path:
 
 
 def test_the_program_itself_is_read(tmp_path):
-    source = read(changed_program(tmp_path / "net.pt2", lambda name, value: None), Hints())
+    source = parse_network(changed_program(tmp_path / "net.pt2", lambda name, value: None))
     assert [(row.name, row.m, row.k, row.n) for row in source.layers if row.m] == [
         ("conv", 4, 36, 36),
         ("fc", 8, 12, 12),
@@ -193,7 +193,7 @@ def test_a_tensor_that_repeats_one_number_without_end(tmp_path):
             meta = value["config"]["fc.weight"]["tensor_meta"]
             meta["sizes"], meta["strides"] = [{"as_int": 2**40}, {"as_int": 12}], [{"as_int": 0}, {"as_int": 1}]
 
-    assert f"{12 * 2**40} weights are made of 12 numbers" in refused(changed_program(tmp_path / "net.pt2", change))
+    assert f"{12 * 2**40} weights are computed from 12 numbers" in refused(changed_program(tmp_path / "net.pt2", change))
 
 
 def test_shapes_of_a_program_that_contradict_its_tensors(tmp_path):
@@ -201,7 +201,7 @@ def test_shapes_of_a_program_that_contradict_its_tensors(tmp_path):
         if "model.json" in name:
             value["graph_module"]["graph"]["tensor_values"]["masked"]["sizes"][1] = {"as_int": 8}
 
-    assert "the weights made of 'p_conv' cannot be computed" in refused(changed_program(tmp_path / "net.pt2", change))
+    assert "the weights that depend on 'p_conv' cannot be computed" in refused(changed_program(tmp_path / "net.pt2", change))
 
 
 def test_a_mask_that_makes_a_weight_overflow_is_told_without_a_warning(tmp_path):

@@ -11,11 +11,11 @@ import scipy.sparse
 
 from dse.base.errors import InputError
 from dse.networks.layers import LayerArrays
-from dse.readers import parsed_network as sources
+from dse.readers import parsed_network
 from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.grammar import parse
-from dse.trace.detect import Hints, read
-from dse.trace.trace import Counting, trace
+from dse.trace.detect import parse_network
+from dse.trace.trace import CountOptions, trace_network
 
 FC1 = np.array([[0, 1, 2, 0], [0, 0, 0, 0], [3, 0, 0, 4]], np.float32)
 FC2 = np.array([[5, 0, 0], [0, 6, 0]], np.float32)
@@ -83,27 +83,26 @@ road = pytest.mark.parametrize("write", ROADS, ids=lambda write: write.__name__)
 
 
 def traced(source: ParsedNetwork, **counting):
-    return trace(source, Counting(**counting), None, None, progress=False)[0]
+    return trace_network(source, CountOptions(**counting))[0]
 
 
 @road
 def test_every_road_gives_the_same_trace(write: Callable[[Path], Path], tmp_path):
-    source = read(write(tmp_path), Hints())
+    source = parse_network(write(tmp_path))
     assert [(row.name, row.m, row.k, row.n) for row in source.layers] == [("fc1", 3, 4, 1), ("fc2", 2, 3, 1)]
     found = traced(source)
-    assert {name: layer.nnz for name, layer in found.layers.items()} == {"fc1": 4, "fc2": 2}
-    assert list(found.layers["fc1"].rows) == [2, 0, 2]
-    assert list(found.layers["fc1"].columns) == [1, 1, 1, 1]
-    assert found.realised == pytest.approx(1 - 6 / 18)
-    assert found.layers["fc1"].stored()[parse("2:4")] == 6
+    assert {name: layer.nnz for name, layer in found.statistics.items()} == {"fc1": 4, "fc2": 2}
+    assert list(found.statistics["fc1"].rows) == [2, 0, 2]
+    assert list(found.statistics["fc1"].columns) == [1, 1, 1, 1]
+    assert found.sparsity == pytest.approx(1 - 6 / 18)
+    assert found.statistics["fc1"].stored_elements()[parse("2:4")] == 6
     assert sum(operator.became == "layer" for operator in source.operators) == 2
 
 
 @road
 def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path, monkeypatch):
-    for module in ("parsed_network", "numpy_files", "safetensors"):
-        monkeypatch.setattr(f"dse.readers.{module}.SLAB_BYTES", 1)
-    for state in read(write(tmp_path), Hints()).states:
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", 1)
+    for state in parse_network(write(tmp_path)).states:
         for name, weights in state.weights.items():
             slabs = list(weights.slabs())
             assert len(slabs) == weights.shape[0] == len(LAYERS[name])
@@ -118,7 +117,7 @@ def test_a_file_cut_short_is_told_by_every_road(write: Callable[[Path], Path], t
     whole = victim.read_bytes()
     victim.write_bytes(whole[: int(kept * len(whole))])
     with pytest.raises(InputError) as caught:
-        traced(read(path, Hints()))
+        traced(parse_network(path))
     assert str(victim) in str(caught.value)
 
 
@@ -128,7 +127,7 @@ def test_a_file_of_something_else_is_told_by_every_road(write: Callable[[Path], 
     victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
     victim.write_bytes(b"\x80\x02}q\x00X\x03\x00\x00\x00fc1q\x01.\n\xff\xfe and more\n" * 3)
     with pytest.raises(InputError) as caught:
-        traced(read(path, Hints()))
+        traced(parse_network(path))
     assert str(victim) in str(caught.value)
 
 
@@ -138,14 +137,14 @@ def test_a_weight_that_is_not_a_number_is_told(write: Callable[[Path], Path], tm
     broken[2, 3] = np.nan
     monkeypatch.setitem(LAYERS, "fc1", broken)
     with pytest.raises(InputError, match=r"row 2, column 3 is nan|not finite"):
-        traced(read(write(tmp_path), Hints()))
+        traced(parse_network(write(tmp_path)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_slabs_are_small(dtype):
     array = np.zeros((1000, 64), dtype)
-    assert all(len(slab) for slab in sources.slabs_of(array))
-    assert sum(len(slab) for slab in sources.slabs_of(array)) == 1000
+    assert all(len(slab) for slab in parsed_network.array_slabs(array))
+    assert sum(len(slab) for slab in parsed_network.array_slabs(array)) == 1000
 
 
 # What is particular to a road.
@@ -157,9 +156,9 @@ def test_slabs_are_small(dtype):
         ("2, 3, 2\n0 1 2\n0 3\n", ":3: column 3 (nonzero 1) is out of range; write columns from 0 to 2"),
         ("2, 3, 2\n0 1 2\n0 -1\n", ":3: column -1 (nonzero 1) is out of range; write columns from 0 to 2"),
         ("2, 3, 2\n0 1\n0 1\n", ":2: 2 row offsets for 2 rows; write 3"),
-        ("2, 3, 2\n0 2 1\n0 1\n", ":2: the row offsets don't rise from 0 to the nonzeros; begin with 0, never fall, end with 2"),
+        ("2, 3, 2\n0 2 1\n0 1\n", ":2: the row offsets do not rise from 0 to the number of nonzeros; begin with 0, never fall, end with 2"),
         ("2, 3, 2\n0 1 2\n0\n", ":3: 1 columns for 2 nonzeros; write one for each nonzero"),
-        ("2, 3, 2\n0 2 2\n1 1\n", ":3: 1 columns stand twice in their row; write each nonzero once"),
+        ("2, 3, 2\n0 2 2\n1 1\n", ":3: 1 columns are repeated in their row; write each nonzero once"),
         ("2, 3\n0 1 2\n0 1\n", ":1: not the sizes of a matrix; write 'rows, columns, nonzeros'"),
         ("2, 3, x\n0 1 2\n0 1\n", ":1: not whole numbers; write numbers separated by spaces"),
         ("2, 3, 2\n0 1 2.5\n0 1\n", ":2: not whole numbers; write numbers separated by spaces"),
@@ -170,7 +169,7 @@ def test_smtx_mistakes_have_a_line_and_a_fix(text, message, tmp_path):
     path = tmp_path / "a.smtx"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        traced(read(path, Hints()))
+        traced(parse_network(path))
     assert str(caught.value).endswith(f"{path}{message}")
 
 
@@ -178,7 +177,7 @@ def test_all_broken_masks_of_a_folder_are_told_at_once(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.smtx").write_text("2, 3, 2\n0 1 2\n0 9\n")
     with pytest.raises(InputError) as caught:
-        traced(read(tmp_path, Hints()))
+        traced(parse_network(tmp_path))
     assert len(caught.value.problems) == 2
 
 
@@ -186,8 +185,8 @@ def test_folders_name_methods_and_sparsities(tmp_path):
     for sparsity in ("0.5", "0.75"):
         (tmp_path / "magnitude" / sparsity).mkdir(parents=True)
         smtx(tmp_path / "magnitude" / sparsity)
-    found = trace(read(tmp_path, Hints()), Counting(), None, None, progress=False)
-    assert [(state.method, state.nominal) for state in found] == [("magnitude", 0.5), ("magnitude", 0.75)]
+    found = trace_network(parse_network(tmp_path), CountOptions())
+    assert [(state.method, state.nominal_sparsity) for state in found] == [("magnitude", 0.5), ("magnitude", 0.75)]
 
 
 def test_states_of_different_networks_are_refused(tmp_path):
@@ -195,19 +194,19 @@ def test_states_of_different_networks_are_refused(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "fc.smtx").write_text(smtx_text(weights))
     with pytest.raises(InputError, match=r"layer 'fc' is 2 x 3, but 3 x 4 in a"):
-        read(tmp_path, Hints())
+        parse_network(tmp_path)
 
 
 def test_explicit_zeros_of_a_sparse_matrix_are_zeros(tmp_path):
     matrix = scipy.sparse.csr_array((np.array([0.0, 1.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 3))
     scipy.sparse.save_npz(tmp_path / "a.npz", matrix)
-    assert traced(read(tmp_path / "a.npz", Hints())).layers["a"].nnz == 1
+    assert traced(parse_network(tmp_path / "a.npz")).statistics["a"].nnz == 1
 
 
 def test_pickled_arrays_are_never_opened(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], object), allow_pickle=True)
     with pytest.raises(InputError, match="pickled objects"):
-        read(tmp_path / "a.npy", Hints())
+        parse_network(tmp_path / "a.npy")
 
 
 def test_a_pickle_where_safetensors_was_promised(tmp_path):
@@ -215,7 +214,7 @@ def test_a_pickle_where_safetensors_was_promised(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"\x80\x02}q\x00.")
     with pytest.raises(InputError, match="a PyTorch pickle, not safetensors"):
-        read(path, Hints())
+        parse_network(path)
 
 
 def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
@@ -227,7 +226,7 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
         "attn.bias": np.ones((1, 1, 4, 4), np.float32), "norm.weight": np.ones(4, np.float32), "patch_embed.proj.weight": np.ones((2, 3, 2, 2), np.float32),
     }  # fmt: skip
     save_file(tensors, tmp_path / "a.safetensors")
-    source = read(tmp_path / "a.safetensors", Hints())
+    source = parse_network(tmp_path / "a.safetensors")
     assert {row.name: row.other_parameters for row in source.layers} == {"fc": 3, "patch_embed.proj": 0, "other_parameters": 9 * 4 + 4}
     assert {operator.name: operator.reason for operator in source.operators if operator.became == "fused"} == {
         "attn.bias": "the same for every output", "embed_tokens.weight": "lookup", "fc.bias": "vector", "norm.weight": "vector",
@@ -244,12 +243,12 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
 )  # fmt: skip
 def test_layers_are_not_lost_for_the_company_they_keep(tmp_path, name):
     np.savez(tmp_path / "a.npz", **{name: FC1, "other": FC2})
-    assert len(read(tmp_path / "a.npz", Hints()).layers) == 2
+    assert len(parse_network(tmp_path / "a.npz").layers) == 2
 
 
 def test_tensors_that_may_be_weights_count_against_the_coverage(tmp_path):
     np.savez(tmp_path / "a.npz", fc=FC1, **{"q.qweight": np.ones((8, 8), np.int32), "pad_mask": np.ones((4, 4))})
-    source = read(tmp_path / "a.npz", Hints())
+    source = parse_network(tmp_path / "a.npz")
     assert {operator.name: operator.macs for operator in source.operators if operator.became == "skipped"} == {
         "q.qweight": 64,
         "pad_mask": 16,
@@ -258,12 +257,12 @@ def test_tensors_that_may_be_weights_count_against_the_coverage(tmp_path):
 
 def test_weights_kept_beside_their_masks_are_multiplied(tmp_path):
     np.savez(tmp_path / "a.npz", **{"fc.weight_orig": np.ones((3, 4), np.float32), "fc.weight_mask": FC1 != 0})
-    found = traced(read(tmp_path / "a.npz", Hints()))
-    assert {name: layer.nnz for name, layer in found.layers.items()} == {"fc": 4}
+    found = traced(parse_network(tmp_path / "a.npz"))
+    assert {name: layer.nnz for name, layer in found.statistics.items()} == {"fc": 4}
 
 
 def test_names_that_a_table_cannot_hold_are_mended_and_stay_apart(tmp_path):
-    source = read(tmp_path_of(tmp_path, {"a": FC1, "a.weight": FC2, "b\nc": FC1, "b_c": FC2, " d ": FC1}), Hints())
+    source = parse_network(tmp_path_of(tmp_path, {"a": FC1, "a.weight": FC2, "b\nc": FC1, "b_c": FC2, " d ": FC1}))
     assert [row.name for row in source.layers] == ["a", "a.weight", "b_c", "b_c#2", "d"]
     assert set(source.states[0].weights) == {row.name for row in source.layers}
 
@@ -277,13 +276,13 @@ def test_one_name_in_two_files_of_a_state_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", fc=FC1, one=FC2)
     np.savez(tmp_path / "b.npz", fc=FC1, two=FC2)
     with pytest.raises(InputError, match=r"b.npz: 'fc' is in a.npz as well"):
-        read(tmp_path, Hints())
+        parse_network(tmp_path)
 
 
 def test_endings_in_capitals_are_endings(tmp_path):
     np.save(tmp_path / "a.npy", FC1)
     (tmp_path / "a.npy").rename(tmp_path / "a.NPY")
-    assert read(tmp_path / "a.NPY", Hints()).layers[0].m == 3
+    assert parse_network(tmp_path / "a.NPY").layers[0].m == 3
 
 
 @pytest.mark.parametrize(("write", "ending"), [(npz, ".npy"), (npy, ".npz")], ids=["npz as npy", "npy as npz"])
@@ -291,7 +290,7 @@ def test_a_file_under_the_ending_of_another_is_told(tmp_path, write, ending):
     path = write(tmp_path)
     victim = path if path.is_file() else path / "fc1.npy"
     with pytest.raises(InputError, match="name it"):
-        read(victim.rename(tmp_path / f"wrong{ending}"), Hints())
+        parse_network(victim.rename(tmp_path / f"wrong{ending}"))
 
 
 def test_layers_come_in_the_order_of_the_file_or_of_their_numbers(tmp_path):
@@ -302,15 +301,15 @@ def test_layers_come_in_the_order_of_the_file_or_of_their_numbers(tmp_path):
     arrays = {f"layer.{n}": FC1 for n in (10, 2, 1)}
     np.savez(tmp_path / "a.npz", **arrays)
     save_file(arrays, tmp_path / "a.safetensors")
-    assert [row.name for row in read(tmp_path / "a.npz", Hints()).layers] == ["layer.10", "layer.2", "layer.1"]
-    assert [row.name for row in read(tmp_path / "a.safetensors", Hints()).layers] == ["layer.1", "layer.2", "layer.10"]
+    assert [row.name for row in parse_network(tmp_path / "a.npz").layers] == ["layer.10", "layer.2", "layer.1"]
+    assert [row.name for row in parse_network(tmp_path / "a.safetensors").layers] == ["layer.1", "layer.2", "layer.10"]
 
 
 @pytest.mark.parametrize(("name", "text"), [("net.xyz", "no reader for '.xyz'"), ("net.npz", "the file is empty")])
 def test_what_cannot_be_read_is_told_before_anything_else(name, text, tmp_path):
     (tmp_path / name).touch()
     with pytest.raises(InputError, match=text):
-        read(tmp_path / name, Hints())
+        parse_network(tmp_path / name)
 
 
 TABLE = "name,kind,m,k,n,nnz\nfc1,gemm,3,4,7,4\nfc2,gemm,2,3,7,2\n"
@@ -322,7 +321,7 @@ def test_a_layer_table_brings_sizes_and_nonzeros(tmp_path):
         "layers:\n- {name: fc1, kind: gemm, m: 3, k: 4, n: 7, nnz: 4}\n- {name: fc2, kind: gemm, m: 2, k: 3, n: 7, density: 0.3333}\n"
     )
     for name in ("net.csv", "net.yaml"):
-        source = read(tmp_path / name, Hints())
+        source = parse_network(tmp_path / name)
         assert traced(source).nonzeros == {"fc1": 4, "fc2": 2}
         assert [row.n for row in source.layers] == [7, 7]
 
@@ -338,5 +337,5 @@ def test_a_layer_table_brings_sizes_and_nonzeros(tmp_path):
 def test_mistakes_in_a_layer_table(old, new, text, tmp_path):
     (tmp_path / "net.csv").write_text(TABLE.replace(old, new, 1))
     with pytest.raises(InputError) as caught:
-        read(tmp_path / "net.csv", Hints())
+        parse_network(tmp_path / "net.csv")
     assert text in str(caught.value)

@@ -14,8 +14,8 @@ from torch.nn import functional as F  # noqa: E402, N812 - as everybody calls it
 from torch.nn.utils import prune  # noqa: E402
 
 from dse.networks.layers import LayerArrays, LayerRow  # noqa: E402
+from dse.readers import parsed_network  # noqa: E402
 from dse.readers.parsed_network import ParsedNetwork  # noqa: E402
-from dse.readers.pytorch import archive as torch_archive  # noqa: E402
 from dse.readers.pytorch.network import read_exported_program  # noqa: E402
 
 
@@ -259,7 +259,7 @@ def test_number_types(exported, dtype, short):
 
 
 def test_large_weights_come_in_pieces(exported, monkeypatch):
-    monkeypatch.setattr(torch_archive, "SLAB_BYTES", 100)
+    monkeypatch.setattr(parsed_network, "SLAB_BYTES", 100)
     layer = nn.Linear(10, 7)
     source = exported(nn.Sequential(layer), torch.ones(1, 10))
     assert [slab.shape for slab in source.states[0].weights["0"].slabs()] == [(2, 10), (2, 10), (2, 10), (1, 10)]
@@ -270,7 +270,7 @@ def test_derived_weights_are_a_layer_whose_zeros_are_unknown(exported):
     source = exported(Calling(lambda self, x: F.linear(x, self.w.exp()), w=nn.Parameter(torch.ones(3, 4))), torch.ones(1, 4))
     assert by_name(source) == {"w": (3, 4, 1, 1)}
     assert source.states[0].weights == {}
-    assert source.notes == ("the weights of 'w' are made by aten.exp, so their zeros are not known",)
+    assert source.notes == ("the weights of 'w' are computed by aten.exp, so their zeros are not known",)
 
 
 def test_scaled_weights_keep_their_zeros(exported):
@@ -292,10 +292,10 @@ LOWER_BOUND = "; at least one multiply-add for each of its parameters"
 SKIPPED = {
     "aten.conv_transpose2d": (Calling(lambda self, x: self.up(x), up=nn.ConvTranspose2d(4, 6, 3, groups=2)), (2, 4, 5, 5), 4 * 3 * 9 * 25, "a transposed convolution"),
     "aten.einsum": (Calling(lambda self, x: torch.einsum("b...k,...km->b...m", x, self.w), w=nn.Parameter(torch.ones(3, 4, 5))), (2, 3, 4), 3 * 4 * 5, "einsum 'b...k,...km->b...m'"),
-    "aten.bilinear": (Calling(lambda self, x: self.layer(x, x), layer=nn.Bilinear(4, 4, 3)), (2, 4), 51, "no formula for it" + LOWER_BOUND),
+    "aten.bilinear": (Calling(lambda self, x: self.layer(x, x), layer=nn.Bilinear(4, 4, 3)), (2, 4), 51, "there is no formula for it" + LOWER_BOUND),
     "aten.gru": (Calling(lambda self, x: self.layer(x)[0], layer=nn.GRU(4, 6, batch_first=True)), (2, 7, 4), 7 * (18 * 4 + 18 * 6), "a recurrent network"),
     "aten.lstm": (Calling(lambda self, x: self.layer(x)[0], layer=nn.LSTM(4, 6)), (7, 1, 4), 24 * 4 + 24 * 6, "a recurrent network"),
-    "higher_order.cond": (Calling(lambda self, x: torch.cond(x.sum() > 0, lambda x, w: x @ w, lambda x, w: x + 1, (x, self.w)), w=nn.Parameter(torch.ones(4, 4))), (2, 4), 16, "its branches are not looked into" + LOWER_BOUND),
+    "higher_order.cond": (Calling(lambda self, x: torch.cond(x.sum() > 0, lambda x, w: x @ w, lambda x, w: x + 1, (x, self.w)), w=nn.Parameter(torch.ones(4, 4))), (2, 4), 16, "its branches are not read" + LOWER_BOUND),
     "dse_tests.mystery": (Calling(lambda self, x: mystery(x, self.w), w=nn.Parameter(torch.ones(3, 4))), (2, 4), 12, "unknown operator" + LOWER_BOUND),
     "aten.fft_fft": (Calling(lambda self, x: torch.fft.fft(x).real), (2, 4), 0, "unknown operator"),
 }  # fmt: skip
@@ -339,7 +339,7 @@ def test_dynamic_sizes_are_those_of_the_export(exported):
 def test_sizes_that_depend_on_numbers_are_noted(exported):
     module = Calling(lambda self, x: self.layer(x[x[:, 0] > 0]), layer=nn.Linear(4, 4))
     source = exported(module, torch.ones(3, 4))
-    assert source.notes[-1].startswith("taken as 1, since only running the network would tell: u")
+    assert source.notes[-1].startswith("taken as 1, since they are known only when the network runs: u")
 
 
 def test_a_vector_is_one_sample(exported):

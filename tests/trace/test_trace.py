@@ -248,9 +248,9 @@ def test_nothing_is_half_written(archive, monkeypatch, capsys):
     path = archive(fc=pruned_24(8, 8))
     before = traced(path).folder
     kept = {file: file.read_bytes() for file in before.rglob("*") if file.is_file()}
-    monkeypatch.setattr("dse.trace.write._table", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("dse.trace.write._write_table", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     assert main(["trace", str(path), "-o", str(before)]) == 2
-    assert "can't be written: disk full" in capsys.readouterr().err
+    assert "cannot be written: disk full" in capsys.readouterr().err
     assert {file: file.read_bytes() for file in before.rglob("*") if file.is_file()} == kept
     assert sorted(file.name for file in path.parent.iterdir()) == ["net.npz", "out"]
 
@@ -361,14 +361,14 @@ def test_a_folder_of_something_else_is_left_alone(archive, capsys):
     ("options", "text"),
     [
         (("--blocks", "4by4"), "--blocks: '4by4' is not a shape"),
-        (("--groups", "1"), "--groups: groups of 1 to 1 can't be counted"),
+        (("--groups", "1"), "--groups: group sizes from 1 to 1 are out of range"),
         (("--tolerance", "-1"), "--tolerance: -1.0 is out of range"),
         (("--sparsity", "nan"), "--sparsity: nan is out of range"),
-        (("--input", "sequence"), "--input: 'sequence' is no input"),
+        (("--input", "sequence"), "--input: 'sequence' is not an input"),
         (("--like", "resnet5"), "did you mean 'resnet50'?"),
-        (("--method", "../evil"), "--method: '../evil' can't name a file"),
-        (("--input", "sequence=[1"), "--input: '[1' is no value"),
-        (("--blocks", "100000x100000"), "--blocks: '100000x100000' is not a shape"),
+        (("--method", "../evil"), "--method: '../evil' is not a valid file name"),
+        (("--input", "sequence=[1"), "--input: '[1' is not a valid value"),
+        (("--blocks", "100000x100000"), "--blocks: '100000x100000' is not a block size"),
         (("--shape", "²x3"), "--shape: '²x3' is not a shape"),
     ],
 )

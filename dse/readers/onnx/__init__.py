@@ -27,6 +27,6 @@ def read_onnx(path: Path, shape: tuple[int, ...] | None = None) -> ParsedNetwork
         import onnx  # noqa: F401 - an optional dependency, imported only when an ONNX file is read
     except ImportError as error:
         raise InputError("reading ONNX needs the package 'onnx'", "pip install 'sparse-dse[onnx]'") from error
-    from dse.readers.onnx.network import read_network
+    from dse.readers.onnx.network import read_model
 
-    return read_network(path, shape)
+    return read_model(path, shape)

@@ -49,7 +49,7 @@ class Rows:
 
     def __init__(self, file: File, values: Values, batch: int):
         self.values, self.batch, self.notes = values, batch, list[str]()
-        self.tracer, self.register, self.unweighted = Tracer(file, values), onnx_names.Register(), layer_rows.Unweighted(batch)
+        self.tracer, self.register, self.unweighted = Tracer(file, values), onnx_names.Register(), layer_rows.UnweightedRows(batch)
         self._users = _users(file)
 
     def of(self, node: NodeProto) -> list[Layer] | None:
@@ -85,7 +85,7 @@ class Rows:
         if matrix.flipped:  # a kernel is read as it lies
             matrix = self.tracer.evaluated(node.input[places.right])
         name, groups = self._name(node, matrix, places), integers(node).get("group", 1)
-        row = layer_rows.convolution(name, matrix.shape, inputs, outputs, groups, self.batch)
+        row = layer_rows.convolution_row(name, matrix.shape, inputs, outputs, groups, self.batch)
         return [self._weighted(row, matrix, onnx_weights.kernel(matrix), self._bias(node, places))]
 
     def _product(self, node: NodeProto) -> list[Layer]:
@@ -114,7 +114,7 @@ class Rows:
         """A weight [..., m, k]: leading dimensions are so many matrices that each see inputs of their own, that is groups."""
         *leading, m, k = matrix.shape
         groups, outputs = prod(leading), prod(self.shape(node.output[0]))
-        row = layer_rows.linear(self._name(node, matrix, places), (m, k), (outputs // (groups * m), m), self.batch)
+        row = layer_rows.linear_row(self._name(node, matrix, places), (m, k), (outputs // (groups * m), m), self.batch)
         if groups > 1:
             inputs = prod(self.shape(node.input[other])) / self.batch
             row = row.model_copy(update={"m": groups * m, "groups": groups, "input_elements": inputs})
@@ -137,7 +137,7 @@ class Rows:
             raise NotUnderstood("its weights are computed from an input")
         matrix, inputs = matrix.transposed(), self.shape(node.input[0])
         m, k = matrix.shape
-        row = layer_rows.linear(self._name(node, matrix, places), (m, k), (*inputs[:-1], m), self.batch)
+        row = layer_rows.linear_row(self._name(node, matrix, places), (m, k), (*inputs[:-1], m), self.batch)
         return [self._weighted(row, matrix, onnx_weights.stacked(matrix), self._bias(node, places))]
 
     def _matrix(self, node: NodeProto, place: int, zero: int | None, channels: int) -> Matrix | None:

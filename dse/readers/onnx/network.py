@@ -16,7 +16,7 @@ from dse.readers.onnx.layers import Layer, NotUnderstood, Rows
 from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork
 
 
-def read_network(path: Path, shape: tuple[int, ...] | None) -> ParsedNetwork:
+def read_model(path: Path, shape: tuple[int, ...] | None) -> ParsedNetwork:
     file = onnx_file.load(path)
     batch, notes = onnx_inputs.settle(file.model.graph, shape, path)
     rows = Rows(file, onnx_shapes.infer(file), batch)

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, helper, numpy_helper
 
 from dse.base.errors import InputError
-from dse.readers.parsed_network import MOST_ELEMENTS
+from dse.readers.parsed_network import MAX_ELEMENTS
 
 Stretch = Callable[[int, int], np.ndarray]  # elements from one to another, in the order in which they are stored
 
@@ -78,9 +78,9 @@ def of(tensor: TensorProto, path: Path) -> Stored:
 def _shape(tensor: TensorProto | SparseTensorProto, path: Path) -> tuple[int, ...]:
     """Its sizes, of which a damaged file may claim any."""
     shape = tuple(tensor.dims)
-    if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
+    if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
         name = tensor.name if isinstance(tensor, TensorProto) else tensor.values.name
-        raise _bad(path, name, f"has the sizes {list(shape)}", f"export the model again: a tensor has at most {MOST_ELEMENTS} numbers")
+        raise _bad(path, name, f"has the sizes {list(shape)}", f"export the model again: a tensor has at most {MAX_ELEMENTS} numbers")
     return shape
 
 

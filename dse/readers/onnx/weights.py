@@ -14,7 +14,7 @@ from dse.readers.onnx.attention import name_of
 from dse.readers.onnx.file import File
 from dse.readers.onnx.shapes import Values
 from dse.readers.onnx.storage import Stored, Stretch
-from dse.readers.parsed_network import WeightTensor, check_computed
+from dse.readers.parsed_network import WeightTensor, check_computed_size
 
 Shape = tuple[int, ...]
 _SAME = ("Identity", "Cast", "CastLike")
@@ -129,7 +129,7 @@ class Tracer:
             node = self.producer[name]
             numbers = {item: self._evaluate(item, held, evaluated) for item in node.input if item}
             for output in node.output:
-                check_computed(prod(self.values.shapes[output]), held)
+                check_computed_size(prod(self.values.shapes[output]), held)
             evaluated |= onnx_shapes.evaluate(node, numbers, self.values.opsets)
         return evaluated[name]
 
@@ -177,7 +177,7 @@ def _aligned(matrix: Matrix, layout: _Layout, channels: int) -> np.ndarray | Non
 
 
 def _slabs(matrix: Matrix, layout: _Layout, zero: np.ndarray | None) -> Iterator[np.ndarray]:
-    rows = max(1, parsed_network.SLAB_BYTES // max(layout.k * matrix.stored.itemsize, 1))
+    rows = parsed_network.rows_per_slab(layout.k * matrix.stored.itemsize)
     with matrix.stored.reading() as stretch:
         for block in range(layout.blocks):
             for start in range(0, layout.m, rows):

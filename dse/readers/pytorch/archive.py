@@ -1,4 +1,4 @@
-"""Archives written by `torch.export.save`: a zip file of a program and its weights, neither of them unpickled."""
+"""Read archives written by `torch.export.save`: a zip file of a program and its weights, neither of which is unpickled."""
 
 import json
 import re
@@ -12,29 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 from pydantic import BaseModel, ValidationError
 
 from dse.base.errors import InputError, Problem
-from dse.readers.dtypes import numpy_dtype, short
-from dse.readers.parsed_network import SLAB_BYTES, WeightTensor, check_computed, slabs_of
-from dse.readers.pytorch import program as torch_program
-from dse.readers.pytorch.program import ExportedProgram, Flat, Shape, TensorMeta
-
-# The enumeration ScalarType of torch/_export/serde/schema.py
-DTYPES = {
-    1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 9: "complex32", 10: "complex64",
-    11: "complex128", 12: "bool", 13: "bfloat16", 28: "uint16", 29: "float8_e4m3fn", 30: "float8_e5m2", 31: "float8_e4m3fnuz",
-    32: "float8_e5m2fnuz", 33: "float8_e8m0fnu", 34: "uint32", 35: "uint64",
-}  # fmt: skip
+from dse.readers.dtypes import TORCH_SCALAR_TYPES, torch_dtype_in_numpy, torch_dtype_name
+from dse.readers.parsed_network import Shape, WeightTensor, array_slabs, check_computed_size, rows_per_slab
+from dse.readers.pytorch.program import STRIDED, JsonProgram, JsonTensor, Program, check_version, flatten_graph, size_value
 
 FIX = "write it again with torch.export.save(torch.export.export(model, inputs), path)"
-OLD = InputError("the archive is of an old torch", "load it with torch.export.load there and save it with a newer one")
+OLD_ARCHIVE = ("the archive is of an old torch", "load it with torch.export.load there and save it with a newer one")
 
 
 class Payload(BaseModel):
+    """How one tensor is stored, and in which file of the archive."""
+
     path_name: str
     use_pickle: bool = False
-    tensor_meta: TensorMeta | None = None
+    tensor_meta: JsonTensor | None = None
 
 
 class Payloads(BaseModel):
@@ -43,36 +38,89 @@ class Payloads(BaseModel):
 
 @dataclass(frozen=True)
 class Archive:
-    """What a file holds: operators, the tensors that they take from it, and the network's own inputs, by their names there."""
+    """The contents of a file: the program, its inputs, and the stored tensors by their names in the program."""
 
-    program: Flat
+    program: Program
     inputs: tuple[str, ...]
-    names: dict[str, str]  # of the stored tensors, as the module calls them
+    module_names: dict[str, str]  # names of the stored tensors in the module
     parameters: frozenset[str]
-    stored: dict[str, WeightTensor]
-    places: dict[str, object]  # where each lies: equal for tensors that are one
+    tensors: dict[str, WeightTensor]
+    storage_keys: dict[str, object]  # equal for tensors that are one and the same
 
 
-def read(path: Path) -> Archive:
-    """Raises InputError for anything but a whole archive of one exported program."""
-    with refused(path), zipfile.ZipFile(path) as archive:
-        root, model = _model(path, archive)
-        module = _program(archive, root, model).graph_module
-        payloads = _payloads(archive, f"{root}data/weights/", f"{model}_weights_config.json")
-        payloads |= _payloads(archive, f"{root}data/constants/", f"{model}_constants_config.json")
-        specs = module.signature.input_specs
-        stored, places = {}, {}
-        for name, target, _ in _held(specs):
-            if found := payloads.get(target):
-                stored[name], places[name] = _weights(path, archive, *found)
-        names = {name: target for name, target, _ in _held(specs)}
-        parameters = frozenset(name for name, _, kind in _held(specs) if kind == "parameter")
-        return Archive(torch_program.flat(module.graph), _inputs(specs), names, parameters, stored, places)
+@dataclass(frozen=True)
+class _StoredTensor:
+    """A tensor in a file of the archive: element [i, j, ...] is number offset + i * strides[0] + j * strides[1] + ..."""
+
+    path: Path
+    member: str
+    shape: Shape
+    strides: Shape
+    offset: int
+    dtype: str  # its name in PyTorch
+
+    @property
+    def span(self) -> int:
+        """Numbers from the start of the file to the last that the tensor uses."""
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return self.offset + 1 + last if 0 not in self.shape else 0
+
+    @property
+    def is_contiguous(self) -> bool:
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size > 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+    def as_weights(self) -> WeightTensor:
+        return WeightTensor(self.shape, torch_dtype_name(self.dtype), self.read_slabs)
+
+    def read_slabs(self) -> Iterator[Shaped[np.ndarray, "row ..."]]:
+        """Slabs of the tensor; one that is not contiguous is read as a whole first."""
+        with archive_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            dtype = torch_dtype_in_numpy(self.dtype)
+            if not self.shape or not self.is_contiguous:
+                array = self._strided(np.frombuffer(file.read(), dtype))
+                yield from array_slabs(array) if self.shape else (array,)
+                return
+            file.seek(self.offset * dtype.itemsize)
+            row_bytes = prod(self.shape[1:]) * dtype.itemsize
+            rows = rows_per_slab(row_bytes)
+            for start in range(0, self.shape[0], rows):
+                count = min(rows, self.shape[0] - start)
+                yield np.frombuffer(file.read(count * row_bytes), dtype).reshape(count, *self.shape[1:])
+
+    def _strided(self, numbers: Shaped[np.ndarray, " number"]) -> Shaped[np.ndarray, "..."]:
+        if len(numbers) < self.span:
+            raise EOFError("a tensor ends early")
+        strides = [stride * numbers.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
+
+
+def read_archive(path: Path) -> Archive:
+    """Read an archive; raises InputError for anything but a whole archive of one exported program."""
+    with archive_errors(path), zipfile.ZipFile(path) as archive:
+        root, model = _find_program(path, archive)
+        graph_module = _read_program(archive, root, model).graph_module
+        payloads = _read_payloads(archive, f"{root}data/weights/", f"{model}_weights_config.json")
+        payloads |= _read_payloads(archive, f"{root}data/constants/", f"{model}_constants_config.json")
+        held = list(_held_tensors(graph_module.signature.input_specs))
+        stored = {name: _stored_tensor(path, archive, *payloads[target]) for name, target, _ in held if target in payloads}
+        return Archive(
+            program=flatten_graph(graph_module.graph),
+            inputs=_network_inputs(graph_module.signature.input_specs),
+            module_names={name: target for name, target, _ in held},
+            parameters=frozenset(name for name, _, kind in held if kind == "parameter"),
+            tensors={name: tensor.as_weights() for name, tensor in stored.items()},
+            storage_keys={name: (tensor.member, tensor.offset, tensor.shape) for name, tensor in stored.items()},
+        )
 
 
 @contextmanager
-def refused(path: Path) -> Iterator[None]:
-    """What goes wrong with a file that isn't one of ours, as a InputError that names it."""
+def archive_errors(path: Path) -> Iterator[None]:
+    """Convert the errors that a file of another kind, or a damaged one, leads to, to an InputError that names the file."""
     try:
         yield
     except InputError as error:
@@ -81,8 +129,8 @@ def refused(path: Path) -> Iterator[None]:
         ) from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"not a program that torch.export wrote: {first['msg'].lower()}", FIX, path, key=where) from error
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"not a program that torch.export wrote: {first['msg'].lower()}", FIX, path, key=key) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise InputError(f"not a whole torch.export archive ({error})", FIX, path) from error
     except OSError as error:
@@ -91,12 +139,12 @@ def refused(path: Path) -> Iterator[None]:
         raise InputError(f"not a program that torch.export wrote ({error})", FIX, path) from error
 
 
-def _model(path: Path, archive: zipfile.ZipFile) -> tuple[str, str]:
-    """Where the archive's folders stand, and the name of its only program."""
-    if min((member.header_offset for member in archive.infolist()), default=0):
-        raise InputError("not a whole torch.export archive (its end is missing)", FIX)  # found is that of an archive inside
+def _find_program(path: Path, archive: zipfile.ZipFile) -> tuple[str, str]:
+    """The folder at the top of the archive ('' or 'NAME/'), and the name of its only program."""
+    if min((member.header_offset for member in archive.infolist()), default=0):  # the directory found is that of an archive inside
+        raise InputError("not a whole torch.export archive (its end is missing)", FIX)
     members = archive.namelist()
-    programs = [found.groups() for name in members if (found := re.fullmatch(r"((?:[^/]+/)?)models/([^/]+)\.json", name))]
+    programs = [match.groups() for name in members if (match := re.fullmatch(r"((?:[^/]+/)?)models/([^/]+)\.json", name))]
     if len(programs) == 1:
         return programs[0][0], programs[0][1]
     if programs:
@@ -105,38 +153,38 @@ def _model(path: Path, archive: zipfile.ZipFile) -> tuple[str, str]:
     if any("data/aotinductor/" in name for name in members):
         raise InputError("the archive holds compiled code, not a program", FIX)
     if "serialized_exported_program.json" in members:
-        raise OLD
+        raise InputError(*OLD_ARCHIVE)
     if any(name.endswith("data.pkl") for name in members):
         raise InputError("the file holds weights, not a program", f"name it {path.stem}.pt, or {FIX}")
     raise InputError("not a torch.export archive", FIX)
 
 
-def _program(archive: zipfile.ZipFile, root: str, model: str) -> ExportedProgram:
-    exported = ExportedProgram.model_validate_json(archive.read(f"{root}models/{model}.json"))
-    torch_program.check_version(exported)
-    order = f"{root}byteorder"
-    if order in archive.namelist() and archive.read(order).strip() == b"big":
+def _read_program(archive: zipfile.ZipFile, root: str, model: str) -> JsonProgram:
+    program = JsonProgram.model_validate_json(archive.read(f"{root}models/{model}.json"))
+    check_version(program)
+    byte_order = f"{root}byteorder"
+    if byte_order in archive.namelist() and archive.read(byte_order).strip() == b"big":
         raise InputError("the weights are big-endian", "export it on a little-endian machine")
-    return exported
+    return program
 
 
-def _held(specs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Tensors that the file holds: their names in the program and in the module, and what they are."""
+def _held_tensors(specs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Tensors that the file holds: name in the program, name in the module, and kind."""
     for spec in specs:
         for kind in ("parameter", "buffer", "tensor_constant"):
             if kind in spec:
                 yield spec[kind]["arg"]["name"], spec[kind][f"{kind}_name"], kind
 
 
-def _inputs(specs: list[dict[str, Any]]) -> tuple[str, ...]:
-    given = (spec["user_input"]["arg"] for spec in specs if "user_input" in spec)
-    return tuple(arg["as_tensor"]["name"] for arg in given if "as_tensor" in arg)
+def _network_inputs(specs: list[dict[str, Any]]) -> tuple[str, ...]:
+    args = (spec["user_input"]["arg"] for spec in specs if "user_input" in spec)
+    return tuple(arg["as_tensor"]["name"] for arg in args if "as_tensor" in arg)
 
 
-def _payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[str, tuple[str, Payload]]:
-    """The file of each tensor and how it lies there, by the tensor's name in the module."""
+def _read_payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[str, tuple[str, Payload]]:
+    """The file of each tensor and how it is stored there, by the tensor's name in the module."""
     if folder + config not in archive.namelist():
-        raise OLD
+        raise InputError(*OLD_ARCHIVE)
     payloads = Payloads.model_validate(json.loads(archive.read(folder + config))).config
     for name, payload in payloads.items():
         if payload.use_pickle and "weights/" in folder:
@@ -145,52 +193,15 @@ def _payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[str, t
     return {name: (folder + payload.path_name, payload) for name, payload in payloads.items() if not payload.use_pickle}
 
 
-def _weights(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> tuple[WeightTensor, object]:
-    """A tensor, and where it lies."""
+def _stored_tensor(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> _StoredTensor:
+    """Where a tensor is; raises InputError if its file is too short for it."""
     meta = payload.tensor_meta
-    if meta is None or meta.layout != torch_program.STRIDED or meta.dtype not in DTYPES:
-        raise InputError(f"'{member}' is no plain tensor", "export the network with plain tensors as parameters")
-    shape, strides = (tuple(torch_program.size(part) for part in parts) for parts in (meta.sizes, meta.strides))
-    offset, name = torch_program.size(meta.storage_offset), DTYPES[meta.dtype]
-    size = 4 if name == "complex32" else numpy_dtype(name).itemsize
-    if min((*shape, *strides, offset, 0)) < 0 or archive.getinfo(member).file_size < _span(shape, strides, offset) * size:
+    if meta is None or meta.layout != STRIDED or meta.dtype not in TORCH_SCALAR_TYPES:
+        raise InputError(f"'{member}' is not a plain tensor", "export the network with plain tensors as parameters")
+    shape, strides = (tuple(map(size_value, sizes)) for sizes in (meta.sizes, meta.strides))
+    tensor = _StoredTensor(path, member, shape, strides, size_value(meta.storage_offset), TORCH_SCALAR_TYPES[meta.dtype])
+    item_bytes = 4 if tensor.dtype == "complex32" else torch_dtype_in_numpy(tensor.dtype).itemsize
+    if min((*shape, *strides, tensor.offset, 0)) < 0 or archive.getinfo(member).file_size < tensor.span * item_bytes:
         raise InputError(f"'{member}' is smaller than its tensor", FIX)
-    check_computed(prod(shape), _span(shape, strides, offset))
-    weights = WeightTensor(shape, short(name), lambda: _slabs(path, member, shape, strides, offset, name))
-    return weights, (member, offset, shape)
-
-
-def _slabs(path: Path, member: str, shape: Shape, strides: Shape, offset: int, name: str) -> Iterator[np.ndarray]:
-    """Pieces along the first dimension; a tensor that doesn't lie in order is read whole."""
-    with refused(path), zipfile.ZipFile(path) as archive, archive.open(member) as file:
-        dtype = numpy_dtype(name)
-        if not shape or not _in_order(shape, strides):
-            yield from _scattered(np.frombuffer(file.read(), dtype), shape, strides, offset)
-            return
-        file.seek(offset * dtype.itemsize)
-        row = prod(shape[1:]) * dtype.itemsize
-        rows = max(1, SLAB_BYTES // max(row, 1))
-        for start in range(0, shape[0], rows):
-            count = min(rows, shape[0] - start)
-            yield np.frombuffer(file.read(count * row), dtype).reshape(count, *shape[1:])
-
-
-def _scattered(numbers: np.ndarray, shape: Shape, strides: Shape, offset: int) -> Iterator[np.ndarray]:
-    if len(numbers) < _span(shape, strides, offset):
-        raise EOFError("a tensor ends early")
-    array = np.lib.stride_tricks.as_strided(numbers[offset:], shape, [stride * numbers.itemsize for stride in strides], writeable=False)
-    yield from slabs_of(array) if shape else (array,)
-
-
-def _span(shape: Shape, strides: Shape, offset: int) -> int:
-    """Elements of a storage from its start to the last that a tensor shows."""
-    return offset + 1 + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
-
-
-def _in_order(shape: Shape, strides: Shape) -> bool:
-    expected = 1
-    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if length > 1 and stride != expected:
-            return False
-        expected *= length
-    return True
+    check_computed_size(prod(shape), tensor.span)
+    return tensor

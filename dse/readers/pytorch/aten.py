@@ -1,6 +1,6 @@
-"""The names of PyTorch's operators, sorted by what becomes of them. In-place forms (a final `_`) count as the others."""
+"""PyTorch's operators by what becomes of them: layers, free operators, skipped ones. In-place variants (`relu_`) are not listed."""
 
-# Two factors each, by the names of their arguments: matrix products, whichever operand holds the weights.
+# Matrix products, and the names of their two factors, either of which may be the weights.
 PRODUCTS = {
     "mm": ("self", "mat2"), "addmm": ("mat1", "mat2"), "bmm": ("self", "mat2"), "baddbmm": ("batch1", "batch2"),
     "matmul": ("self", "other"), "mv": ("self", "vec"), "dot": ("self", "tensor"), "_int_mm": ("self", "mat2"),
@@ -18,7 +18,7 @@ ATTENTIONS = {
 
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"}
 
-# They multiply, but no formula for them is written here.
+# They multiply, but there is no formula for their multiply-adds here.
 UNSUPPORTED = {
     "addbmm", "addmv", "addr", "bilinear", "_trilinear", "cdist", "_cdist_forward", "chain_matmul", "conv_tbc", "inner", "kron",
     "linalg_multi_dot", "outer", "tensordot", "vdot", "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "mkldnn_linear",
@@ -30,48 +30,32 @@ NORMS = {"layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "
 
 LOOKUPS = {"embedding", "embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"}
 
+# Size arithmetic and assertions: no kernel of the network.
 BOOKKEEPING = {
     "sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "sym_is_contiguous", "sym_constrain_range", "sym_constrain_range_for_size",
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_functional_assert_async", "_functional_assert_scalar",
     "_local_scalar_dense", "item", "_print",
 }  # fmt: skip
 
-# The same numbers in the same places.
+# Their output is the input.
 COPIES = {
     "_to_copy", "alias", "alias_copy", "clone", "contiguous", "detach", "detach_copy", "lift", "lift_fresh", "lift_fresh_copy", "to",
     "type_as",
 }  # fmt: skip
 
-# The same numbers in the same order, in another shape.
+# Their output has the numbers of the input in the same order, in another shape.
 RESHAPES = {
     "_reshape_alias", "_unsafe_view", "flatten", "ravel", "reshape", "reshape_as", "squeeze", "squeeze_copy", "unflatten", "unsqueeze",
     "unsqueeze_copy", "view", "view_as", "view_copy",
 }  # fmt: skip
 
 TRANSPOSITIONS = {
-    "t",
-    "t_copy",
-    "transpose",
-    "transpose_copy",
-    "swapaxes",
-    "swapdims",
-    "permute",
-    "permute_copy",
-    "mT",
-    "numpy_T",
-    "adjoint",
-}
+    "t", "t_copy", "transpose", "transpose_copy", "swapaxes", "swapdims", "permute", "permute_copy", "mT", "numpy_T", "adjoint",
+}  # fmt: skip
 EXPANSIONS = {"expand", "expand_as", "expand_copy", "broadcast_to"}
 SPLITS = {
-    "split",
-    "split_with_sizes",
-    "split_copy",
-    "split_with_sizes_copy",
-    "chunk",
-    "unsafe_chunk",
-    "unsafe_split",
-    "unsafe_split_with_sizes",
-}
+    "split", "split_with_sizes", "split_copy", "split_with_sizes_copy", "chunk", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+}  # fmt: skip
 
 _BATCH_NORMS = """
 _batch_norm_no_update _batch_norm_with_update _native_batch_norm_legit _native_batch_norm_legit_no_training batch_norm cudnn_batch_norm
@@ -107,16 +91,17 @@ reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave repl
 rot90 scatter scatter_add scatter_reduce select select_copy select_scatter slice slice_copy slice_scatter stack take take_along_dim tile
 tril triu unbind unbind_copy unfold vstack
 """
-_MAKING = """
+_CREATION = """
 arange bucketize empty empty_like empty_permuted empty_strided eye fill full full_like linspace logspace new_empty new_full new_ones
 new_zeros normal one_hot ones ones_like rand rand_like randint randn randn_like randperm scalar_tensor searchsorted tril_indices
 triu_indices zero zeros zeros_like resize
 """
 
-FUSED = set((_BATCH_NORMS + _POINTWISE + _POOLING + _REDUCTIONS + _LAYOUT + _MAKING).split())
+# Free: they are part of a neighbouring kernel, or run once when the network is loaded.
+FUSED = set((_BATCH_NORMS + _POINTWISE + _POOLING + _REDUCTIONS + _LAYOUT + _CREATION).split())
 FUSED |= COPIES | RESHAPES | TRANSPOSITIONS | EXPANSIONS | SPLITS
 
 
-def plain(name: str) -> str:
-    """`relu_` works in place and is `relu`; `__and__` is no such thing."""
+def plain_name(name: str) -> str:
+    """The name of an operator without the '_' of its in-place variant: 'relu' for 'relu_', but '__and__' as it is."""
     return name if name.startswith("__") else name.rstrip("_")

@@ -1,6 +1,6 @@
-"""Networks as `torch.export.save` writes them (.pt2): operators in the order in which they run, and their weights.
+"""Read networks as `torch.export.save` writes them (.pt2): operators in the order in which they run, and their weights.
 
-No code of the file is run, and PyTorch itself isn't needed: see `program`.
+No code of the file is run, and PyTorch itself is not needed: see `program`.
 """
 
 import re
@@ -11,40 +11,39 @@ from pathlib import Path
 from typing import Literal
 
 from dse.networks.layers import LayerRow
-from dse.readers import layer_rows
-from dse.readers.layer_rows import Shape, Unweighted
-from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork, WeightTensor
-from dse.readers.pytorch import archive as torch_archive
+from dse.readers.layer_rows import UnweightedRows, convolution_row, einsum_macs, layer_name, linear_row, row_macs
+from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork, Shape, WeightTensor
 from dse.readers.pytorch import aten
-from dse.readers.pytorch import constants as torch_constants
-from dse.readers.pytorch.archive import Archive
-from dse.readers.pytorch.constants import Constant
+from dse.readers.pytorch.archive import Archive, archive_errors, read_archive
+from dse.readers.pytorch.constants import Constant, constant_weights, fold
 from dse.readers.pytorch.program import Node
 
 
 def read_exported_program(path: Path) -> ParsedNetwork:
-    """The layers and weights of a `torch.export` archive; raises InputError."""
-    archive = torch_archive.read(path)
-    with torch_archive.refused(path):
-        walk = _Walk(archive)
+    """Read the layers and weights of a `torch.export` archive; raises InputError."""
+    archive = read_archive(path)
+    with archive_errors(path):
+        builder = _NetworkBuilder(archive)
         for node in archive.program.nodes:
-            walk.visit(node)
-        shared = tuple(tuple(names) for names in walk.users.values() if len(names) > 1)
-        found = tuple(walk.layers), (NetworkState(walk.weights),), tuple(walk.operators), shared, tuple(walk.notes())
-        return ParsedNetwork(path, "torch.export", *found, parameters=_parameters(archive))
+            builder.visit(node)
+        return ParsedNetwork(
+            path, "torch.export", tuple(builder.layers), (NetworkState(builder.weights),), tuple(builder.operators),
+            shared=builder.shared_layers(), notes=tuple(builder.notes()), parameters=_count_parameters(archive),
+        )  # fmt: skip
 
 
-def _parameters(archive: Archive) -> float:
-    """Elements of all parameters, each tensor once; those of batch normalisation, which exporters fold away, left out."""
-    folded = {part for node in archive.program.nodes if "batch_norm" in node.kind for part in node.operands}
-    own = {archive.places[name]: archive.stored[name].shape for name in archive.stored if name in archive.parameters - folded}
-    return float(sum(map(prod, own.values())))
+def _count_parameters(archive: Archive) -> float:
+    """Elements of all parameters, each tensor once; without batch normalisation, which exporters fold into its neighbour."""
+    folded = {operand for node in archive.program.nodes if "batch_norm" in node.kind for operand in node.operands}
+    names = [name for name in archive.tensors if name in archive.parameters - folded]
+    shapes = {archive.storage_keys[name]: archive.tensors[name].shape for name in names}
+    return float(sum(map(prod, shapes.values())))
 
 
-def _batch(archive: Archive) -> tuple[int, str]:
-    """Samples that the network was exported for, and the input that says so: the first that is more than one vector.
+def _find_batch(archive: Archive) -> tuple[int, str]:
+    """Samples that the network was exported for, and the input whose first dimension they are: the first that is not a vector.
 
-    A convolution without a dimension for samples says that there is one.
+    A convolution whose input has no dimension for samples means one sample, and no such input.
     """
     shapes = archive.program.shapes
     for node in archive.program.nodes:
@@ -53,220 +52,215 @@ def _batch(archive: Archive) -> tuple[int, str]:
     return next(((shapes[name][0] or 1, name) for name in archive.inputs if len(shapes[name]) > 1), (1, ""))
 
 
-class _Walk:
-    """Visits the operators one by one; keeps the rows that they become, the weights of these and what became of each operator."""
+def _own_name(node: Node) -> str:
+    """'relu' for 'aten.relu_'."""
+    return aten.plain_name(node.kind.partition(".")[2])
+
+
+class _NetworkBuilder:
+    """Visits the operators in order; collects the layers, their weights, and what became of each operator."""
 
     def __init__(self, archive: Archive):
         self.archive, self.shapes = archive, archive.program.shapes
-        self.batch, self.input = _batch(archive)
-        self.unweighted = Unweighted(self.batch)
-        self.constants = {name: Constant(name, weights.shape, name in archive.parameters) for name, weights in archive.stored.items()}
+        self.batch, self.batch_input = _find_batch(archive)
+        self.unweighted = UnweightedRows(self.batch)
+        self.constants = {name: Constant(name, tensor.shape, name in archive.parameters) for name, tensor in archive.tensors.items()}
         self.layers: list[LayerRow] = []
         self.weights: dict[str, WeightTensor] = {}
         self.operators: list[Operator] = []
-        self.users: dict[object, list[str]] = {}  # layers by the tensor that they use
-        self.made: dict[str, int] = {}  # rows by the tensors that are their outputs, maybe in another shape
-        self.met = Counter[str]()
-        self.underived: list[str] = []
+        self._layers_of_weight: dict[object, list[str]] = {}
+        self._layer_of_output: dict[str, int] = {}  # number of the layer whose output a tensor is, maybe reshaped
+        self._name_uses = Counter[str]()
+        self._unreadable_notes: list[str] = []
+
+    def shared_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Names of layers that use the same weights."""
+        return tuple(tuple(names) for names in self._layers_of_weight.values() if len(names) > 1)
 
     def visit(self, node: Node) -> None:
-        namespace, _, name = node.kind.partition(".")
-        name = aten.plain(name)
+        namespace, name = node.kind.partition(".")[0], _own_name(node)
         if namespace in ("_operator", "math", "torch") or (namespace == "aten" and name in aten.BOOKKEEPING):
             return
         visitor = self._visitor(name) if namespace == "aten" else None
-        if any(0 in self.shapes.get(part, ()) for part in (*node.operands, *node.outputs[:1])):
-            self._note(node, "fused", reason="empty")
+        if any(0 in self.shapes.get(tensor, ()) for tensor in (*node.operands, *node.outputs[:1])):
+            self._add_operator(node, "fused", reason="empty")
         elif visitor:
             visitor(node)
-        elif node.operands and all(part in self.constants for part in node.operands):
-            self.constants |= dict(zip(node.outputs, torch_constants.fold(node, self.constants, self.shapes), strict=True))
-            self._note(node, "fused", reason="on weights alone")
+        elif node.operands and all(operand in self.constants for operand in node.operands):
+            self.constants |= dict(zip(node.outputs, fold(node, self.constants, self.shapes), strict=True))
+            self._add_operator(node, "fused", reason="on weights alone")
         elif namespace == "aten" and name in aten.LOOKUPS:
-            self._note(node, "fused", reason="lookup")
+            self._add_operator(node, "fused", reason="lookup")
         elif (namespace == "aten" and name in aten.FUSED) or namespace == "quantized_decomposed":
-            self._fused(node, name)
+            self._visit_fused(node, name)
         else:
-            self._unknown(node)
-
-    def _fused(self, node: Node, name: str) -> None:
-        """Part of its neighbour; of that neighbour's row, if it adds the bias."""
-        self._note(node, "fused")
-        row = next((self.made[part] for part in node.operands if part in self.made), None)
-        if row is None:
-            return
-        if name in aten.RESHAPES:
-            self.made[node.outputs[0]] = row
-        elif name == "add" and (bias := sum(self._elements(part) for part in node.operands)) == self.layers[row].m:
-            parameters = self.layers[row].other_parameters + bias
-            self.layers[row] = self.layers[row].model_copy(update={"other_parameters": parameters})
+            self._visit_unknown(node)
 
     def _visitor(self, name: str) -> Callable[[Node], None] | None:
-        """What reads an operator that multiplies or that runs by itself."""
+        """The method for an operator that multiplies, or that is a kernel of its own."""
         for names, visitor in (
-            (("linear",), self._linear), (aten.PRODUCTS, self._product), (aten.CONVOLUTIONS, self._convolution),
-            (aten.ATTENTIONS, self._attention), (aten.SOFTMAXES | aten.NORMS, self._bandwidth_bound), (("einsum",), self._einsum),
-            (aten.TRANSPOSED_CONVOLUTIONS, self._transposed_convolution), (aten.RECURRENT, self._recurrent),
-            (aten.UNSUPPORTED, self._unknown),
+            (("linear",), self._visit_linear), (aten.PRODUCTS, self._visit_product), (aten.CONVOLUTIONS, self._visit_convolution),
+            (aten.ATTENTIONS, self._visit_attention), (aten.SOFTMAXES | aten.NORMS, self._visit_bandwidth_bound),
+            (("einsum",), self._visit_einsum), (aten.TRANSPOSED_CONVOLUTIONS, self._visit_transposed_convolution),
+            (aten.RECURRENT, self._visit_recurrent), (aten.UNSUPPORTED, self._visit_unknown),
         ):  # fmt: skip
             if name in names:
                 return visitor
         return None
 
-    def _linear(self, node: Node) -> None:
+    def _visit_fused(self, node: Node, name: str) -> None:
+        """A free operator; if it adds the bias of a layer, the bias belongs to the layer."""
+        self._add_operator(node, "fused")
+        layer = next((self._layer_of_output[operand] for operand in node.operands if operand in self._layer_of_output), None)
+        if layer is None:
+            return
+        if name in aten.RESHAPES:
+            self._layer_of_output[node.outputs[0]] = layer
+        elif name == "add" and (bias := sum(self._constant_elements(operand) for operand in node.operands)) == self.layers[layer].m:
+            parameters = self.layers[layer].other_parameters + bias
+            self.layers[layer] = self.layers[layer].model_copy(update={"other_parameters": parameters})
+
+    def _visit_linear(self, node: Node) -> None:
         inputs, weight = self.shapes[node.args["input"]], self.constants.get(node.args["weight"])
         if weight:
-            self._weighted(node, weight if len(weight.shape) > 1 else weight.reshaped((1, *weight.shape)), node.args.get("bias"))
+            self._add_linear(node, weight.as_row(), node.args.get("bias"))
             return
         m, k = self.shapes[node.args["weight"]]
-        self._unweighted_product(node, (prod(inputs[:-1]), k), (k, m))
+        self._add_activation_product(node, (prod(inputs[:-1]), k), (k, m))
 
-    def _product(self, node: Node) -> None:
-        left, right = (node.args[factor] for factor in aten.PRODUCTS[aten.plain(node.kind.partition(".")[2])])
+    def _visit_product(self, node: Node) -> None:
+        """A matrix product: a linear layer if either factor is a weight."""
+        left, right = (node.args[factor] for factor in aten.PRODUCTS[_own_name(node)])
         bias = node.args.get("bias", node.args.get("self") if "mat1" in node.args else None)
-        if right in (weights := self._weight_factors(left, right)):
-            weight = self.constants[right].matrices()
-            column = len(weight.shape) == 1
-            self._weighted(node, weight.reshaped((1, *weight.shape)) if column else weight.transposed(), bias)
-        elif left in weights:
-            weight = self.constants[left].matrices()
-            self._weighted(node, weight if len(weight.shape) > 1 else weight.reshaped((1, *weight.shape)), bias)
-        else:
-            self._unweighted_product(node, self.shapes[left], self.shapes[right])
+        weight_factor = self._find_weight_factor(left, right)
+        if weight_factor is None:
+            self._add_activation_product(node, self.shapes[left], self.shapes[right])
+            return
+        weight = self.constants[weight_factor].distinct_matrices()
+        is_matrix_on_the_right = weight_factor == right and len(weight.shape) > 1
+        self._add_linear(node, weight.transpose() if is_matrix_on_the_right else weight.as_row(), bias)
 
-    def _weight_factors(self, *factors: str) -> list[str]:
-        """Those that are weights: parameters first, then other tensors that the network holds, if they are matrices."""
+    def _find_weight_factor(self, *factors: str) -> str | None:
+        """The factor that is a weight: preferably a parameter, else a matrix that the network holds; of two, the last."""
         constants = {factor: self.constants[factor] for factor in factors if factor in self.constants}
-        parameters = [factor for factor, constant in constants.items() if constant.parameter]
-        return parameters[-1:] or [factor for factor, constant in constants.items() if len(constant.shape) <= 2][-1:]
+        parameters = [factor for factor, constant in constants.items() if constant.is_parameter]
+        candidates = parameters or [factor for factor, constant in constants.items() if len(constant.shape) <= 2]
+        return candidates[-1] if candidates else None
 
-    def _weighted(self, node: Node, weight: Constant, bias: str | None) -> None:
-        """`weight` is [..., m, k]; several matrices, each with inputs of its own, are groups."""
-        *leading, m, k = weight.shape
-        groups = prod(leading)
-        outputs = (prod(self.shapes[node.outputs[0]]) // (groups * m), groups * m)
-        row = layer_rows.linear(self._named(weight), (groups * m, k), outputs, self.batch)
-        row = row.model_copy(update={"groups": groups, "other_parameters": self._elements(bias)})
-        self._keep(node, row, weight.reshaped((groups * m, k)))
-
-    def _unweighted_product(self, node: Node, left: Shape, right: Shape) -> None:
-        left, right = left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1)
-        count = prod(self.shapes[node.outputs[0]]) // (left[-2] * right[-1])
-        self._add(node, [self.unweighted.matmul(left, right, (count, left[-2], right[-1]))])
-
-    def _convolution(self, node: Node) -> None:
+    def _visit_convolution(self, node: Node) -> None:
         weight = self.constants.get(node.args["weight"])
-        inputs, outputs = (self._with_samples(name, node) for name in (node.args["input"], node.outputs[0]))
+        inputs, outputs = (self._batched_shape(name, node) for name in (node.args["input"], node.outputs[0]))
         if node.args.get("transposed"):
-            self._transposed_convolution(node)
+            self._visit_transposed_convolution(node)
         elif weight is None:
             macs = prod(outputs) * prod(self.shapes[node.args["weight"]][1:]) / self.batch
-            self._note(node, "skipped", macs, "a convolution by activations")
+            self._add_operator(node, "skipped", macs, "a convolution by activations")
         else:
-            groups = int(node.args.get("groups", 1))
-            row = layer_rows.convolution(self._named(weight), weight.shape, inputs, outputs, groups, self.batch)
-            self._keep(node, row.model_copy(update={"other_parameters": self._elements(node.args.get("bias"))}), weight)
+            groups, bias = int(node.args.get("groups", 1)), self._constant_elements(node.args.get("bias"))
+            row = convolution_row(self._name_layer(weight), weight.shape, inputs, outputs, groups, self.batch)
+            self._add_weighted(node, row.model_copy(update={"other_parameters": bias}), weight)
 
-    def _transposed_convolution(self, node: Node) -> None:
-        """Each weight meets each pixel of its input channel once."""
-        macs = prod(self.shapes[node.args["weight"]]) * prod(self._with_samples(node.args["input"], node)[2:])
-        samples = self._with_samples(node.args["input"], node)[0]
-        self._note(node, "skipped", macs * samples / self.batch, "a transposed convolution")
+    def _visit_transposed_convolution(self, node: Node) -> None:
+        """Each weight multiplies each pixel of its input channel once."""
+        inputs = self._batched_shape(node.args["input"], node)
+        macs = prod(self.shapes[node.args["weight"]]) * prod(inputs[2:]) * inputs[0] / self.batch
+        self._add_operator(node, "skipped", macs, "a transposed convolution")
 
-    def _with_samples(self, name: str, node: Node) -> Shape:
+    def _batched_shape(self, name: str, node: Node) -> Shape:
         """The shape of an input or output of a convolution, with its dimension for samples."""
         shape = self.shapes[name]
         return shape if len(shape) == len(self.shapes[node.args["weight"]]) else (1, *shape)
 
-    def _attention(self, node: Node) -> None:
-        query, key, value = ((1, 1, 1, *self.shapes[node.args[name]]) for name in ("query", "key", "value"))
-        query, key, value = ((prod(shape[:-3]), *shape[-3:]) for shape in (query, key, value))
-        self._add(node, self.unweighted.attention(query, key, value))
+    def _visit_attention(self, node: Node) -> None:
+        shapes = ((1, 1, 1, *self.shapes[node.args[name]]) for name in ("query", "key", "value"))
+        query, key, value = ((prod(shape[:-3]), *shape[-3:]) for shape in shapes)
+        self._add_layers(node, self.unweighted.attention(query, key, value))
 
-    def _bandwidth_bound(self, node: Node) -> None:
-        kind = "softmax" if aten.plain(node.kind.partition(".")[2]) in aten.SOFTMAXES else "norm"
-        self._add(node, [self.unweighted.bandwidth_bound(kind, self.shapes[node.operands[0]], self.shapes[node.outputs[0]])])
+    def _visit_bandwidth_bound(self, node: Node) -> None:
+        kind = "softmax" if _own_name(node) in aten.SOFTMAXES else "norm"
+        self._add_layers(node, [self.unweighted.bandwidth_bound(kind, self.shapes[node.operands[0]], self.shapes[node.outputs[0]])])
 
-    def _einsum(self, node: Node) -> None:
+    def _visit_einsum(self, node: Node) -> None:
+        """Skipped with its multiply-adds; with a single operand nothing is multiplied."""
         shapes = [self.shapes[name] for name in node.operands]
         if len(shapes) < 2:
-            self._note(node, "fused")
+            self._add_operator(node, "fused")
             return
-        sizes = _index_sizes(node.args["equation"], shapes)
-        self._note(node, "skipped", prod(sizes.values()) / self.batch, f"einsum '{node.args['equation']}'")
+        equation = node.args["equation"]
+        self._add_operator(node, "skipped", einsum_macs(equation, shapes) / self.batch, f"einsum '{equation}'")
 
-    def _recurrent(self, node: Node) -> None:
-        """Each matrix multiplies each position."""
-        matrices = sum(self.constants[name].elements for name in node.operands if len(self._constant_shape(name)) > 1)
+    def _visit_recurrent(self, node: Node) -> None:
+        """Each matrix multiplies each position of the sequence."""
+        matrices = [self.constants[name] for name in node.operands if name in self.constants and len(self.constants[name].shape) > 1]
         positions = prod(self.shapes[node.operands[0]][:-1])
-        self._note(node, "skipped", matrices * positions / self.batch, "a recurrent network")
+        macs = sum(matrix.distinct_elements for matrix in matrices) * positions / self.batch
+        self._add_operator(node, "skipped", macs, "a recurrent network")
 
-    def _unknown(self, node: Node) -> None:
-        """Parameters that it takes multiply at least once each; of other libraries, tensors of every kind that are no vectors."""
-        foreign = not node.kind.startswith("aten.")
-        known = [self.constants[name] for name in dict.fromkeys(node.operands) if name in self.constants]
-        weights = [one for one in known if one.parameter or (foreign and len(one.shape) > 1)]
+    def _visit_unknown(self, node: Node) -> None:
+        """Skipped: each parameter multiplies at least once; of other libraries, each held tensor that is not a vector."""
+        is_foreign = not node.kind.startswith("aten.")
+        operands = [self.constants[name] for name in dict.fromkeys(node.operands) if name in self.constants]
+        weights = [constant for constant in operands if constant.is_parameter or (is_foreign and len(constant.shape) > 1)]
         reason = "unknown operator"
         if node.kind.startswith("higher_order."):
-            reason = "its branches are not looked into"
-        elif aten.plain(node.kind.partition(".")[2]) in aten.UNSUPPORTED:
-            reason = "no formula for it"
+            reason = "its branches are not read"
+        elif _own_name(node) in aten.UNSUPPORTED:
+            reason = "there is no formula for it"
         if weights:
             reason += "; at least one multiply-add for each of its parameters"
-        self._note(node, "skipped", sum(one.elements for one in weights), reason)
+        self._add_operator(node, "skipped", sum(weight.distinct_elements for weight in weights), reason)
 
-    def _constant_shape(self, name: str) -> Shape:
-        return self.constants[name].shape if name in self.constants else ()
+    def _add_linear(self, node: Node, weight: Constant, bias: str | None) -> None:
+        """Add a layer of weights [..., m, k]; several matrices, each with its own inputs, are groups."""
+        *leading, m, k = weight.shape
+        groups = prod(leading)
+        outputs = (prod(self.shapes[node.outputs[0]]) // (groups * m), groups * m)
+        row = linear_row(self._name_layer(weight), (groups * m, k), outputs, self.batch)
+        row = row.model_copy(update={"groups": groups, "other_parameters": self._constant_elements(bias)})
+        self._add_weighted(node, row, weight.reshape((groups * m, k)))
 
-    def _elements(self, bias: str | None) -> int:
-        return self.constants[bias].elements if bias in self.constants else 0
+    def _add_activation_product(self, node: Node, left: Shape, right: Shape) -> None:
+        left, right = left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1)
+        count = prod(self.shapes[node.outputs[0]]) // (left[-2] * right[-1])
+        self._add_layers(node, [self.unweighted.matmul(left, right, (count, left[-2], right[-1]))])
 
-    def _named(self, weight: Constant) -> str:
-        """A layer is called as its tensor, its second use "name#2"; masked and parametrised ones as without."""
-        tensor = self.archive.names[weight.stored]
-        tensor = re.sub(r"parametrizations\.(\w+)\.original\d*$", r"\1", tensor).removesuffix("_orig")
-        name = layer_rows.layer_name(tensor)
-        self.met[name] += 1
-        return name if self.met[name] == 1 else f"{name}#{self.met[name]}"
-
-    def _keep(self, node: Node, row: LayerRow, weight: Constant) -> None:
-        """A layer with weights."""
-        use = (self.archive.places.get(weight.stored, weight.stored), weight.steps)
-        self.users.setdefault(use, []).append(row.name)
-        if weights := torch_constants.weights(weight, self.archive.stored):
+    def _add_weighted(self, node: Node, row: LayerRow, weight: Constant) -> None:
+        key = (self.archive.storage_keys.get(weight.stored, weight.stored), weight.steps)
+        self._layers_of_weight.setdefault(key, []).append(row.name)
+        if weights := constant_weights(weight, self.archive.tensors):
             self.weights[row.name] = weights
         else:
-            self.underived.append(f"the weights of '{row.name}' are made by {weight.unknown}, so their zeros are not known")
-        self._add(node, [row])
-        self.made[node.outputs[0]] = len(self.layers) - 1
+            operator = weight.unknown_operator
+            self._unreadable_notes.append(f"the weights of '{row.name}' are computed by {operator}, so their zeros are not known")
+        self._add_layers(node, [row])
+        self._layer_of_output[node.outputs[0]] = len(self.layers) - 1
 
-    def _add(self, node: Node, rows: list[LayerRow]) -> None:
+    def _add_layers(self, node: Node, rows: list[LayerRow]) -> None:
         self.layers += rows
-        macs = sum((row.m or 0) * (row.k or 0) * (row.n or 0) * row.count for row in rows if row.kind != "elementwise")
-        self.operators.append(Operator(node.kind, rows[0].name if len(rows) == 1 else node.name, "layer", macs))
+        self.operators.append(Operator(node.kind, rows[0].name if len(rows) == 1 else node.name, "layer", sum(map(row_macs, rows))))
 
-    def _note(self, node: Node, became: Literal["fused", "skipped"], macs: float = 0.0, reason: str = "") -> None:
+    def _add_operator(self, node: Node, became: Literal["fused", "skipped"], macs: float = 0.0, reason: str = "") -> None:
         self.operators.append(Operator(node.kind, node.name, became, macs, reason))
 
+    def _constant_elements(self, name: str | None) -> int:
+        return self.constants[name].distinct_elements if name in self.constants else 0
+
+    def _name_layer(self, weight: Constant) -> str:
+        """The module of the weight, as if it were neither masked nor parametrised; its second use is called "name#2"."""
+        tensor = self.archive.module_names[weight.stored]
+        name = layer_name(re.sub(r"parametrizations\.(\w+)\.original\d*$", r"\1", tensor).removesuffix("_orig"))
+        self._name_uses[name] += 1
+        return name if self._name_uses[name] == 1 else f"{name}#{self._name_uses[name]}"
+
     def notes(self) -> list[str]:
-        """What had to be assumed."""
-        program, found = self.archive.program, self.underived
+        """Assumptions about sizes and weights."""
+        program, notes = self.archive.program, []
         if self.batch > 1:
-            found = [f"sizes are of one of {self.batch} samples, which is the first dimension of '{self.input}'", *found]
-        if program.dynamic:
-            sizes = ", ".join(f"{symbol} = {value}" for symbol, value in program.dynamic.items())
-            found = [*found, f"dynamic sizes are those of the export: {sizes}"]
-        if program.unknown:
-            found = [*found, f"taken as 1, since only running the network would tell: {', '.join(sorted(program.unknown))}"]
-        return found
-
-
-def _index_sizes(equation: str, shapes: list[Shape]) -> dict[str, int]:
-    """The size of each index of an einsum; the dimensions of an ellipsis are numbered from the last."""
-    sizes: dict[str, int] = {}
-    for term, shape in zip(equation.partition("->")[0].replace(" ", "").split(","), shapes, strict=True):
-        before, dots, after = term.partition("...")
-        inner = [str(place) for place in range(len(shape) - len(before) - len(after), 0, -1)] if dots else []
-        for index, length in zip([*before, *inner, *after], shape, strict=True):
-            sizes[index] = max(length, sizes.get(index, 1))
-    return sizes
+            notes.append(f"sizes are of one of {self.batch} samples, which is the first dimension of '{self.batch_input}'")
+        notes += self._unreadable_notes
+        if program.symbols:
+            sizes = ", ".join(f"{symbol} = {value}" for symbol, value in program.symbols.items())
+            notes.append(f"dynamic sizes are those of the export: {sizes}")
+        if program.unknown_sizes:
+            notes.append(f"taken as 1, since they are known only when the network runs: {', '.join(sorted(program.unknown_sizes))}")
+        return notes
