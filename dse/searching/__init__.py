@@ -9,4 +9,6 @@ Data flows through the modules in this order:
 * `exhaustive`, `optuna_sampler` (with its `journal`), `local_search` (three ways to propose candidates);
 * `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `report`;
 * `run` (the whole search).
+
+The package is called `searching` because `dse.search` is a function.
 """

@@ -16,11 +16,34 @@ from dse.sweeping.model_warnings import ModelWarning
 
 
 def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
-    """Run the search of a specification, by name, by path or as a mapping that says what such a file would.
+    """Search the designs of a specification for the best ones within constraints.
 
-    Returns the front of the feasible designs, the best one marked.
-    `storage`: what Optuna takes (default: in memory); `resume` goes on with the study there, what was left running included;
-    `join` works on it beside others. Raises InputError, and InfeasibleError where nothing meets every constraint.
+    Args:
+        spec: a name of the catalogue, the path of a YAML file, or a mapping with the keys of such a file, in which accelerators and
+            workloads may be objects.
+        storage: where Optuna keeps the study: a URL, a storage object, or None for memory.
+        resume: continue the study in `storage`; trials that were running when it stopped are evaluated again.
+        join: work on the study in `storage` while other processes do.
+        progress: show a progress bar.
+
+    Returns:
+        The Pareto front of the feasible designs along `point`: the value of every axis, and every result. `best` marks the design that
+        is the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`
+        and others, as JSON where they are not a number.
+
+    Raises:
+        InputError: the specification is invalid; lists every problem with file, line and fix.
+        InfeasibleError: no design meets every constraint; names the hardest one.
+
+    Examples:
+        >>> import dse
+        >>> found = dse.search({
+        ...     "name": "small_search", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16", "batch": 32,
+        ...     "axes": {"memory.dram.bandwidth": {"from": "1 TB/s", "to": "8 TB/s", "steps": 8}},
+        ...     "search": {"maximize": ["performance"], "constraints": ["accuracy_drop <= 1.0"], "sampler": "exhaustive"},
+        ... })
+        >>> found["memory.dram.bandwidth"].values[found.best]
+        array([8.e+12])
     """
     evaluator = load(spec)
     archive = look(evaluator, _study_name(spec), storage, resume, join, progress)

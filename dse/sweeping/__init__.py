@@ -1,1 +1,4 @@
-"""Asking many questions of the model: sweeps over designs, networks and batches, as labelled data."""
+"""Sweep over accelerators, hardware axes, batch sizes, dtypes and pruned networks: results as labelled arrays.
+
+The package is called `sweeping` because `dse.sweep` is a function.
+"""

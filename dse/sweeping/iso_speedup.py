@@ -32,12 +32,34 @@ def accuracy_drop(dataset: xr.Dataset, relative: bool = False) -> xr.DataArray:
 
 
 def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False) -> xr.Dataset:
-    """The best speedup within a loss of accuracy, for each accelerator, axis, batch, dtype and workload of a sweep.
+    """Compute the best speedup within a tolerated loss of accuracy, for each design and workload of a sweep.
 
-    `drop` is in points of each variant's metric, or (`relative`) in % of its dense network's value. Variants without an accuracy are
-    left out. Where a network has several metrics, a variant is feasible by its own one: select a metric first to use only that. The
-    dense network is always feasible, with speedup 1. Variables: `speedup`, and `best`, the variant that reaches it (-1: the dense
-    network); the coordinates of `variant` describe it: `result.method.sel(variant=result.best)`. Raises InputError.
+    Variants without an accuracy are left out. Where a network has several metrics, each variant is compared by its own metric: select
+    one metric first to use only that. The dense network is always feasible, with speedup 1.
+
+    Args:
+        dataset: the results of a sweep, with `speedup`.
+        drop: the largest loss of accuracy, in points of the metric of each variant.
+        relative: `drop` is in % of the accuracy of the dense network.
+
+    Returns:
+        A dataset with the dims accelerator, one per axis, batch, dtype and workload. `speedup` [1] is the best one; `best` is the
+        variant that reaches it, or -1 for the dense network. The coordinates of `variant` describe the variants:
+        `result.method.sel(variant=result.best)`.
+
+    Raises:
+        InputError: the dataset has no speedup, or `drop` is negative.
+
+    Examples:
+        >>> import dse
+        >>> results = dse.sweep({
+        ...     "name": "equal_accuracy", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16", "batch": [1, 32],
+        ... })
+        >>> best = dse.iso_speedup(results, drop=1.0)
+        >>> best.speedup.squeeze().values.round(2)
+        array([1.54, 1.33])
+        >>> best.method.sel(variant=best.best).squeeze().values.tolist()
+        ['rigl_erk_5x', 'asp']
     """
     if "speedup" not in dataset:
         raise InputError("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")

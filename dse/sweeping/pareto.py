@@ -29,19 +29,39 @@ def pareto(
     ties: bool = True,
     pool: bool = False,
 ) -> xr.Dataset:
-    """Find the Pareto fronts of a sweep's dataset (or of a .nc file) in any variables and coordinates, by their names.
+    """Select the Pareto fronts of a sweep: one for each network (with its inputs) and batch size, or one over all of them.
 
-    There is one front for each network (with its inputs) and batch size, or with `pool` one over all of them. `accuracy_drop` is the
-    loss of accuracy against the dense network of the same source. A point is a cell of the dims that the objectives have; points with
-    a NaN or infinite objective are left out. Values that differ by rounding only are equal (see `pareto_front.nondominated`). All
-    points that are equal in every objective are on the front, or only the first of them (`ties=False`).
+    A point is a cell of the dims that the objectives have. Points with a NaN or infinite objective are left out. Values that differ by
+    rounding only are equal.
 
-    Returns a dataset along `point`, front after front, each ascending in the first objective, with every variable and coordinate of the
-    design. Attributes: `objectives` (JSON), `points`, `left_out` and `groups` (JSON), which lists for each front its `workload` and
-    `batch` where there are several, `size`, `points`, `left_out`, `reference_point` (by default the worst of its points in each
-    objective), `hypervolume` up to it (in the product of the objectives' units), `hypervolume_share` of the box between it and the best
-    of its points in each objective (both None for large fronts of four objectives or more), and `knee` (an index along `point`, see
-    `pareto_front.knee`). A single front has these as attributes too. Raises InputError.
+    Args:
+        results: the dataset of a sweep, or the path of its .nc file.
+        maximize: names of variables and coordinates. `accuracy_drop` is the loss of accuracy against the dense network of the same
+            source.
+        minimize: names of variables and coordinates; at least one objective in all.
+        reference: the reference point of the hypervolume, by objective. Default: the worst of the points in each objective.
+        ties: keep all points that are equal in every objective, or only the first of them.
+        pool: find one front over all networks and batch sizes.
+
+    Returns:
+        A dataset along `point`, front after front, each ascending in the first objective, with every variable and coordinate of the
+        points. Its attributes `objectives` and `groups` are JSON. `groups` lists for each front its `workload` and `batch` (where there
+        are several), `size`, `points` and `left_out` (how many there were and how many had no value), `reference_point`, `hypervolume`
+        (in the product of the units), `hypervolume_share` (of the box between the reference point and the best value of each
+        objective; like `hypervolume` None for large fronts of four objectives or more) and `knee` (an index along `point`). A single
+        front has these as attributes, too.
+
+    Raises:
+        InputError: an objective is missing or not a number, or no point has all objectives.
+
+    Examples:
+        >>> import dse
+        >>> results = dse.sweep({
+        ...     "name": "trade_off", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16", "batch": 32,
+        ... })
+        >>> front = dse.pareto(results, maximize=["speedup"], minimize=["accuracy_drop"])
+        >>> front.sizes["point"]
+        12
     """
     dataset = store.read(results) if isinstance(results, str | Path) else results
     signs = objective_signs(dataset, maximize, minimize, reference or {}, pool)
