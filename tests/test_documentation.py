@@ -1,7 +1,7 @@
 """README.md, CONTRIBUTING.md and docs/: links lead somewhere, commands exist, and examples run and print what the page shows.
 
-A fenced block with a title is written to a file of that name, `python` blocks are executed, and the commands of `console` blocks are run
-and their output compared; a `text` block below a `python` block is what that prints. All blocks of a page share a folder and their Python
+A fenced block with a title is written to a file of that name and checked, `python` blocks are executed, and the commands of `console`
+blocks are run and their output compared; a `text` block below a `python` block is what that prints. All blocks of a page share a folder and their Python
 names. `<!-- not executed: REASON -->` above a block leaves it out. `...` in an expected output stands for any text.
 """
 
@@ -12,11 +12,17 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
+from yamlcore import CoreLoader
 
 import dse
 from dse.cli import entry
+from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import SweepSpec
 
 TOP = Path(__file__).parents[1]
 README = TOP / "README.md"
@@ -41,7 +47,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub and MkDocs make them of headings: lower case, without punctuation, hyphens for spaces."""
+    """As GitHub and MkDocs make them of headings (lower case, without punctuation, hyphens for spaces)."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -106,25 +112,25 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def assert_output(expected: str, printed: str, place: str) -> None:
-    assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), f"{place} prints\n{printed}\nand not\n{expected}"
+    shown = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    assert doctest.OutputChecker().check_output(expected, shown, doctest.ELLIPSIS), f"{place} prints\n{shown}\nand not\n{expected}"
 
 
 def has_examples(page: Path) -> bool:
-    return any(block.executed and block.language in ("python", "console") for block in blocks(page))
+    return any(block.executed and (block.title or block.language in ("python", "console")) for block in blocks(page))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_examples(page)], ids=name)
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names, printed = {"__name__": "example"}, ""
+    warnings.simplefilter("ignore", dse.ModelWarning)
     for block in (block for block in blocks(page) if block.executed):
         place = f"{name(page)}:{block.line}"
         if block.title:
             (tmp_path / block.title).write_text(block.text)
         elif block.language == "python":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", dse.ModelWarning)
-                exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
             printed = capsys.readouterr().out
         elif block.language == "text":
             assert_output(block.text, printed, place)
@@ -136,6 +142,20 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(page, tmp_path, monk
                 captured = capsys.readouterr()
                 assert code == 0, captured.err
                 assert_output(output, captured.out, f"{place}: {command}")
+    for path in tmp_path.glob("*.yaml"):
+        assert entry.main(["check", str(path)]) == 0, capsys.readouterr().err
+
+
+def schema_of(described: dict[str, Any]) -> dict[str, Any]:
+    return (SweepSpec if "workloads" in described else Accelerator).model_json_schema()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_described_files_pass_their_json_schema(page):
+    for block in blocks(page):
+        if block.title and block.title.endswith(".yaml"):
+            described = yaml.load(block.text, Loader=CoreLoader)
+            jsonschema.Draft202012Validator(schema_of(described)).validate(described)
 
 
 @pytest.mark.parametrize(("expected", "fails"), [("3\n", False), ("4\n", True), ("...\n", False)])
@@ -180,8 +200,8 @@ def test_every_option_of_a_command_is_one_of_its_verb(page, capsys):
         assert re.search(rf"(?<![\w-]){option}(?![\w-])", help_text(verb, capsys)), f"dse {verb} {option}"
 
 
-def test_the_reference_names_every_verb(capsys):
+def test_the_readme_and_the_reference_name_every_verb(capsys):
     with pytest.raises(SystemExit):
         entry.main(["--help"])
     known = set(re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
-    assert {"sweep", "trace"} <= known <= verbs(README)
+    assert {"sweep", "trace"} <= known <= verbs(README) & verbs(TOP / "docs" / "reference" / "command-line.md")

@@ -19,7 +19,7 @@ from dse.cli import entry
 from dse.model.efficiency import interval, kernel_file
 from dse.model.efficiency.kernel_file import SHIPPED
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "validation.md"
 MORE = Path(__file__).parents[3] / "shared" / "data" / "measured" / "nm_spmm_fp32_a100_rtx3090.csv"
 VECTORS = ("block:2x1", "block:4x1", "block:8x1", "unstructured")
 
@@ -245,13 +245,13 @@ def test_a_left_out_device_is_told_by_the_most_alike(carried):
     )
 
 
-def test_the_readme_has_the_tables_of_the_command(rows, carried):
-    """Word for word what `dse validate --brief --markdown` prints; whole networks stand in the chapter."""
+def test_the_documentation_has_the_tables_of_the_command(rows, carried):
+    """Word for word what `dse validate --brief --markdown` prints."""
     told = report.brief([*rows, *report.rows([point for point in carried if point.split == "devices"])], markdown=True)
     parts = told.split("\n\n")
     assert len(parts) == 2
     for part in parts:
-        assert part in README.read_text(), part
+        assert part in PAGE.read_text(), part
 
 
 @pytest.mark.skipif(not MORE.exists(), reason="these measurements may not be shipped, and are not here")

@@ -38,8 +38,8 @@ def test_calibrated_is_nearer_than_the_speed_of_light_for_every_network_and_neve
     assert 0.1 < whole["speedup"]["mape"] < 0.15
 
 
-def test_the_chapter_has_the_table_of_the_command(rows):
-    assert report.brief(rows, markdown=True) in (Path(__file__).parents[2] / "docs" / "explanation" / "fidelities.md").read_text()
+def test_the_documentation_has_the_table_of_the_command(rows):
+    assert report.brief(rows, markdown=True) in (Path(__file__).parents[2] / "docs" / "reference" / "validation.md").read_text()
 
 
 def test_a_row_is_what_evaluate_says_of_the_layers_that_it_names(tmp_path):

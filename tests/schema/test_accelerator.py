@@ -1,7 +1,3 @@
-import re
-from pathlib import Path
-
-import jsonschema
 import numpy as np
 import pytest
 import yaml
@@ -10,11 +6,6 @@ from yamlcore import CoreLoader
 import dse
 from dse.base.errors import InputError
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import SweepSpec
-from dse.searching import run as searching
-from dse.sweeping.plan_builder import load_plan
-
-README = Path(__file__).parents[2] / "README.md"
 
 
 def test_replacing_twice_is_replacing_together(chip):
@@ -55,23 +46,6 @@ def test_a_1x1_family_stores_an_n_m_mask_as_unstructured(edited, net):
         assert "tensor.sparse_24" in layers.execution
         moved[pattern] = layers.bytes.sum().item()
     assert moved["unstructured"] == pytest.approx(moved["block:1x1*"], rel=1e-12)
-
-
-def examples() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)
-
-
-def test_the_readme_s_chip_and_sweep_work_and_pass_their_schema(tmp_path):
-    chip, *others = examples()
-    sweep, search = (next(text for text in others if f"\n{key}:" in text) for key in ("store", "search"))
-    (tmp_path / "my_chip.yaml").write_text(chip)
-    (tmp_path / "my_sweep.yaml").write_text(sweep)
-    dse.load_accelerator(tmp_path / "my_chip.yaml")
-    assert load_plan(tmp_path / "my_sweep.yaml").variants
-    (tmp_path / "my_search.yaml").write_text(search)
-    assert searching.load(tmp_path / "my_search.yaml").states
-    jsonschema.Draft202012Validator(Accelerator.model_json_schema()).validate(yaml.load(chip, Loader=CoreLoader))
-    jsonschema.Draft202012Validator(SweepSpec.model_json_schema()).validate(yaml.load(sweep, Loader=CoreLoader))
 
 
 CHIP = {
