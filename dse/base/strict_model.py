@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dse.base.errors import InputError, Problem, did_you_mean
 
+Item = TypeVar("Item")
 KeyPath = tuple[str | int, ...]  # keys and positions from the top of a document to a value in it
 
 MAX_EXPLAINED = 100  # errors of one document
@@ -52,6 +53,18 @@ def nested_field_errors(title: str, errors: list[tuple[KeyPath, PydanticCustomEr
     """Make the error that a validator raises for several keys inside its value."""
     details = [InitErrorDetails(type=error, loc=loc, input=None) for loc, error in errors]
     return ValidationError.from_exception_data(title, details)
+
+
+def check_distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Raise a validation error if a value is listed twice; mappings are called by their `name`."""
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            label = value.get("name") if isinstance(value, dict) else value
+            raise field_error(f"'{label}' is listed twice", "list it once")
+    return values
+
+
+AllDifferent = AfterValidator(check_distinct)  # for lists whose items label results
 
 
 def explain_validation_error(model: type[BaseModel], error: ValidationError) -> list[tuple[KeyPath, str, str]]:

@@ -1,4 +1,4 @@
-"""What of a sweep's results is kept, where they are too many to keep them all; `keep:` of a specification."""
+"""Which of a sweep's results are kept, where they are too many to keep all; `keep:` of a specification."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -8,12 +8,14 @@ from dse.base.strict_model import StrictModel, field_error
 
 
 class ObjectiveNames(StrictModel):
+    """Result variables to maximise and to minimise."""
+
     maximize: tuple[str, ...] = Field(default=(), examples=["[speedup]"])
     minimize: tuple[str, ...] = Field(default=(), examples=["[latency, area]"])
 
     @property
     def signs(self) -> dict[str, float]:
-        """-1 for what is maximised, 1 for what is minimised, by name."""
+        """-1 for each variable to maximise, 1 for each variable to minimise, by name."""
         return dict.fromkeys(self.maximize, -1.0) | dict.fromkeys(self.minimize, 1.0)
 
     @model_validator(mode="after")
@@ -24,47 +26,49 @@ class ObjectiveNames(StrictModel):
 
 
 class FrontOptions(ObjectiveNames):
+    """The objectives of a Pareto front."""
+
     pool: bool = Field(default=False, description="one front over all networks and batches, instead of one for each")
 
 
 class FrontReduction(StrictModel):
-    """The Pareto front."""
+    """Keep the Pareto front."""
 
     front: FrontOptions = Field(examples=["{minimize: [latency, area]}"])
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_objectives(self) -> Self:
         if not self.front.signs:
             raise field_error("the front has no objective", "write '{front: {minimize: [latency, area]}}'")
         return self
 
 
 class TopReduction(ObjectiveNames):
-    """The best so many in one objective."""
+    """Keep the best `top` results in one objective."""
 
     top: Annotated[int, Field(ge=1, le=10**6, examples=[100])]
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_objectives(self) -> Self:
         if len(self.signs) != 1:
-            raise field_error("the best in what?", "write one objective, as in '{top: 100, minimize: [latency]}'")
+            raise field_error("'top' needs one objective", "write one, as in '{top: 100, minimize: [latency]}'")
         return self
 
 
-def _form(written: Any) -> str:
-    if isinstance(written, TopReduction) or (isinstance(written, dict) and "top" in written):
+def _reduction_tag(value: Any) -> str:
+    if isinstance(value, TopReduction) or (isinstance(value, dict) and "top" in value):
         return "top"
-    return "front" if isinstance(written, FrontReduction | dict) else "name"
+    return "front" if isinstance(value, FrontReduction | dict) else "name"
 
 
 ReductionSpec = Annotated[
     Annotated[Literal["all", "summary"], Tag("name")] | Annotated[FrontReduction, Tag("front")] | Annotated[TopReduction, Tag("top")],
-    Discriminator(_form),
+    Discriminator(_reduction_tag),
 ]
 
 
 def objective_signs(keep: ReductionSpec) -> dict[str, float]:
-    """What is kept is chosen by: -1 for what is maximised, 1 for what is minimised, by name."""
+    """The objectives of a reduction: -1 for each variable to maximise, 1 for each to minimise; empty for 'all' and 'summary'."""
     if isinstance(keep, FrontReduction):
         return keep.front.signs
     return keep.signs if isinstance(keep, TopReduction) else {}

@@ -4,7 +4,7 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.schema.search import AccuracyTolerance
-from dse.schema.sweep import WorkloadSelection
+from dse.schema.workload_selection import WorkloadSelection
 from dse.workload import Variant, Workload
 from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_curves
 

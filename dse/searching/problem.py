@@ -16,7 +16,8 @@ from dse.model.peak import executions
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.search import AccuracyTolerance, SearchSpec
-from dse.schema.sweep import SweepSpec, WorkloadSelection, read_sweep
+from dse.schema.sweep import SweepSpec, read_sweep
+from dse.schema.workload_selection import WorkloadSelection
 from dse.searching import space
 from dse.searching.feasible_variants import left_out, tolerated
 from dse.searching.space import Space

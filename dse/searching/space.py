@@ -21,7 +21,8 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import LAUNCH, drivers
 from dse.model.levels import capacities
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import RangeAxis, SweepSpec
+from dse.schema.axis_spec import RangeAxis
+from dse.schema.sweep import SweepSpec
 from dse.sweeping.axis import Axis, parse_axis
 
 Points = Float[np.ndarray, "design dimension"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dse.base.errors import InputError, did_you_mean
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import ListAxis, RangeAxis
+from dse.schema.axis_spec import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
 Role = Literal["rate", "categorical", "tabulated", "unused"]

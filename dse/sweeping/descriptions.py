@@ -8,7 +8,8 @@ from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.references import workload_entry
-from dse.schema.sweep import SweepSpec, WorkloadSelection
+from dse.schema.sweep import SweepSpec
+from dse.schema.workload_selection import WorkloadSelection
 from dse.workload import Workload, tables
 
 

@@ -18,7 +18,8 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.interval import SAMPLES
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import SweepSpec, with_interval_variables
+from dse.schema.result_variables import with_interval_variables
+from dse.schema.sweep import SweepSpec
 from dse.sweeping.axis import Axis, iterate_combinations
 from dse.workload import Variant, Workload
 

@@ -10,7 +10,7 @@ from dse.model.cost import scaling
 from dse.model.cost.design import DRIVER, Design
 from dse.schema.figures import SweepContents, lacks_speedup, unmet_needs
 from dse.schema.reduction import TopReduction, objective_signs
-from dse.schema.sweep import SCALAR_VARIABLES
+from dse.schema.result_variables import SCALAR_VARIABLES
 from dse.sweeping.plan import Plan
 
 MAX_RESULT_BYTES = 32 * 10**9

@@ -6,7 +6,7 @@ import numpy as np
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
-from dse.schema.sweep import HypotheticalPatterns, WorkloadSelection
+from dse.schema.workload_selection import HypotheticalPatterns, WorkloadSelection
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant, Workload
 

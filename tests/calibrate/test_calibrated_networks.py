@@ -298,7 +298,7 @@ def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, 
 def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
     (tmp_path / "made.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
     assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
-    assert "fidelity 'sol' takes no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
+    assert "fidelity 'sol' uses no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,8 @@ def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
         ("{front: {minimize: [latency, power]}}", "add 'power' to the 'variables' of 'store'"),
         ("{front: {minimize: [area, memory.dram.bandwidth]}}", "no objective depends on both the network and the design"),
         ("{top: 0, minimize: [latency]}", "0 is out of range"),
-        ("{top: 3}", "the best in what?"),
-        ("{top: 3, minimize: [latency], maximize: [speedup]}", "the best in what?"),
+        ("{top: 3}", "'top' needs one objective"),
+        ("{top: 3, minimize: [latency], maximize: [speedup]}", "'top' needs one objective"),
         ("summary\nplots: [speedup]", "figures need all results"),
     ],
 )

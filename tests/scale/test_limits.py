@@ -11,7 +11,7 @@ import dse
 from dse.base import available_memory, progress
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.schema.sweep import RangeAxis
+from dse.schema.axis_spec import RangeAxis
 from dse.sweeping import prepared, run
 from dse.sweeping.axis import parse_axis
 from dse.sweeping.plan_builder import load_plan

@@ -82,9 +82,9 @@ def test_more_tolerance_is_never_worse(folder):
     [
         ("maximize: [performanse]", AXES, "'performanse' in 'performanse' is not a result; did you mean 'performance'?"),
         ("maximize: ['__import__(\"os\")']", AXES, "cannot stand in an expression"),
-        ("constraints: [area <= 826]", AXES, "'826' is no bound of 'area'; write a quantity in m^2"),
-        ("constraints: [area is small]", AXES, "'area is small' is no constraint"),
-        ("constraints: [accuracy_drop >= 1]", AXES, "is no tolerance"),
+        ("constraints: [area <= 826]", AXES, "'826' is not a valid bound of 'area'; write a quantity in m^2"),
+        ("constraints: [area is small]", AXES, "'area is small' is not a constraint"),
+        ("constraints: [accuracy_drop >= 1]", AXES, "is not a valid tolerance"),
         ("maximize: [speedup]\nweights: {other: 2}", AXES, "'other' is no workload of this search"),
         ("maximize: [speedup]", "\n  memory.dram.bandwidth: {from: 4 TB/s, to: 1 TB/s}", "goes from more to less"),
         ("maximize: [speedup]", "\n  memory.dram.bandwith: {from: 1 TB/s, to: 4 TB/s}", "did you mean 'memory.dram.bandwidth'"),

@@ -91,7 +91,7 @@ def test_where_a_result_is_undefined_the_value_is_infinite_or_nan(text, expected
 @pytest.mark.parametrize("name", ["area", "speedup", "log(speedup)", "accuracy_drop"])
 def test_bounds_are_finite(name, bound):
     for relation in ("<=", ">="):
-        with pytest.raises(ValueError, match=r"is no bound of|is no tolerance"):
+        with pytest.raises(ValueError, match=r"is not a valid bound of|is not a valid tolerance"):
             SearchSpec.model_validate({"constraints": [f"{name} {relation} {bound}"]})
 
 

@@ -1,0 +1,101 @@
+"""The schema of a workload in a specification: which of its variants are evaluated, and on which inputs."""
+
+import itertools
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+
+from dse.base.strict_model import AllDifferent, StrictModel, field_error
+from dse.workload.schema import ConcretePattern
+
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class HypotheticalPatterns(StrictModel):
+    """Hypothetical variants: patterns that the network was never pruned to, at stated densities."""
+
+    list: Annotated[tuple[ConcretePattern, ...], AllDifferent] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    densities: Literal["own", "from_method"] | tuple[PositiveFraction, ...] = Field(
+        "own",
+        description="own: the pattern's N/M; from_method: the layer densities of each measured variant; or a list of uniform densities",
+        examples=["from_method"],
+    )
+
+    @field_validator("densities", mode="before")
+    @classmethod
+    def _check_densities(cls, value: Any) -> Any:
+        if value not in ("own", "from_method") and not (isinstance(value, list) and value):
+            raise field_error(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
+        for density in value if isinstance(value, list) else ():
+            if isinstance(density, bool) or not isinstance(density, int | float) or not 0 < density <= 1:
+                raise field_error(f"density {density} is not above 0 and at most 1", "write the share kept, as in '[0.5, 0.25]'")
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _check_patterns(self) -> Self:
+        for pattern in self.list:
+            if self.densities == "own" and pattern.density is None:
+                fix = "write 'densities: from_method' or a list, as in '[0.5, 0.25]'"
+                raise field_error(f"'{pattern}' has no density of its own", fix)
+        return self
+
+
+def _methods_tag(value: Any) -> str:
+    return "all" if isinstance(value, str) else "list"
+
+
+Methods = Annotated[
+    Annotated[Literal["all"], Tag("all")] | Annotated[tuple[str, ...], AllDifferent, Tag("list")], Discriminator(_methods_tag)
+]
+
+
+def _reference_tag(value: Any) -> str:
+    return "description" if isinstance(value, dict) else "value"
+
+
+DescriptionReference = Annotated[
+    Annotated[str, Tag("value")] | Annotated[dict[str, Any], Tag("description")], Discriminator(_reference_tag)
+]  # a name in the catalogue, a path, or the description itself
+
+
+class WorkloadSelection(StrictModel):
+    """The variants of a network that are evaluated, and the inputs on which they run."""
+
+    workload: DescriptionReference | None = Field(
+        None, description="name, path, or the contents of a workload.yaml; default: the key", examples=["resnet50"]
+    )
+    methods: Methods = Field("all", examples=["[magnitude_pruning]"])
+    sparsities: Annotated[tuple[Fraction, ...], AllDifferent] | None = Field(
+        None, min_length=1, description="nominal or realised sparsities; default: all", examples=["[0.9]"]
+    )
+    patterns: tuple[HypotheticalPatterns, ...] = ()
+    activation_density: PositiveFraction | None = Field(
+        default=None, description="assumed nonzero share of every layer's inputs; default: as counted, or 1", examples=[0.5]
+    )
+    inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), AllDifferent]] = Field(
+        {},
+        description="inputs of the network: a value or a list for each; every combination is evaluated",
+        examples=["{sequence: [512, 2048]}"],
+    )
+
+    def input_combinations(self) -> list[dict[str, Any]]:
+        """Every combination of the listed inputs."""
+        return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
+
+    @field_validator("inputs", mode="before", json_schema_input_type=dict[str, str | int | float | list[str | int | float]])
+    @classmethod
+    def _accept_one_value(cls, value: Any) -> Any:
+        return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _accept_all(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != "all":
+            raise field_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
+        return value
+
+    @field_validator("patterns", mode="before", json_schema_input_type=HypotheticalPatterns | list[HypotheticalPatterns])
+    @classmethod
+    def _accept_one(cls, value: Any) -> Any:
+        return [value] if isinstance(value, dict) else value
