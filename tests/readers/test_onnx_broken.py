@@ -90,11 +90,11 @@ def test_inline_data_of_the_wrong_size(tmp_path: Path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"location": "none.data"}, "lies in 'none.data', which is missing; put ./none.data there, it belongs to the model"),
-        ({"location": "../net.data"}, "lies in '../net.data', outside of the model's folder; save the model again with its data beside it"),
-        ({"location": "a/../../net.data"}, "lies in 'a/../../net.data', outside of the model's folder; save the model again with its data beside it"),
-        ({"location": "/etc/passwd"}, "lies in '/etc/passwd', outside of the model's folder; save the model again with its data beside it"),
-        ({"location": ""}, "lies in '', outside of the model's folder; save the model again with its data beside it"),
+        ({"location": "none.data"}, "is in 'none.data', which is missing; put ./none.data there, it belongs to the model"),
+        ({"location": "../net.data"}, "is in '../net.data', outside of the model's folder; save the model again with its data in the same folder"),
+        ({"location": "a/../../net.data"}, "is in 'a/../../net.data', outside of the model's folder; save the model again with its data in the same folder"),
+        ({"location": "/etc/passwd"}, "is in '/etc/passwd', outside of the model's folder; save the model again with its data in the same folder"),
+        ({"location": ""}, "is in '', outside of the model's folder; save the model again with its data in the same folder"),
         ({"offset": "4096"}, "ends at byte 24096 of 'net.data', which has 20000; copy the whole of ./net.data again"),
         ({"offset": "-5"}, "needs 20000 bytes, its external data claims 20000 from -5 on; export the model again"),
         ({"length": "80"}, "needs 20000 bytes, its external data claims 80 from 0 on; export the model again"),
@@ -114,7 +114,7 @@ def test_every_broken_tensor_is_told_at_once(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "a"], ["h"]), NODE("MatMul", ["h", "b"], ["y"])]
     path = save_beside(tmp_path, nodes, {"x": [1, 100]}, {"a": numbers(100, 100), "b": numbers(100, 100)})
     (tmp_path / "net.data").unlink()
-    assert [line.split(" lies")[0] for line in refused(path).splitlines()] == ["./net.onnx: tensor 'a'", "./net.onnx: tensor 'b'"]
+    assert [line.split(" is in")[0] for line in refused(path).splitlines()] == ["./net.onnx: tensor 'a'", "./net.onnx: tensor 'b'"]
 
 
 def test_data_that_vanishes_after_the_check(tmp_path: Path):

@@ -305,7 +305,9 @@ def test_a_contradiction_is_told_and_the_rest_is_read(tmp_path: Path):
     source = read_onnx(save(tmp_path, nodes, {"x": [1, 4, 8, 8]}, {"w": numbers(8, 8), "kernel": numbers(3, 2, 2, 2)}, outputs))
     assert [row.name for row in source.layers] == ["w"]
     reasons = [operator.reason for operator in source.operators if operator.became == "skipped"]
-    assert reasons[0].startswith("its sizes make no layer (2 groups do not divide m = 3; m counts the output channels of all groups)")
+    assert reasons[0].startswith(
+        "its sizes are not those of a layer (2 groups do not divide m = 3; m counts the output channels of all groups)"
+    )
 
 
 def test_functions_of_the_model_are_written_out(tmp_path: Path):

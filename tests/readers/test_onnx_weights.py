@@ -133,7 +133,9 @@ def test_a_sparse_initializer(tmp_path: Path):
 @pytest.mark.parametrize("store", [save, save_beside])
 @pytest.mark.parametrize("small", [4, 4096])
 def test_weights_behind_other_operators(tmp_path: Path, monkeypatch, store, small, nodes, stored, expected):
-    monkeypatch.setattr(onnx_file, "SMALL", small)  # weights among the small tensors are known at once, others when they are read
+    monkeypatch.setattr(
+        onnx_file, "MAX_SMALL_ELEMENTS", small
+    )  # weights among the small tensors are known at once, others when they are read
     tensors = {"w": stored, "mask": (np.arange(120).reshape(24, 5) % 2).astype(np.float32), "to": np.array([24, 5])}
     path = store(tmp_path, [*nodes, NODE("MatMul", ["x", "v"], ["y"])], {"x": [1, 24]}, tensors)
     assert [operator.kind for operator in read_onnx(path).operators] == ["MatMul"]
@@ -152,11 +154,11 @@ def test_weights_in_a_constant_node(tmp_path: Path):
 
 
 def test_weights_that_cannot_be_computed(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(onnx_file, "SMALL", 4)
+    monkeypatch.setattr(onnx_file, "MAX_SMALL_ELEMENTS", 4)
     nodes = [NODE("Mul", ["w", "w"], ["v"]), NODE("MatMul", ["x", "v"], ["y"])]
     path = save(tmp_path, nodes, {"x": [1, 24]}, {"w": numbers(24, 5)})
     read = read_onnx(path)
-    monkeypatch.setattr(onnx_shapes, "evaluate", lambda *given: 1 / 0)
+    monkeypatch.setattr(onnx_shapes, "evaluate_node", lambda *given: 1 / 0)
     with pytest.raises(InputError, match=r"tensor 'v' cannot be read \(division by zero\); export the model again, with constants folded"):
         list(read.states[0].weights["w"].slabs())
 

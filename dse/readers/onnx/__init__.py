@@ -1,24 +1,25 @@
 """Read networks from ONNX files: operators become layers, initializers become their weights.
 
-file        the model file, with its tensors detached from its graph
-storage     where the numbers of a tensor are, inside the file or beside it
-inputs      sizes of the inputs that a file leaves open
-shapes      shape of every tensor, and the values of small constant ones
-operators   which inputs of an operator are weights, which operators cost nothing, multiply-adds of those that are skipped
-attention   heads of the attention operators
-weights     a weight traced through the constant operators before it
-names       layer names
-layers      one operator as layers
-network     all operators of a file as a network
+file            the model file, its tensors apart from its graph
+storage         reads the numbers of a tensor, inside the file or outside
+inputs          sizes that the inputs leave open
+shapes          shape of every tensor, values of small constant ones
+runtime_shapes  output shapes of the operators of onnxruntime
+attention       heads of the attention operators
+operators       which inputs of an operator are weights, which operators are free, multiply-adds of those that are skipped
+weights         weights traced through constant operators
+names           names of layers
+layers          one operator as layers
+network         all operators of a file as a network
 """
 
 from pathlib import Path
 
 from dse.base.errors import InputError
-from dse.readers.parsed_network import ParsedNetwork
+from dse.readers.parsed_network import ParsedNetwork, Shape
 
 
-def read_onnx(path: Path, shape: tuple[int, ...] | None = None) -> ParsedNetwork:
+def read_onnx(path: Path, shape: Shape | None = None) -> ParsedNetwork:
     """Read an ONNX file.
 
     `shape` is that of the first input, for a file that leaves its sizes open. Raises InputError.

@@ -1,4 +1,4 @@
-"""An ONNX file as it lies on disk: its graph, and its tensors apart from it, so that large weights are read only when asked for."""
+"""Read an ONNX file: its graph, and apart from it its tensors, so that large weights are read only when they are counted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +11,11 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
 from dse.base.errors import InputError
-from dse.readers.onnx import storage as onnx_storage
-from dse.readers.onnx.storage import Stored
+from dse.readers.onnx.storage import StoredTensor, has_numbers, sparse_tensor, stored_tensor
 
-SMALL = 4096  # elements; what shape arithmetic needs is never larger, and is held
-_EXPORT_AGAIN = "export the model again (torch.onnx.export), or copy the whole file again"
-_IMPOSTORS = {
+MAX_SMALL_ELEMENTS = 4096  # of tensors that are read at once; the tensors of shape arithmetic are never larger
+FIX = "export the model again (torch.onnx.export), or copy the whole file again"
+_OTHER_FORMATS = {
     b"": ("is empty", "export the model again, or copy the whole file again"),
     b"PK\x03\x04": ("is a zip archive (a PyTorch checkpoint?), not an ONNX model", "export it with torch.onnx.export"),
     b"\x80\x02": ("is a Python pickle (a PyTorch checkpoint?), not an ONNX model", "export it with torch.onnx.export"),
@@ -25,13 +24,16 @@ _IMPOSTORS = {
 
 
 @dataclass(frozen=True)
-class File:
-    """`graph` holds initializers without their data, save the small ones; `stored` reads each of them, `small` has the small ones."""
+class OnnxFile:
+    """A model whose graph has its large initializers without their data.
+
+    `tensors`: all initializers, to be read when they are needed. `small_values`: the values of the small ones.
+    """
 
     path: Path
     model: ModelProto
-    stored: dict[str, Stored]
-    small: dict[str, np.ndarray]
+    tensors: dict[str, StoredTensor]
+    small_values: dict[str, np.ndarray]
 
     @property
     def nodes(self) -> list[NodeProto]:
@@ -39,44 +41,47 @@ class File:
 
     @property
     def opsets(self) -> dict[str, int]:
+        """Version of each operator set by domain."""
         return {"" if item.domain == "ai.onnx" else item.domain: item.version for item in self.model.opset_import}
 
 
-def load(path: Path) -> File:
-    """Read an ONNX file, but none of its external data; raises InputError."""
+def is_small(elements: int) -> bool:
+    """Whether the values of a tensor are held in memory."""
+    return elements <= MAX_SMALL_ELEMENTS
+
+
+def load_onnx_file(path: Path) -> OnnxFile:
+    """Read an ONNX file, without its external data; raises InputError."""
     model = _parse(path)
-    stored, small = _detach(model, path)
+    detacher = _Detacher(path)
+    detacher.detach_initializers(model)
     if model.functions:
-        model = _inlined(model, path)
-    _lift_constants(model, path, stored, small)
-    return File(path, model, stored, small)
-
-
-def broken(path: Path, what: str, fix: str = _EXPORT_AGAIN) -> InputError:
-    return InputError(what, fix, path)
+        model = _inline_functions(model, path)
+    detacher.lift_constants(model)
+    return OnnxFile(path, model, detacher.tensors, detacher.small_values)
 
 
 def _parse(path: Path) -> ModelProto:
     if not path.is_file():
         what = "is a folder, not an ONNX file" if path.is_dir() else "no such file"
-        raise broken(path, what, "name the .onnx file" + (" in it" if path.is_dir() else ""))
+        raise InputError(what, "name the .onnx file" + (" in it" if path.is_dir() else ""), path)
     with path.open("rb") as file:
-        head = file.read(64)
-    for magic, (what, fix) in _IMPOSTORS.items():
-        if head.startswith(magic) if magic else not head:
-            raise broken(path, what, fix)
+        start = file.read(64)
+    for magic, (what, fix) in _OTHER_FORMATS.items():
+        if start.startswith(magic) if magic else not start:
+            raise InputError(what, fix, path)
     try:
         model = onnx.load_model(str(path), format="protobuf", load_external_data=False)
     except DecodeError as error:
-        raise broken(path, "is not an ONNX model, or only a part of one") from error
-    if not all(isinstance(text, str) for text in _texts(model)):  # damaged ones come as bytes
-        raise broken(path, "is a damaged ONNX model: its names are no text")
+        raise InputError("is not an ONNX model, or only a part of one", FIX, path) from error
+    if not all(isinstance(name, str) for name in _names(model)):  # damaged ones are bytes
+        raise InputError("is a damaged ONNX model: its names are not text", FIX, path)
     if not model.graph.node or not model.opset_import:
-        raise broken(path, "is not a whole ONNX model: it has no graph or names no operator set")
+        raise InputError("is not a whole ONNX model: it has no graph or names no operator set", FIX, path)
     return model
 
 
-def _texts(model: ModelProto) -> Iterator[str]:
+def _names(model: ModelProto) -> Iterator[str]:
     """Everything in a model that is a name."""
     graph = model.graph
     for node in graph.node:
@@ -89,57 +94,59 @@ def _texts(model: ModelProto) -> Iterator[str]:
     yield from (item.domain for item in model.opset_import)
 
 
-def _inlined(model: ModelProto, path: Path) -> ModelProto:
-    """Functions of the model's own, written out where they are called."""
+def _inline_functions(model: ModelProto, path: Path) -> ModelProto:
+    """Replace calls of functions that the model defines by their bodies."""
     from onnx import inliner
 
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:  # the inliner raises bare RuntimeErrors and InferenceErrors
-        raise broken(path, f"its functions cannot be inlined ({error})") from error
+        raise InputError(f"its functions cannot be inlined ({error})", FIX, path) from error
 
 
-def _detach(model: ModelProto, path: Path) -> tuple[dict[str, Stored], dict[str, np.ndarray]]:
-    """Take the data out of the graph: shape inference copies the graph, and must not copy the weights."""
-    graph, stored, small = model.graph, {}, {}
-    tensors, sparse = list(graph.initializer), list(graph.sparse_initializer)
-    del graph.initializer[:]
-    del graph.sparse_initializer[:]
-    for tensor in tensors:
-        graph.initializer.append(_keep(tensor, path, stored, small))
-    for tensor in sparse:
-        stored[tensor.values.name] = onnx_storage.scattered(tensor, path)
-        graph.initializer.append(_without_data(tensor))
-    return stored, small
+class _Detacher:
+    """Takes the data of tensors out of a graph: shape inference copies the graph, and must not copy the weights."""
 
+    def __init__(self, path: Path):
+        self.path = path
+        self.tensors: dict[str, StoredTensor] = {}
+        self.small_values: dict[str, np.ndarray] = {}
 
-def _keep(tensor: TensorProto, path: Path, stored: dict[str, Stored], small: dict[str, np.ndarray]) -> TensorProto:
-    """Note a tensor; gives it back as the graph holds it from now on."""
-    stored[tensor.name] = onnx_storage.of(tensor, path)
-    if prod(tensor.dims) > SMALL or not onnx_storage.is_number(tensor):
-        return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    array = small[tensor.name] = stored[tensor.name].whole()
-    return onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), tensor.name)  # a number has no axis
+    def detach_initializers(self, model: ModelProto) -> None:
+        graph = model.graph
+        dense, sparse = list(graph.initializer), list(graph.sparse_initializer)
+        del graph.initializer[:]
+        del graph.sparse_initializer[:]
+        graph.initializer.extend([self._detach(tensor) for tensor in dense])
+        graph.initializer.extend([self._detach_sparse(tensor) for tensor in sparse])
 
+    def lift_constants(self, model: ModelProto) -> None:
+        """Make initializers of Constant nodes that hold a tensor."""
+        graph, nodes = model.graph, []
+        for node in graph.node:
+            value = next((item for item in node.attribute if item.name in ("value", "sparse_value")), None)
+            if node.op_type != "Constant" or value is None:
+                nodes.append(node)
+            elif value.name == "value":
+                value.t.name = node.output[0]
+                graph.initializer.append(self._detach(value.t))
+            else:
+                value.sparse_tensor.values.name = node.output[0]
+                graph.initializer.append(self._detach_sparse(value.sparse_tensor))
+        if len(nodes) < len(graph.node):
+            del graph.node[:]
+            graph.node.extend(nodes)
 
-def _without_data(tensor: SparseTensorProto) -> TensorProto:
-    return TensorProto(name=tensor.values.name, data_type=tensor.values.data_type, dims=tensor.dims)
+    def _detach(self, tensor: TensorProto) -> TensorProto:
+        """Note a tensor; returns what the graph holds in its place, which has values only if it is small."""
+        stored = self.tensors[tensor.name] = stored_tensor(tensor, self.path)
+        if not is_small(prod(tensor.dims)) or not has_numbers(tensor):
+            return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        array = self.small_values[tensor.name] = stored.read()
+        contiguous = np.ascontiguousarray(array).reshape(array.shape)  # a scalar gets an axis, which the reshape removes
+        return onnx.numpy_helper.from_array(contiguous, tensor.name)
 
-
-def _lift_constants(model: ModelProto, path: Path, stored: dict[str, Stored], small: dict[str, np.ndarray]) -> None:
-    """Constant nodes that hold a tensor become initializers, which is what they are."""
-    graph, kept = model.graph, []
-    for node in graph.node:
-        value = next((item for item in node.attribute if item.name in ("value", "sparse_value")), None)
-        if node.op_type != "Constant" or value is None:
-            kept.append(node)
-        elif value.name == "value":
-            value.t.name = node.output[0]
-            graph.initializer.append(_keep(value.t, path, stored, small))
-        else:
-            value.sparse_tensor.values.name = node.output[0]
-            stored[node.output[0]] = onnx_storage.scattered(value.sparse_tensor, path)
-            graph.initializer.append(_without_data(value.sparse_tensor))
-    if len(kept) < len(graph.node):
-        del graph.node[:]
-        graph.node.extend(kept)
+    def _detach_sparse(self, tensor: SparseTensorProto) -> TensorProto:
+        values = tensor.values
+        self.tensors[values.name] = sparse_tensor(tensor, self.path)
+        return TensorProto(name=values.name, data_type=values.data_type, dims=tensor.dims)

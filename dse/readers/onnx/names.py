@@ -1,99 +1,94 @@
-"""What the layers of an ONNX graph are called: after their modules, as far as exporters have kept these names."""
+"""Names of the layers of an ONNX graph: those of their modules, as far as exporters have kept them."""
 
 import ast
 import re
-from collections import Counter
 
 from onnx import NodeProto
 
 from dse.readers.layer_rows import layer_name
 
-# names that exporters number through: 'onnx::MatMul_12', 'val_7', '12', 'const_fold_opt__3'
+# Names that exporters number through: 'onnx::MatMul_12', 'val_7', '12', 'const_fold_opt__3'.
 _NUMBERED = re.compile(
     r"(onnx::|const(ant)?(_|\d)|/[\w./]*_output_\d).*|((val|v|t|mul|tensor|initializer|transpose|permute|parameter)?_?)\d+|transpose|permute|t|%.*",
     re.IGNORECASE,
 )
-_UNWEIGHTED = re.compile(r"(matmul|softmax|norm)_\d+")  # what layers without weights are called
-_TENSOR_ENDS = re.compile(r"(:0|_quantized|_orig|/ReadVariableOp(_\d+)?)$")
+_UNWEIGHTED = re.compile(r"(matmul|softmax|norm)_\d+")  # names of layers without weights
+_TENSOR_SUFFIX = re.compile(r"(:0|_quantized|_orig|/ReadVariableOp(_\d+)?)$")
 _PARAMETRIZED = re.compile(r"\.parametrizations\.(\w+)\.original\d*$")
 
 
-def of(node: NodeProto, weight: str, bias: str) -> str | None:
-    """The module of a layer with these tensors ('' for none); None where nothing tells."""
-    if name := _of_tensor(weight):
+def find_module_name(node: NodeProto, weight: str, bias: str) -> str | None:
+    """The module of a layer with these tensors ('' for none); None if no name tells it."""
+    if name := _module_of_tensor(weight):
         return name
-    place = _of_scopes(node) or _of_path(node)
-    owner = bias.removesuffix("bias").rstrip("._") if bias.endswith("bias") and _of_tensor(bias) else None
-    return owner if owner and (place is None or owner.startswith(place)) else place
+    module = _module_of_scopes(node) or _module_of_path(node)
+    bias_module = bias.removesuffix("bias").rstrip("._") if bias.endswith("bias") and _module_of_tensor(bias) else None
+    return bias_module if bias_module and (module is None or bias_module.startswith(module)) else module
 
 
-def _of_tensor(name: str) -> str | None:
-    """'encoder.0.q.weight' belongs to 'encoder.0.q'; pruning and quantising tools add endings of their own."""
+def _module_of_tensor(name: str) -> str | None:
+    """'encoder.0.q' for 'encoder.0.q.weight', without the suffixes that pruning and quantisation tools add."""
     if not name or _NUMBERED.fullmatch(name):
         return None
-    while (shorter := _TENSOR_ENDS.sub("", _PARAMETRIZED.sub(r".\1", name))) != name:
+    while (shorter := _TENSOR_SUFFIX.sub("", _PARAMETRIZED.sub(r".\1", name))) != name:
         name = shorter
-    return layer_name((_joined(name) or name) if "/" in name else name)
+    return layer_name((_join_path(name) or name) if "/" in name else name)
 
 
-def _of_scopes(node: NodeProto) -> str | None:
-    """PyTorch notes the modules around an operator, outermost first, and the operator itself last."""
-    noted = next((item.value for item in node.metadata_props if item.key.endswith(("name_scopes", "scope_names"))), "[]")
+def _module_of_scopes(node: NodeProto) -> str | None:
+    """The innermost module in the metadata that PyTorch writes: all modules around an operator, outermost first, then the operator."""
+    text = next((item.value for item in node.metadata_props if item.key.endswith(("name_scopes", "scope_names"))), "[]")
     try:
-        scopes = [scope for scope in ast.literal_eval(noted)[:-1] if scope and not scope.startswith("_empty")]
+        scopes = [scope for scope in ast.literal_eval(text)[:-1] if scope and not scope.startswith("_empty")]
     except (ValueError, SyntaxError, TypeError, AttributeError):
         return None
     return re.sub(r"@\d+", "", scopes[-1]) if scopes else None
 
 
-def _of_path(node: NodeProto) -> str | None:
-    """'/encoder/layer.0/query/MatMul' is in 'encoder.layer.0.query'; a bare name counts if it is more than the operator's."""
+def _module_of_path(node: NodeProto) -> str | None:
+    """'encoder.layer.0.query' for the node '/encoder/layer.0/query/MatMul'; a name without a path if it is not only the operator's."""
     if "/" in node.name:
-        return _joined(node.name)
-    generic = re.fullmatch(rf"({re.escape(node.op_type)}|n|op)?[_\d]*|node_.*", node.name)
-    return None if generic else node.name
+        return _join_path(node.name)
+    is_generic = re.fullmatch(rf"({re.escape(node.op_type)}|n|op)?[_\d]*|node_.*", node.name)
+    return None if is_generic else node.name
 
 
-def _joined(path: str) -> str | None:
-    """Parts joined by dots, without the operator at the end. A part that its successor repeats ('net' before 'net.0') is dropped."""
+def _join_path(path: str) -> str | None:
+    """The parts joined by dots, without the operator at the end, and without a part that the next one repeats ('net', 'net.0')."""
     parts = [part for part in path.split("/") if part and part != "StatefulPartitionedCall"]
     if parts and re.fullmatch(r"[A-Z]\w*|kernel|weights?", parts[-1]):
         parts.pop()
-    kept = [part for part, after in zip(parts, [*parts[1:], ""], strict=True) if not after.startswith(part + ".")]
-    return ".".join(kept) or None
+    distinct = [part for part, following in zip(parts, [*parts[1:], ""], strict=True) if not following.startswith(part + ".")]
+    return ".".join(distinct) or None
 
 
-class Register:
-    """Gives every layer a name of its own; the layers of one tensor are called 'name', 'name#2', ..."""
+class LayerNames:
+    """Gives every layer a unique name; layers that use one tensor are called 'name', 'name#2', ..."""
 
     def __init__(self) -> None:
         self._taken, self._unnamed = set[str](), 0
-        self._first, self._uses = dict[str, str](), Counter[str]()
-        self._users: dict[str, list[str]] = {}
+        self._names_by_tensor: dict[str, list[str]] = {}
 
-    def name(self, wanted: str | None, tensor: str) -> str:
-        self._uses[tensor] += 1
-        if tensor not in self._first:
-            self._first[tensor] = self._free(wanted or self._number())
-            name = self._first[tensor]
-        else:
-            name = self._free(f"{self._first[tensor]}#{self._uses[tensor]}")
-        self._users.setdefault(tensor, []).append(name)
-        return name
+    def add(self, module: str | None, tensor: str) -> str:
+        """The name of a further layer that uses `tensor`, in `module` if that is known."""
+        names = self._names_by_tensor.setdefault(tensor, [])
+        names.append(self._make_unique(f"{names[0]}#{len(names) + 1}" if names else module or self._next_number()))
+        return names[-1]
 
-    def _number(self) -> str:
+    def _next_number(self) -> str:
         self._unnamed += 1
         return f"op_{self._unnamed}"
 
-    def _free(self, name: str) -> str:
-        """Different tensors whose modules are called alike."""
-        free, turn = name, 1
-        while free in self._taken or _UNWEIGHTED.fullmatch(free):
-            turn += 1
-            free = f"{name}_{turn}"
-        self._taken.add(free)
-        return free
+    def _make_unique(self, name: str) -> str:
+        """Number the modules of different tensors that have the same name."""
+        unique, number = name, 1
+        while unique in self._taken or _UNWEIGHTED.fullmatch(unique):
+            number += 1
+            unique = f"{name}_{number}"
+        self._taken.add(unique)
+        return unique
 
     @property
     def shared(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(names) for names in self._users.values() if len(names) > 1)
+        """Names of layers that use the same tensor."""
+        return tuple(tuple(names) for names in self._names_by_tensor.values() if len(names) > 1)

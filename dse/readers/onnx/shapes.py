@@ -1,5 +1,6 @@
-"""The shapes of all tensors of an ONNX graph, and the numbers of the small ones that no input changes."""
+"""Infer the shapes of all tensors of an ONNX graph, and the values of small constant ones (shape arithmetic)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -8,134 +9,136 @@ import onnx
 from onnx import NodeProto, TensorProto, TypeProto, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from dse.readers.onnx import contrib as onnx_contrib
-from dse.readers.onnx import file as onnx_file
-from dse.readers.onnx.attention import name_of
-from dse.readers.onnx.file import File
+from dse.readers.onnx.attention import input_name
+from dse.readers.onnx.file import OnnxFile, is_small
+from dse.readers.onnx.runtime_shapes import runtime_output_shapes, to_standard_node
+from dse.readers.parsed_network import Shape
 
-Shape = tuple[int, ...]
-MOST_IN_TENSOR = 10**15
+MAX_ELEMENTS_IN_SHAPE = 10**15  # beyond, the sizes are those of a damaged file
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")
 
 
 @dataclass
-class Values:
-    """What is known of the tensors of a graph by name. `fixed`: no input changes them; `numbers`: of the small ones among them."""
+class TensorInfo:
+    """What is known of the tensors of a graph, by name.
+
+    `constants`: tensors that no input of the network changes. `values`: those of the small ones among them.
+    """
 
     opsets: dict[str, int]
     shapes: dict[str, Shape] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)
-    numbers: dict[str, np.ndarray] = field(default_factory=dict)
-    fixed: set[str] = field(default_factory=set)
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    constants: set[str] = field(default_factory=set)
 
-    def note(self, name: str, shape: Shape) -> None:
-        """Note a shape, unless it is of more numbers than any tensor has: sizes of a damaged file."""
-        if prod(shape) <= MOST_IN_TENSOR:
+    def add_shape(self, name: str, shape: Shape) -> None:
+        if prod(shape) <= MAX_ELEMENTS_IN_SHAPE:
             self.shapes[name] = shape
 
-    def learn(self, name: str, type_: TypeProto) -> None:
-        """Note a shape if all of its sizes are known."""
-        tensor = type_.tensor_type
+    def add_type(self, name: str, proto: TypeProto) -> None:
+        """Add the number type of a tensor, and its shape if all of its sizes are known."""
+        tensor = proto.tensor_type
         if tensor.elem_type:
             self.types[name] = tensor.elem_type
         if tensor.HasField("shape") and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim):
-            self.note(name, tuple(dim.dim_value for dim in tensor.shape.dim))
+            self.add_shape(name, tuple(dim.dim_value for dim in tensor.shape.dim))
 
 
-def infer(file: File) -> Values:
-    """The sizes of the inputs must be settled. What cannot be inferred is missing in the result."""
-    values = Values(file.opsets)
-    graph = _inferred(file).graph
+def infer_tensor_info(file: OnnxFile) -> TensorInfo:
+    """Infer what can be inferred of a graph whose inputs have their sizes; the rest is missing from the result."""
+    info = TensorInfo(file.opsets)
+    graph = _infer_whole_graph(file).graph
     for value in [*graph.input, *graph.value_info, *graph.output]:
-        values.learn(value.name, value.type)
+        info.add_type(value.name, value.type)
     for tensor in graph.initializer:
-        values.types[tensor.name], values.shapes[tensor.name] = tensor.data_type, tuple(tensor.dims)
-    values.fixed |= file.stored.keys()
-    values.numbers |= file.small
-    for node in (node for node in file.nodes if node.output):
-        _visit(node, values)
-    return values
+        info.types[tensor.name], info.shapes[tensor.name] = tensor.data_type, tuple(tensor.dims)
+    info.constants |= file.tensors.keys()
+    info.values |= file.small_values
+    for node in file.nodes:
+        if node.output:
+            _infer_node(node, info)
+    return info
 
 
-def _inferred(file: File) -> onnx.ModelProto:
+def evaluate_node(node: NodeProto, values: Mapping[str, np.ndarray], opsets: dict[str, int]) -> dict[str, np.ndarray]:
+    """Run one node on arrays; returns its outputs by name."""
+    with np.errstate(all="ignore"):
+        results = ReferenceEvaluator(node, opsets=opsets).run(None, {name: values[name] for name in node.input if name})
+    return {name: np.asarray(array) for name, array in zip(node.output, results, strict=False) if name}
+
+
+def _infer_whole_graph(file: OnnxFile) -> onnx.ModelProto:
     try:
         return shape_inference.infer_shapes(file.model, check_type=False, strict_mode=False, data_prop=True)
-    except Exception:  # the whole graph at once is a short cut: node by node still finds what can be found
+    except Exception:  # any error of ONNX: the graph as a whole is only a shortcut, node by node finds the same
         return file.model
 
 
-def _visit(node: NodeProto, values: Values) -> None:
-    """Go on where the inference over the whole graph stopped: at operators of onnxruntime, at shapes that take arithmetic."""
-    if any(name not in values.shapes for name in node.output if name):
-        for name, shape in onnx_contrib.output_shapes(node, values.shapes).items():
-            values.note(name, shape)
-            values.types.setdefault(name, values.types.get(node.input[0], TensorProto.FLOAT))
-        _infer_alone(node, values)
-    if _is_fixed(node, values):
-        values.fixed.update(node.output)
-        _evaluate(node, values)
+def _infer_node(node: NodeProto, info: TensorInfo) -> None:
+    """Infer what the inference of the whole graph did not: operators of onnxruntime, shapes that depend on shape arithmetic."""
+    if any(name not in info.shapes for name in node.output if name):
+        for name, shape in runtime_output_shapes(node, info.shapes).items():
+            info.add_shape(name, shape)
+            info.types.setdefault(name, info.types.get(node.input[0], TensorProto.FLOAT))
+        _infer_single_node(node, info)
+    if _is_constant(node, info):
+        info.constants.update(node.output)
+        _evaluate_small(node, info)
 
 
-def _is_fixed(node: NodeProto, values: Values) -> bool:
+def _is_constant(node: NodeProto, info: TensorInfo) -> bool:
     if node.op_type in _RANDOM or any(attribute.HasField("g") for attribute in node.attribute):
         return False
     if node.op_type in ("Shape", "Size"):
-        return name_of(node, 0) in values.shapes
-    return all(name in values.fixed for name in node.input if name)
+        return input_name(node, 0) in info.shapes
+    return all(name in info.constants for name in node.input if name)
 
 
-def _infer_alone(node: NodeProto, values: Values) -> None:
-    missing, node = [name for name in node.output if name and name not in values.shapes], onnx_contrib.standard(node)
-    known = {name: _type(name, values) for name in node.input if name}
-    data = {name: onnx.numpy_helper.from_array(values.numbers[name], name) for name in node.input if name in values.numbers}
+def _infer_single_node(node: NodeProto, info: TensorInfo) -> None:
+    """Run the shape inference of ONNX on one node, with the types and values of its inputs."""
+    missing, node = [name for name in node.output if name and name not in info.shapes], to_standard_node(node)
+    types = {name: _type_proto(name, info) for name in node.input if name}
+    values = {name: onnx.numpy_helper.from_array(info.values[name], name) for name in node.input if name in info.values}
     domain = "" if node.domain == "ai.onnx" else node.domain
-    if not missing or domain not in values.opsets:
+    if not missing or domain not in info.opsets:
         return
     try:
-        schema = onnx.defs.get_schema(node.op_type, values.opsets[domain], domain)
-        opsets = [onnx.helper.make_opsetid(*item) for item in values.opsets.items()]
-        found = shape_inference.infer_node_outputs(schema, node, known, data, opset_imports=opsets)
-    except Exception:  # an operator that it does not know, or that contradicts itself: the shape stays unknown
+        schema = onnx.defs.get_schema(node.op_type, info.opsets[domain], domain)
+        opsets = [onnx.helper.make_opsetid(*item) for item in info.opsets.items()]
+        inferred = shape_inference.infer_node_outputs(schema, node, types, values, opset_imports=opsets)
+    except Exception:  # any error of ONNX: it does not know the operator, or the node contradicts itself; the shape stays unknown
         return
     for name in missing:
-        if name in found:
-            values.learn(name, found[name])
+        if name in inferred:
+            info.add_type(name, inferred[name])
 
 
-def _type(name: str, values: Values) -> TypeProto:
-    """An unknown number type says float: only shapes are asked for."""
-    shape = values.shapes.get(name)
-    return onnx.helper.make_tensor_type_proto(values.types.get(name, TensorProto.FLOAT), shape)
+def _type_proto(name: str, info: TensorInfo) -> TypeProto:
+    """The type of a tensor; an unknown number type is passed as float, since only shapes are needed."""
+    return onnx.helper.make_tensor_type_proto(info.types.get(name, TensorProto.FLOAT), info.shapes.get(name))
 
 
-def _evaluate(node: NodeProto, values: Values) -> None:
-    """Shape arithmetic is small; anything larger waits until it is needed, if ever."""
+def _evaluate_small(node: NodeProto, info: TensorInfo) -> None:
+    """Evaluate a constant node if its values are known and small, as those of shape arithmetic are."""
     if node.op_type in ("Shape", "Size"):
-        _measure(node, values)
+        _evaluate_shape(node, info)
         return
-    fits = all(prod(values.shapes[name]) <= onnx_file.SMALL for name in node.output if name in values.shapes)
-    known = all(name in values.numbers for name in node.input if name)
-    if not fits or not known or (node.op_type != "NonZero" and node.output[0] not in values.shapes):
+    outputs_are_small = all(is_small(prod(info.shapes[name])) for name in node.output if name in info.shapes)
+    inputs_have_values = all(name in info.values for name in node.input if name)
+    if not outputs_are_small or not inputs_have_values or (node.op_type != "NonZero" and node.output[0] not in info.shapes):
         return
     try:
-        results = evaluate(node, values.numbers, values.opsets)
-    except Exception:  # the reference implementation raises what numpy raises; a number stays unknown
+        outputs = evaluate_node(node, info.values, info.opsets)
+    except Exception:  # the reference implementation raises whatever NumPy raises; the value stays unknown
         return
-    for name, array in results.items():
-        if array.size <= onnx_file.SMALL:
-            values.numbers[name], values.shapes[name] = array, array.shape
+    for name, array in outputs.items():
+        if is_small(array.size):
+            info.values[name], info.shapes[name] = array, array.shape
 
 
-def _measure(node: NodeProto, values: Values) -> None:
-    shape, ends = values.shapes[node.input[0]], {item.name: item.i for item in node.attribute}
-    part = shape[ends.get("start", 0) : ends.get("end", len(shape))]
+def _evaluate_shape(node: NodeProto, info: TensorInfo) -> None:
+    shape, attributes = info.shapes[node.input[0]], {item.name: item.i for item in node.attribute}
+    part = shape[attributes.get("start", 0) : attributes.get("end", len(shape))]
     array = np.array(part if node.op_type == "Shape" else prod(shape), np.int64)
-    values.numbers[node.output[0]], values.shapes[node.output[0]] = array, array.shape
-    values.types[node.output[0]] = TensorProto.INT64
-
-
-def evaluate(node: NodeProto, numbers: dict[str, np.ndarray], opsets: dict[str, int]) -> dict[str, np.ndarray]:
-    """Run one node on arrays."""
-    with np.errstate(all="ignore"):
-        results = ReferenceEvaluator(node, opsets=opsets).run(None, {name: numbers[name] for name in node.input if name})
-    return {name: np.asarray(array) for name, array in zip(node.output, results, strict=False) if name}
+    output = node.output[0]
+    info.values[output], info.shapes[output], info.types[output] = array, array.shape, TensorProto.INT64

@@ -1,38 +1,36 @@
-"""Weights of an ONNX graph: traced back to where they are stored, and read from there as [m, k], whichever way they lie."""
+"""Weights of an ONNX graph: traced through constant operators to a stored tensor, and read from there as [m, k]."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from jaxtyping import Shaped
 from onnx import NodeProto
 
-from dse.readers import parsed_network
-from dse.readers.onnx import shapes as onnx_shapes
-from dse.readers.onnx import storage as onnx_storage
-from dse.readers.onnx.attention import name_of
-from dse.readers.onnx.file import File
-from dse.readers.onnx.shapes import Values
-from dse.readers.onnx.storage import Stored, Stretch
-from dse.readers.parsed_network import WeightTensor, check_computed_size
+from dse.readers.onnx import shapes
+from dse.readers.onnx.attention import input_name
+from dse.readers.onnx.file import OnnxFile
+from dse.readers.onnx.shapes import TensorInfo
+from dse.readers.onnx.storage import UNKNOWN_DTYPE, ReadRange, StoredTensor, computed_tensor, dtype_name
+from dse.readers.parsed_network import Shape, WeightTensor, check_computed_size, rows_per_slab
 
-Shape = tuple[int, ...]
-_SAME = ("Identity", "Cast", "CastLike")
+_COPIES = ("Identity", "Cast", "CastLike")
 _RESHAPES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """A stored tensor as the graph uses it: `shape`, if `flipped` with its last two dimensions stored the other way round.
+class WeightMatrix:
+    """A stored tensor as the graph uses it: with the shape `shape`, its last two dimensions stored swapped if `transposed`.
 
-    `zero` is what a quantised weight holds for 0: one number, or one for each place along the dimension `axis`.
+    `zero_point`: what a quantised weight stores for 0, as one number or one for each index of the dimension `axis`.
     """
 
-    stored: Stored
+    stored: StoredTensor
     shape: Shape
     origin: str  # the initializer that names the layer
-    flipped: bool = False
-    zero: np.ndarray | None = None
+    transposed: bool = False
+    zero_point: np.ndarray | None = None
     axis: int = 0
 
     @property
@@ -40,158 +38,171 @@ class Matrix:
         """Layers with the same key share one tensor."""
         return self.stored.name
 
-    def transposed(self) -> "Matrix":
+    def transpose(self) -> "WeightMatrix":
         swap = {len(self.shape) - 1: len(self.shape) - 2, len(self.shape) - 2: len(self.shape) - 1}
         shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
-        return replace(self, shape=shape, flipped=not self.flipped, axis=swap.get(self.axis, self.axis))
+        return replace(self, shape=shape, transposed=not self.transposed, axis=swap.get(self.axis, self.axis))
 
-    def reshaped(self, shape: Shape) -> "Matrix | None":
-        """None where the numbers would have to be put in another order, or their zero points be told apart anew."""
-        plain = not self.flipped and (self.zero is None or self.zero.size == 1)
-        return replace(self, shape=shape) if plain or shape == self.shape else None
+    def reshape(self, shape: Shape) -> "WeightMatrix | None":
+        """None if the numbers would have to be reordered, or their zero points assigned anew."""
+        is_simple = not self.transposed and (self.zero_point is None or self.zero_point.size == 1)
+        return replace(self, shape=shape) if is_simple or shape == self.shape else None
 
-    def with_zero(self, zero: np.ndarray, axis: int) -> "Matrix":
-        zero = zero.reshape(-1)
-        if zero.size == 0 or not zero.astype(np.float32).any():
+    def as_matrix(self, shape: Shape) -> "WeightMatrix":
+        """A vector as a matrix, with -1 in `shape` for its length; a matrix as it is."""
+        if len(self.shape) > 1:
             return self
-        return replace(self, zero=zero[:1] if (zero == zero[0]).all() else zero, axis=axis % max(len(self.shape), 1))
+        return replace(self, shape=tuple(self.stored.elements if size < 0 else size for size in shape))
+
+    def with_zero_point(self, zero_point: np.ndarray, axis: int) -> "WeightMatrix":
+        zero_point = zero_point.reshape(-1)
+        if zero_point.size == 0 or not zero_point.astype(np.float32).any():
+            return self
+        single = (zero_point == zero_point[0]).all()
+        return replace(self, zero_point=zero_point[:1] if single else zero_point, axis=axis % max(len(self.shape), 1))
 
 
-class Tracer:
-    """Finds the weight behind a tensor's name."""
+class WeightTracer:
+    """Finds the stored tensor from which a tensor of the graph is made by constant operators."""
 
-    def __init__(self, file: File, values: Values):
-        self.file, self.values = file, values
-        self.producer = {name: node for node in reversed(file.nodes) for name in node.output if name}  # the first, if two claim it
+    def __init__(self, file: OnnxFile, info: TensorInfo):
+        self.file, self.info = file, info
+        self.producers = {name: node for node in reversed(file.nodes) for name in node.output if name}  # the first, if two claim it
 
-    def trace(self, name: str) -> Matrix | None:
-        """None where an input changes the tensor, or where its size is not known."""
-        if name not in self.values.fixed or name not in self.values.shapes:
+    def trace(self, name: str) -> WeightMatrix | None:
+        """None if an input of the network changes the tensor, or if its shape is not known."""
+        if name not in self.info.constants or name not in self.info.shapes:
             return None
-        if name in self.file.stored:
-            stored = self.file.stored[name]
-            return Matrix(stored, stored.shape, name) if stored.dtype != "unknown" else None
-        return self._through(self.producer[name], name) or self.evaluated(name)
+        if name in self.file.tensors:
+            stored = self.file.tensors[name]
+            return WeightMatrix(stored, stored.shape, name) if stored.dtype != UNKNOWN_DTYPE else None
+        return self._trace_through(self.producers[name], name) or self.computed(name)
 
-    def _through(self, node: NodeProto, name: str) -> Matrix | None:
-        """The weight behind an operator that only shows it in another way."""
-        if node.op_type not in (*_SAME, *_RESHAPES, "Transpose", "DequantizeLinear"):
+    def _trace_through(self, node: NodeProto, name: str) -> WeightMatrix | None:
+        """The weight behind an operator that copies, reshapes, transposes or dequantises; None for any other."""
+        if node.op_type not in (*_COPIES, *_RESHAPES, "Transpose", "DequantizeLinear"):
             return None
-        if (matrix := self.trace(node.input[0])) is None or node.op_type in _SAME:
+        if (matrix := self.trace(node.input[0])) is None or node.op_type in _COPIES:
             return matrix
         if node.op_type == "DequantizeLinear":
-            return self._dequantized(node, matrix)
+            return self._trace_dequantized(node, matrix)
         if node.op_type in _RESHAPES:
-            return matrix.reshaped(self.values.shapes[name])
+            return matrix.reshape(self.info.shapes[name])
         order = next((list(item.ints) for item in node.attribute if item.name == "perm"), list(range(len(matrix.shape)))[::-1])
         rank = len(order)
-        return matrix.transposed() if rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2] else None
+        return matrix.transpose() if rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2] else None
 
-    def _dequantized(self, node: NodeProto, matrix: Matrix) -> Matrix | None:
-        """None where the zero points are of blocks, or are not known before they are computed."""
-        given = {item.name: item.i for item in node.attribute}
-        if not (name := name_of(node, 2)):
+    def _trace_dequantized(self, node: NodeProto, matrix: WeightMatrix) -> WeightMatrix | None:
+        """None if the zero points are those of blocks, or are computed."""
+        attributes = {item.name: item.i for item in node.attribute}
+        if not (name := input_name(node, 2)):
             return matrix
-        zero, axis = self.number(name), given.get("axis", 1)
-        if zero is None or given.get("block_size") or (zero.size > 1 and matrix.shape[axis : axis + 1 or None] != zero.shape):
+        zero_point, axis = self.constant_value(name), attributes.get("axis", 1)
+        if zero_point is None or attributes.get("block_size"):
             return None
-        return matrix.with_zero(zero, axis)
+        if zero_point.size > 1 and matrix.shape[axis : axis + 1 or None] != zero_point.shape:
+            return None
+        return matrix.with_zero_point(zero_point, axis)
 
-    def number(self, name: str) -> np.ndarray | None:
-        """All of a tensor that no input changes, such as a zero point."""
-        if name in self.values.numbers:
-            return self.values.numbers[name]
-        return self.file.stored[name].whole() if name in self.file.stored else None
+    def constant_value(self, name: str) -> np.ndarray | None:
+        """The values of a stored or small constant tensor, such as a zero point; None for others."""
+        if name in self.info.values:
+            return self.info.values[name]
+        return self.file.tensors[name].read() if name in self.file.tensors else None
 
-    def evaluated(self, name: str) -> Matrix:
-        """A mask times a weight, a slice of it: evaluated in memory, but only this one, and only while it is read."""
-        shape, dtype = self.values.shapes[name], onnx_storage.dtype_name(self.values.types.get(name, 0))
-        ancestors = self._ancestors(name)
-        held = sum(self.file.stored[tensor].elements for tensor in ancestors)
-        stored = onnx_storage.computed(name, shape, dtype, lambda: self._evaluate(name, held, {}), self.file.path)
-        return Matrix(stored, shape, max(ancestors, key=lambda tensor: self.file.stored[tensor].elements, default=name))
+    def computed(self, name: str) -> WeightMatrix:
+        """A tensor that the graph computes, such as a mask times a weight: evaluated in memory, alone, while it is read."""
+        shape, dtype = self.info.shapes[name], dtype_name(self.info.types.get(name, 0))
+        sources = self._source_tensors(name)
+        stored_elements = sum(self.file.tensors[source].elements for source in sources)
+        stored = computed_tensor(name, shape, dtype, lambda: self._evaluate(name, stored_elements, {}), self.file.path)
+        return WeightMatrix(stored, shape, max(sources, key=lambda source: self.file.tensors[source].elements, default=name))
 
-    def _ancestors(self, name: str) -> list[str]:
+    def _source_tensors(self, name: str) -> list[str]:
         """The initializers from which a tensor is computed."""
-        seen, waiting = dict.fromkeys([name]), [name]
-        while waiting:
-            node = self.producer.get(waiting.pop())
-            new = [tensor for tensor in (node.input if node else ()) if tensor and tensor not in seen]
-            seen |= dict.fromkeys(new)
-            waiting += new
-        return [tensor for tensor in seen if tensor in self.file.stored]
+        visited, pending = dict.fromkeys([name]), [name]
+        while pending:
+            node = self.producers.get(pending.pop())
+            new = [tensor for tensor in (node.input if node else ()) if tensor and tensor not in visited]
+            visited |= dict.fromkeys(new)
+            pending += new
+        return [tensor for tensor in visited if tensor in self.file.tensors]
 
-    def _evaluate(self, name: str, held: int, evaluated: dict[str, np.ndarray]) -> np.ndarray:
-        """A tensor and, in `evaluated`, what it is computed from; `held` numbers of the file go into all of them."""
-        if (known := self.number(name)) is not None:
-            return known
+    def _evaluate(self, name: str, stored_elements: int, evaluated: dict[str, np.ndarray]) -> np.ndarray:
+        """Evaluate a tensor and what it is computed from, which `evaluated` collects; `stored_elements`: numbers that go into it."""
+        if (value := self.constant_value(name)) is not None:
+            return value
         if name not in evaluated:
-            node = self.producer[name]
-            numbers = {item: self._evaluate(item, held, evaluated) for item in node.input if item}
+            node = self.producers[name]
+            inputs = {item: self._evaluate(item, stored_elements, evaluated) for item in node.input if item}
             for output in node.output:
-                check_computed_size(prod(self.values.shapes[output]), held)
-            evaluated |= onnx_shapes.evaluate(node, numbers, self.values.opsets)
+                check_computed_size(prod(self.info.shapes[output]), stored_elements)
+            evaluated |= shapes.evaluate_node(node, inputs, self.info.opsets)
         return evaluated[name]
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """How a matrix is read: `blocks` of them, m rows of k numbers each; a row has the shape `row`."""
+class _MatrixLayout:
+    """How a stored tensor is read as rows: `blocks` of m rows; a row has the shape `row_shape`, k numbers."""
 
     blocks: int
     m: int
-    row: Shape
+    row_shape: Shape
 
     @property
     def k(self) -> int:
-        return prod(self.row)
+        return prod(self.row_shape)
 
 
-def kernel(matrix: Matrix) -> tuple[WeightTensor, str]:
-    """The weights of a convolution, [m, channels of a group, *kernel], and a note if something is left out."""
-    return _presented(matrix, _Layout(1, matrix.shape[0], matrix.shape[1:]), 0)
+def kernel_weights(matrix: WeightMatrix) -> tuple[WeightTensor, str]:
+    """The weights of a convolution [m, channels of a group, *kernel], and a note if zero points are ignored."""
+    return _weights(matrix, _MatrixLayout(1, matrix.shape[0], matrix.shape[1:]), channel_axis=0)
 
 
-def stacked(matrix: Matrix) -> tuple[WeightTensor, str]:
-    """[m, k] of a matrix [..., m, k] whose leading dimensions are stacked, and a note if something is left out."""
+def stacked_weights(matrix: WeightMatrix) -> tuple[WeightTensor, str]:
+    """The weights [m, k] of a matrix [..., m, k], whose leading dimensions are stacked, and a note if zero points are ignored."""
     *leading, m, k = matrix.shape
-    return _presented(matrix, _Layout(prod(leading), m, (k,)), len(leading))
+    return _weights(matrix, _MatrixLayout(prod(leading), m, (k,)), channel_axis=len(leading))
 
 
-def _presented(matrix: Matrix, layout: _Layout, channels: int) -> tuple[WeightTensor, str]:
-    zero, note = _aligned(matrix, layout, channels), ""
-    if zero is None and matrix.zero is not None:
-        note = f"'{matrix.origin}': its zero points follow neither its output channels nor its inputs and are taken as 0"
-    shape = (layout.blocks * layout.m, *layout.row)
-    return WeightTensor(shape, matrix.stored.dtype, lambda: _slabs(matrix, layout, zero)), note
+def _weights(matrix: WeightMatrix, layout: _MatrixLayout, channel_axis: int) -> tuple[WeightTensor, str]:
+    zero_point, note = _broadcast_zero_point(matrix, layout, channel_axis), ""
+    if zero_point is None and matrix.zero_point is not None:
+        note = f"'{matrix.origin}': its zero points are neither those of output channels nor of inputs and are taken as 0"
+    shape = (layout.blocks * layout.m, *layout.row_shape)
+    return WeightTensor(shape, matrix.stored.dtype, lambda: _read_slabs(matrix, layout, zero_point)), note
 
 
-def _aligned(matrix: Matrix, layout: _Layout, channels: int) -> np.ndarray | None:
-    """Zero points that broadcast to [m, k]; None where there are none or they do not."""
-    zero = matrix.zero
-    if zero is None or zero.size == 1:
-        return None if zero is None else zero.reshape(1, 1)
-    if matrix.axis == channels and (layout.blocks, layout.m) == (1, zero.size):
-        return zero[:, None]
-    return zero[None, :] if matrix.axis == channels + 1 and layout.row == zero.shape else None
+def _broadcast_zero_point(matrix: WeightMatrix, layout: _MatrixLayout, channel_axis: int) -> Shaped[np.ndarray, "m k"] | None:
+    """Zero points as [m or 1, k or 1]; None if there are none or they belong to other dimensions."""
+    zero_point = matrix.zero_point
+    if zero_point is None or zero_point.size == 1:
+        return None if zero_point is None else zero_point.reshape(1, 1)
+    if matrix.axis == channel_axis and (layout.blocks, layout.m) == (1, zero_point.size):
+        return zero_point[:, None]
+    return zero_point[None, :] if matrix.axis == channel_axis + 1 and layout.row_shape == zero_point.shape else None
 
 
-def _slabs(matrix: Matrix, layout: _Layout, zero: np.ndarray | None) -> Iterator[np.ndarray]:
-    rows = parsed_network.rows_per_slab(layout.k * matrix.stored.itemsize)
-    with matrix.stored.reading() as stretch:
+def _read_slabs(
+    matrix: WeightMatrix, layout: _MatrixLayout, zero_point: Shaped[np.ndarray, "m k"] | None
+) -> Iterator[Shaped[np.ndarray, "row ..."]]:
+    rows = rows_per_slab(layout.k * matrix.stored.itemsize)
+    with matrix.stored.open() as read_range:
         for block in range(layout.blocks):
             for start in range(0, layout.m, rows):
                 stop = min(start + rows, layout.m)
-                slab = _rows(stretch, layout, block, start, stop, matrix.flipped)
-                if zero is not None:
-                    slab = slab.astype(np.int32) - (zero[start:stop] if len(zero) > 1 else zero).astype(np.int32)
-                yield slab.reshape(-1, *layout.row)
+                slab = _read_rows(read_range, layout, block, start, stop, matrix.transposed)
+                if zero_point is not None:
+                    slab = slab.astype(np.int32) - (zero_point[start:stop] if len(zero_point) > 1 else zero_point).astype(np.int32)
+                yield slab.reshape(-1, *layout.row_shape)
 
 
-def _rows(stretch: Stretch, layout: _Layout, block: int, start: int, stop: int, flipped: bool) -> np.ndarray:
-    """[stop - start, k]. Where k runs the slow way, a row is gathered from all over the block, piece by piece."""
+def _read_rows(
+    read_range: ReadRange, layout: _MatrixLayout, block: int, start: int, stop: int, transposed: bool
+) -> Shaped[np.ndarray, "row k"]:
+    """Rows of one block; if they are stored transposed, each column of them is a range of its own."""
     first = block * layout.m * layout.k
-    if not flipped:
-        return stretch(first + start * layout.k, first + stop * layout.k).reshape(-1, layout.k)
+    if not transposed:
+        return read_range(first + start * layout.k, first + stop * layout.k).reshape(-1, layout.k)
     columns = (first + k * layout.m for k in range(layout.k))
-    return np.stack([stretch(column + start, column + stop) for column in columns], axis=1)
+    return np.stack([read_range(column + start, column + stop) for column in columns], axis=1)
