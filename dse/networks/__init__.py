@@ -1,1 +1,1 @@
-"""Networks as layers, and the architectures that make them by formula."""
+"""The layers of networks: formulas for published architectures, and layers as rows and as columns."""

@@ -1,9 +1,10 @@
-"""What an architecture is: the sizes of a published configuration, and the formulas that make layers of them.
+"""The base class of architectures, and the builder that makes their layers.
 
-Fields are named as in the published configuration files, so that one can be copied. What is not a property of the
-network but of the question (tokens, phase) stands apart, in its `Inputs`.
+An architecture holds the sizes of a published configuration and the formulas that compute its layers. Its fields are named as in the
+published configuration files, so that one can be copied. What is not a property of the network but of its use (tokens, phase) is in its
+`NetworkInputs`.
 
-Every network is counted alike. Biases, activations, batch normalisation, pooling and positions are fused and free; layer
+All networks are counted in the same way. Biases, activations, batch normalisation, pooling and positions are fused and free. Layer
 normalisation with the residual addition before it, softmax and the product of a gated unit are layers that move bytes.
 """
 
@@ -20,25 +21,26 @@ PositiveInt = Annotated[int, Field(strict=True, gt=0, le=10**9)]
 MAX_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
 BlockCount = Annotated[int, Field(strict=True, gt=0, le=MAX_BLOCKS)]
 PositiveInts = Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=100)]
-Scale = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+Multiplier = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
-def _few_blocks(depths: tuple[int, ...]) -> tuple[int, ...]:
+def _check_depths(depths: tuple[int, ...]) -> tuple[int, ...]:
     if sum(depths) > MAX_BLOCKS:
         raise field_error(f"{sum(depths)} blocks are more than any network has", f"write depths of at most {MAX_BLOCKS} together")
     return depths
 
 
-BlockCounts = Annotated[tuple[BlockCount, ...], Field(min_length=1, max_length=100), AfterValidator(_few_blocks)]
+BlockCounts = Annotated[tuple[BlockCount, ...], Field(min_length=1, max_length=100), AfterValidator(_check_depths)]
 
 
 def check_heads(width: int, heads: int) -> None:
+    """Raise a validation error unless the heads divide the width."""
     if width % heads:
         raise field_error(f"{heads} heads do not divide a width of {width}", "write a number of heads that does")
 
 
 def check_stages(**sizes: tuple[int, ...]) -> None:
-    """That every stage of a network has one of each."""
+    """Raise a validation error unless all sizes are given for the same number of stages."""
     (first, depths), *others = sizes.items()
     for name, values in others:
         if len(values) != len(depths):
@@ -46,86 +48,103 @@ def check_stages(**sizes: tuple[int, ...]) -> None:
 
 
 def check_patches(image: int, patch: int) -> None:
+    """Raise a validation error if a patch is larger than the image."""
     if patch > image:
         raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
 class NetworkInputs(StrictModel):
-    """What the network is run on; images have the size of the configuration."""
+    """What a network runs on; images have the size that the configuration states."""
 
 
 class AttentionInputs(NetworkInputs):
+    """Inputs of a network with attention."""
+
     attention: Literal["fused", "unfused"] = Field(
-        "fused", description="fused: scores stay on chip (FlashAttention); unfused: they are written, and softmax is a layer"
+        "fused", description="fused: scores stay on chip (FlashAttention); unfused: scores are written, and softmax is a layer"
     )
 
 
 class SequenceInputs(AttentionInputs):
+    """Inputs of an encoder."""
+
     sequence: int = Field(512, gt=0, le=10**8, description="tokens of a sample")
 
 
 class GenerationInputs(SequenceInputs):
+    """Inputs of a decoder that generates text."""
+
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")
     logits: Literal["last", "all"] = Field(
         "last",
-        description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as perplexities need",
+        description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as for perplexity",
     )
 
     @property
     def queries(self) -> int:
+        """Tokens of a sample that pass through the network."""
         return self.sequence if self.phase == "prefill" else 1
 
     @property
     def scored(self) -> int:
+        """Tokens of a sample that the vocabulary is scored for."""
         return self.queries if self.logits == "all" else 1
 
 
 class Architecture(StrictModel, ABC):
-    """A family of networks; `rows` are the layers of one, in the order in which they run."""
+    """A family of networks."""
 
     inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
-    weight_layout: ClassVar[str] = "[m, k]"  # how the reference implementation keeps a matrix
+    weight_layout: ClassVar[str] = "[m, k]"  # of a matrix in the reference implementation
 
     @abstractmethod
     def build_layers(self, inputs: Any) -> list[LayerRow]:
-        """The layers of this network on `inputs` of its own kind."""
+        """The layers of this network for `inputs`, in execution order."""
 
 
 class LayerListBuilder(list[LayerRow]):
-    """Collects the layers of a network; names follow the modules of the reference implementation.
+    """A list of layers with methods that append them; layers are named after the modules of the reference implementation.
 
-    A layer reads the one before it, unless `reads` names others. `stream` is the layer whose output carries the residual stream.
+    A layer reads the output of the layer before it unless `reads` names others. `stream` is the layer whose output carries the residual
+    stream.
     """
 
     stream = ""
 
-    def append_row(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
-        """Append a layer that reads the outputs of some layers above; `adds`: the one whose output is added to its result."""
+    def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
+        """Append a layer that reads the outputs of the layers `reads`; `adds`: the layer whose output is added to its result."""
         sources = reads or ((self[-1].name,) if self else (NETWORK_INPUT,))
         self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
 
-    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **more: Any) -> None:
-        extra = m * more.get("experts", 1) if bias else 0
-        self.append_row(name, reads, kind="gemm", m=m, k=k, n=n, other_parameters=extra, **more)
+    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **columns: Any) -> None:
+        """Append a linear layer."""
+        biases = m * columns.get("experts", 1) if bias else 0
+        self.append_layer(name, reads, kind="gemm", m=m, k=k, n=n, other_parameters=biases, **columns)
 
     def conv(
         self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0,
         reads: tuple[str, ...] = (), adds: str = "",
     ) -> int:  # fmt: skip
-        """A convolution of `channels` x size x size, padded to keep it; returns the size of its output. `extra`: biases, norms."""
+        """Append a convolution of `channels` x size x size with "same" padding; returns the size of its output.
+
+        `extra`: parameters of biases and norms.
+        """
         out = -(-size // stride)
-        self.append_row(
+        self.append_layer(
             name, reads, adds, kind="conv", m=m, k=channels // groups * kernel**2, n=out**2, groups=groups,
             input_elements=channels * size**2, other_parameters=extra,
         )  # fmt: skip
         return out
 
-    def patches(self, name: str, m: int, channels: int, patch: int, size: int, extra: float = 0) -> int:
-        """A linear layer over each patch x patch tile; returns the number of tiles along a side."""
-        return self.conv(name, m, channels, patch, size - size % patch, patch, extra=m + extra)  # an incomplete tile is left out
+    def patch_embedding(self, name: str, m: int, channels: int, patch: int, size: int, extra: float = 0) -> int:
+        """Append a linear layer over each patch x patch tile of an image; returns the number of tiles along a side.
 
-    def moved(
+        Incomplete tiles at the edge are dropped.
+        """
+        return self.conv(name, m, channels, patch, size - size % patch, patch, extra=m + extra)
+
+    def elementwise(
         self,
         name: str,
         read: float,
@@ -133,43 +152,45 @@ class LayerListBuilder(list[LayerRow]):
         parameters: float = 0,
         reads: tuple[str, ...] = (),
         per_channel: bool = False,
-        **more: Any,
+        **columns: Any,
     ) -> None:
-        """Work that moves bytes and computes next to nothing."""
-        moved = {"input_elements": read, "output_elements": written, "other_parameters": parameters}
-        self.append_row(name, reads, kind="elementwise", per_channel=per_channel, **moved, **more)
+        """Append a layer that moves `read` and `written` elements and has negligible FLOPs."""
+        elements = {"input_elements": read, "output_elements": written, "other_parameters": parameters}
+        self.append_layer(name, reads, kind="elementwise", per_channel=per_channel, **elements, **columns)
 
     def norm(self, name: str, width: float, positions: float, parameters: float, residual: bool = True) -> None:
-        """A normalisation, with the residual addition before it, whose sum is written too."""
-        moved = (2 if residual else 1) * width * positions
-        self._normalise(name, moved, moved, parameters, residual)
+        """Append a normalisation and the residual addition before it, whose sum is written too (pre-norm)."""
+        elements = (2 if residual else 1) * width * positions
+        self._normalise(name, elements, elements, parameters, residual)
 
     def add_and_norm(self, name: str, width: float, positions: float, parameters: float) -> None:
-        """A normalisation after a residual addition, whose sum is not needed again, unlike in a pre-norm block."""
+        """Append a residual addition and a normalisation; the sum itself is not needed again (post-norm)."""
         self._normalise(name, 2 * width * positions, width * positions, parameters, residual=True)
 
     def _normalise(self, name: str, read: float, written: float, parameters: float, residual: bool) -> None:
         summed = (self.stream,) if residual and self.stream else ()
-        self.moved(name, read, written, parameters, reads=(self[-1].name, *summed) if self else ())
+        self.elementwise(name, read, written, parameters, reads=(self[-1].name, *summed) if self else ())
         self.stream = name
 
-    def attend(
+    def attention(
         self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1,
         reads: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        """softmax(Q K^T) V; the query heads that share a key head are one product, so that the cache is read once.
+        """Append softmax(Q K^T) V. The query heads that share a key head are one product, so the cache is read once.
 
-        Masked (causal) scores are counted: kernels differ in how many they skip. `reads`: the layers that make Q, K and V (default: the one
-        before makes all of them).
+        Masked (causal) scores are counted, because kernels differ in how many they skip. `reads`: the layers that compute Q, K and V;
+        default: the layer before computes all of them.
         """
         query, key, value = reads or (self[-1].name,) * 3
         count, n = kv_heads * windows, heads // kv_heads * queries
-        scores, into, out = n * keys, width * (n + keys), width * n
+        scores, operands, outputs = n * keys, width * (n + keys), width * n
         product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
-        read = (into, width * keys) if fused else (into, scores + width * keys)
-        wrote = 0 if fused else scores
-        self.append_row(f"{name}.scores", (query, key), m=keys, k=width, input_elements=read[0], output_elements=wrote, **product)
+        scores_read, context_read = (operands, width * keys) if fused else (operands, scores + width * keys)
+        scores_written = 0 if fused else scores
+        self.append_layer(
+            f"{name}.scores", (query, key), m=keys, k=width, input_elements=scores_read, output_elements=scores_written, **product
+        )
         if not fused:
-            self.moved(f"{name}.softmax", scores * count, scores * count)
-        made = (self[-1].name, value)
-        self.append_row(f"{name}.context", made, m=width, k=keys, input_elements=read[1], output_elements=out, **product)
+            self.elementwise(f"{name}.softmax", scores * count, scores * count)
+        read = (self[-1].name, value)
+        self.append_layer(f"{name}.context", read, m=width, k=keys, input_elements=context_read, output_elements=outputs, **product)

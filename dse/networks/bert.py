@@ -26,24 +26,24 @@ class BERT(Architecture):
         return self
 
     def build_layers(self, inputs: SequenceInputs) -> list[LayerRow]:
-        found, hidden, tokens = LayerListBuilder(), self.hidden_size, inputs.sequence
+        layers, hidden, tokens = LayerListBuilder(), self.hidden_size, inputs.sequence
         tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
-        found.moved("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
-        found.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)
+        layers.elementwise("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
+        layers.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)
         for number in range(self.num_hidden_layers):
-            self._block(found, f"encoder.layer.{number}", inputs)
-        found.linear("pooler.dense", hidden, hidden, 1, prunable=False)
-        return found
+            self._add_block(layers, f"encoder.layer.{number}", inputs)
+        layers.linear("pooler.dense", hidden, hidden, 1, prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, inputs: SequenceInputs) -> None:
+    def _add_block(self, layers: LayerListBuilder, name: str, inputs: SequenceInputs) -> None:
         hidden, tokens, heads, inner = self.hidden_size, inputs.sequence, self.num_attention_heads, self.intermediate_size
         projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
         for role in projected:
-            found.linear(role, hidden, hidden, tokens, reads=(found.stream,))
+            layers.linear(role, hidden, hidden, tokens, reads=(layers.stream,))
         fused = inputs.attention == "fused"
-        found.attend(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
-        found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
-        found.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)
-        found.linear(f"{name}.intermediate.dense", inner, hidden, tokens)
-        found.linear(f"{name}.output.dense", hidden, inner, tokens)
-        found.add_and_norm(f"{name}.output.LayerNorm", hidden, tokens, 2 * hidden)
+        layers.attention(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
+        layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
+        layers.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)
+        layers.linear(f"{name}.intermediate.dense", inner, hidden, tokens)
+        layers.linear(f"{name}.output.dense", hidden, inner, tokens)
+        layers.add_and_norm(f"{name}.output.LayerNorm", hidden, tokens, 2 * hidden)

@@ -35,25 +35,25 @@ class ConvNeXt(Architecture):
         return self
 
     def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
-        found, first = LayerListBuilder(), self.hidden_sizes[0]
-        size = found.patches("embeddings.patch_embeddings", first, self.num_channels, self.patch_size, self.image_size)
-        found.norm("embeddings.layernorm", first, size**2, 2 * first, residual=False)
-        before = first
+        layers, first = LayerListBuilder(), self.hidden_sizes[0]
+        size = layers.patch_embedding("embeddings.patch_embeddings", first, self.num_channels, self.patch_size, self.image_size)
+        layers.norm("embeddings.layernorm", first, size**2, 2 * first, residual=False)
+        in_channels = first
         for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
             name = f"encoder.stages.{stage}"
             if stage:
-                found.norm(f"{name}.downsampling_layer.0", before, size**2, 2 * before, residual=False)
-                size = found.conv(f"{name}.downsampling_layer.1", width, before, 2, size, 2, extra=width)
+                layers.norm(f"{name}.downsampling_layer.0", in_channels, size**2, 2 * in_channels, residual=False)
+                size = layers.conv(f"{name}.downsampling_layer.1", width, in_channels, 2, size, 2, extra=width)
             for number in range(depth):
-                self._block(found, f"{name}.layers.{number}", width, size)
-            before = width
-        found.norm("layernorm", before, 1, 2 * before, residual=False)
-        found.linear("classifier", self.num_labels, before, 1, prunable=False)
-        return found
+                self._add_block(layers, f"{name}.layers.{number}", width, size)
+            in_channels = width
+        layers.norm("layernorm", in_channels, 1, 2 * in_channels, residual=False)
+        layers.linear("classifier", self.num_labels, in_channels, 1, prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, width: int, size: int) -> None:
-        before = found[-1].name
-        found.conv(f"{name}.dwconv", width, width, 7, size, groups=width, extra=width)
-        found.norm(f"{name}.layernorm", width, size**2, 3 * width, residual=False)  # with the scale of the residual branch
-        found.linear(f"{name}.pwconv1", 4 * width, width, size**2)
-        found.linear(f"{name}.pwconv2", width, 4 * width, size**2, adds=before)
+    def _add_block(self, layers: LayerListBuilder, name: str, width: int, size: int) -> None:
+        block_input = layers[-1].name
+        layers.conv(f"{name}.dwconv", width, width, 7, size, groups=width, extra=width)
+        layers.norm(f"{name}.layernorm", width, size**2, 3 * width, residual=False)  # with the scale of the residual branch
+        layers.linear(f"{name}.pwconv1", 4 * width, width, size**2)
+        layers.linear(f"{name}.pwconv2", width, 4 * width, size**2, adds=block_input)

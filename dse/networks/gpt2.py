@@ -26,20 +26,20 @@ class GPT2(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        found, width, queries = LayerListBuilder(), self.n_embd, inputs.queries
-        found.moved("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the table is the head's
+        layers, width, queries = LayerListBuilder(), self.n_embd, inputs.queries
+        layers.elementwise("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the head shares the token table
         for number in range(self.n_layer):
-            self._block(found, f"h.{number}", inputs)
-        found.norm("ln_f", width, queries, 2 * width)
-        found.linear("lm_head", self.vocab_size, width, inputs.scored, bias=False, prunable=False)
-        return found
+            self._add_block(layers, f"h.{number}", inputs)
+        layers.norm("ln_f", width, queries, 2 * width)
+        layers.linear("lm_head", self.vocab_size, width, inputs.scored, bias=False, prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
+    def _add_block(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         width, queries, heads, inner = self.n_embd, inputs.queries, self.n_head, self.n_inner or 4 * self.n_embd
-        found.norm(f"{name}.ln_1", width, queries, 2 * width)
-        found.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)
-        found.attend(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused")
-        found.linear(f"{name}.attn.c_proj", width, width, queries)
-        found.norm(f"{name}.ln_2", width, queries, 2 * width)
-        found.linear(f"{name}.mlp.c_fc", inner, width, queries)
-        found.linear(f"{name}.mlp.c_proj", width, inner, queries)
+        layers.norm(f"{name}.ln_1", width, queries, 2 * width)
+        layers.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)
+        layers.attention(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused")
+        layers.linear(f"{name}.attn.c_proj", width, width, queries)
+        layers.norm(f"{name}.ln_2", width, queries, 2 * width)
+        layers.linear(f"{name}.mlp.c_fc", inner, width, queries)
+        layers.linear(f"{name}.mlp.c_proj", width, inner, queries)

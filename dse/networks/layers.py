@@ -1,16 +1,16 @@
-"""The layers of a network: rows as they are written down, columns as the model takes them.
+"""The layers of a network: as rows of layers.csv (`LayerRow`), and as columns for the model (`LayerArrays`).
 
-C[m, n] = A[m, k] B[k, n]. A holds the weights; m counts the output channels of all groups, k one group's
-inputs; n is per sample (output pixels or tokens).
+A layer computes C[m, n] = A[m, k] B[k, n]. A holds the weights. m counts the output channels of all groups, k the inputs of one group, and
+n the output pixels or tokens of one sample.
 
-A mixture of experts is one row with `experts` copies of its weights, of which each position takes `active`. T
-positions touch on average D = experts (1 - (1 - active / experts)^T) different copies, if routing is uniform and
-independent; each of them sees T active / D positions.
+A mixture of experts is one row with `experts` copies of its weights, of which each position uses `active`. If routing is uniform and
+independent, T positions use on average D = experts (1 - (1 - active / experts)^T) different copies, and each copy is applied to
+T active / D positions.
 
-`reads` names the layers whose outputs a layer takes, separated by `;` (`input`: the network's own), and `adds` those that are added
-to its result on the way out, as residual connections are in a convolutional network. If every layer has `reads`, the graph is known
-(see `dse.networks.graph`). `per_channel`: each output channel of an elementwise layer follows from the same channel of what it reads.
-`cache_elements`: elements of a sample that the key-value cache keeps of a layer's outputs, those of earlier tokens included.
+`reads` names the layers whose outputs a layer reads, separated by `;` (`input`: the input of the network). `adds` names the layers whose
+outputs are added to its result, as in residual connections. If every layer has `reads`, the graph is known (see `dse.networks.graph`).
+`per_channel`: each output channel of an elementwise layer depends only on the same channel of what it reads. `cache_elements`: elements of
+a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,21 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from jaxtyping import Bool, Float
 from pydantic import Field, ValidationError, model_validator
 
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, explain_validation_error, field_error
 from dse.networks.graph import LayerGraph
 
-LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network; products stay finite
+LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network, and products stay finite
 ElementCount = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 WITH_WEIGHTS = ("gemm", "conv")
 NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
+PerLayer = Float[np.ndarray, " layer"]
+IsLayer = Bool[np.ndarray, " layer"]
 
 
 class LayerRow(StrictModel):
@@ -69,111 +72,108 @@ class LayerRow(StrictModel):
         if self.per_channel and self.kind != "elementwise":
             raise field_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
         if self.adds is not None and self.reads is None:
-            raise field_error("what is added is given, but not what is read", "fill reads")
+            raise field_error("'adds' is given, but not 'reads'", "fill reads")
         if self.active > self.experts:
             raise field_error(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
 
 
+SIZES_FIX = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
+
+
 def make_layer_row(**fields: Any) -> LayerRow:
-    """A row whose sizes were computed from those of a file; raises InputError that names the layer if one is out of range."""
+    """Make a row from computed sizes; raises InputError that names the layer if a size is out of range."""
     try:
         return LayerRow(**fields)
     except ValidationError as error:
-        places = [(".".join(map(str, loc)), what) for loc, what, _ in explain_validation_error(LayerRow, error)]
-        listed = "; ".join(f"{place}: {what}" if place else what for place, what in places)
+        messages = [(".".join(map(str, loc)), message) for loc, message, _ in explain_validation_error(LayerRow, error)]
+        listed = "; ".join(f"{key}: {message}" if key else message for key, message in messages)
         raise InputError(f"layer '{fields['name']}' has sizes that are not possible ({listed})", SIZES_FIX) from error
-
-
-SIZES_FIX = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
 
 
 @dataclass(frozen=True, eq=False)
 class LayerArrays:
-    """The layers of a network as columns; numbers are float64, since products pass 2**31."""
+    """The layers of a network as columns [layer]; numbers are float64, because products exceed 2^31."""
 
     name: tuple[str, ...]
     kind: np.ndarray
-    m: np.ndarray
-    k: np.ndarray
-    n: np.ndarray
-    count: np.ndarray
-    groups: np.ndarray
-    input_elements: np.ndarray
-    output_elements: np.ndarray
-    prunable: np.ndarray
-    experts: np.ndarray
-    active: np.ndarray
-    other_parameters: np.ndarray
-    activation_density: np.ndarray
-    own_weights: np.ndarray
+    m: PerLayer
+    k: PerLayer
+    n: PerLayer
+    count: PerLayer
+    groups: PerLayer
+    input_elements: PerLayer
+    output_elements: PerLayer
+    prunable: IsLayer
+    experts: PerLayer
+    active: PerLayer
+    other_parameters: PerLayer
+    activation_density: PerLayer
+    own_weights: IsLayer
     reads: tuple[str | None, ...]
     adds: tuple[str | None, ...]
-    per_channel: np.ndarray
-    cache_elements: np.ndarray
+    per_channel: IsLayer
+    cache_elements: PerLayer
 
     def __len__(self) -> int:
         return len(self.name)
 
     @classmethod
     def from_rows(cls, rows: list[LayerRow]) -> "LayerArrays":
-        names = [field.name for field in fields(cls) if field.name not in NON_NUMERIC_COLUMNS]
-        columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in names}
+        """Convert rows to columns; element counts that a row leaves out follow from its sizes."""
+        numeric = [field.name for field in fields(cls) if field.name not in NON_NUMERIC_COLUMNS]
+        columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in numeric}
         kind = np.array([row.kind for row in rows])
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
-        for name, usual in _moved_once(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
-            columns[name] = np.where(np.isnan(columns[name]), usual, columns[name])
-        prunable = np.array([row.prunable for row in rows], bool) & np.isin(kind, WITH_WEIGHTS)
-        own = np.array([row.own_weights for row in rows], bool)
-        reads, adds = tuple(row.reads for row in rows), tuple(row.adds for row in rows)
-        per_channel = np.array([row.per_channel for row in rows], bool)
-        return cls(
-            name=tuple(row.name for row in rows), kind=kind, prunable=prunable, own_weights=own, per_channel=per_channel,
-            reads=reads, adds=adds, **columns,
-        )  # fmt: skip
+        for name, default in _default_elements(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
+            columns[name] = np.where(np.isnan(columns[name]), default, columns[name])
+        flags = {name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel")}
+        flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
+        names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
+        return cls(name=names, kind=kind, reads=reads, adds=adds, **flags, **columns)
 
     def to_rows(self) -> list[LayerRow]:
-        """As they would be written down: what follows from the rest is left out."""
-        usual = _moved_once(self.kind, self.m, self.k, self.n, self.groups)
-        return [self._row(number, usual) for number in range(len(self))]
+        """Convert columns to rows; element counts that follow from the sizes are left out."""
+        defaults = _default_elements(self.kind, self.m, self.k, self.n, self.groups)
+        return [self._to_row(number, defaults) for number in range(len(self))]
 
-    def _row(self, number: int, usual: Mapping[str, np.ndarray]) -> LayerRow:
+    def _to_row(self, number: int, defaults: Mapping[str, PerLayer]) -> LayerRow:
         kind = self.kind[number]
         names = LayerRow.model_fields.keys() - set(NON_NUMERIC_COLUMNS) - ({"m", "k", "n"} if kind == "elementwise" else set())
-        given = {name: float(getattr(self, name)[number]) for name in names}
-        for name, values in usual.items():
-            if given[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
-                del given[name]
-        prunable, own = bool(self.prunable[number]) or kind not in WITH_WEIGHTS, bool(self.own_weights[number])
-        links = {"reads": self.reads[number], "adds": self.adds[number], "per_channel": bool(self.per_channel[number])}
-        return LayerRow.model_validate({"name": self.name[number], "kind": kind, "prunable": prunable, "own_weights": own} | links | given)
+        cells: dict[str, Any] = {name: float(getattr(self, name)[number]) for name in names}
+        for name, values in defaults.items():
+            if cells[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
+                del cells[name]
+        cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
+        cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
+        return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)
 
     @cached_property
     def graph(self) -> LayerGraph | None:
-        """Which layer reads the output of which; None unless every layer says so."""
+        """Which layer reads the output of which; None unless every layer has `reads`."""
         return LayerGraph.from_names(self.name, self.reads, self.adds)
 
     @property
-    def has_weights(self) -> np.ndarray:
+    def has_weights(self) -> IsLayer:
         return np.isin(self.kind, WITH_WEIGHTS)
 
     @property
-    def has_flops(self) -> np.ndarray:
+    def has_flops(self) -> IsLayer:
         return self.kind != "elementwise"
 
     @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> PerLayer:
         """Weight elements of one instance of each layer [layer]."""
         return np.where(self.has_weights, self.m * self.k, 0.0)
 
     @property
-    def copies(self) -> np.ndarray:
-        """Weight matrices of each layer that memory has to hold: repeats, all experts, none that another layer owns [layer]."""
+    def copies(self) -> PerLayer:
+        """Weight matrices of each layer that memory holds: repeats and all experts, without those that another layer owns [layer]."""
         return self.count * self.experts * self.own_weights
 
     @property
-    def instances(self) -> np.ndarray:
-        """Outputs of each layer that exist at once: those of all heads and of all active experts, but of one repeat [layer]."""
+    def instances(self) -> PerLayer:
+        """Outputs of each layer that exist at the same time: those of all heads and all active experts, but of one repeat [layer]."""
         return np.where(self.kind == "matmul", self.count, self.active)
 
     @property
@@ -183,22 +183,24 @@ class LayerArrays:
 
     @property
     def macs(self) -> float:
-        """Multiply-adds of one sample, nothing skipped."""
+        """Multiply-adds of one sample in the dense network."""
         return float((np.where(self.has_flops, self.m * self.k * self.n, 0.0) * self.active * self.count).sum())
 
     def at_batch(self, batch: float) -> "LayerArrays":
-        """Samples widen n and spread over the experts; a `matmul` has operands of its own for each sample, so there
-        they multiply `count`."""
+        """The layers of a batch: samples widen n and are distributed over the experts.
+
+        A `matmul` has its own operands for each sample, so there they multiply `count`.
+        """
         matmul = self.kind == "matmul"
-        wider = np.where(matmul, 1.0, batch)
-        touched = self.experts * (1 - (1 - self.active / self.experts) ** np.where(matmul, 1.0, self.n * wider))
-        wider = wider * self.active / touched
+        widening = np.where(matmul, 1.0, batch)
+        used_experts = self.experts * (1 - (1 - self.active / self.experts) ** np.where(matmul, 1.0, self.n * widening))
+        widening = widening * self.active / used_experts
         return replace(
-            self, n=self.n * wider, count=self.count * np.where(matmul, batch, 1.0) * touched,
-            input_elements=self.input_elements * wider, output_elements=self.output_elements * wider,
+            self, n=self.n * widening, count=self.count * np.where(matmul, batch, 1.0) * used_experts,
+            input_elements=self.input_elements * widening, output_elements=self.output_elements * widening,
         )  # fmt: skip
 
 
-def _moved_once(kind: np.ndarray, m: np.ndarray, k: np.ndarray, n: np.ndarray, groups: np.ndarray) -> dict[str, np.ndarray]:
-    """Elements that a layer reads beside its weights and writes, each of them once, where nothing else is said."""
+def _default_elements(kind: np.ndarray, m: PerLayer, k: PerLayer, n: PerLayer, groups: PerLayer) -> dict[str, PerLayer]:
+    """Elements that a layer reads (without weights) and writes if each is moved once."""
     return {"input_elements": k * n * groups + np.where(kind == "matmul", m * k, 0), "output_elements": m * n}

@@ -26,7 +26,7 @@ class Llama(Architecture):
     attention_bias: bool = False
     mlp_bias: bool = False
     tie_word_embeddings: bool = False
-    sliding_window: PositiveInt | None = None  # tokens that a query looks back to
+    sliding_window: PositiveInt | None = None  # tokens that a query attends to
 
     inputs: ClassVar[type[NetworkInputs]] = GenerationInputs
 
@@ -35,8 +35,8 @@ class Llama(Architecture):
         if self.head_dim is None:
             check_heads(self.hidden_size, self.num_attention_heads)
         if self.num_attention_heads % self.key_heads:
-            what = f"{self.num_attention_heads} heads can't share {self.key_heads} key heads evenly"
-            raise field_error(what, "write a num_key_value_heads that divides num_attention_heads")
+            message = f"{self.num_attention_heads} heads cannot share {self.key_heads} key heads evenly"
+            raise field_error(message, "write a num_key_value_heads that divides num_attention_heads")
         return self
 
     @property
@@ -48,47 +48,47 @@ class Llama(Architecture):
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        found, hidden = LayerListBuilder(), self.hidden_size
+        layers, hidden = LayerListBuilder(), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
-        found.moved("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
+        layers.elementwise("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
         for number in range(self.num_hidden_layers):
-            self._attention(found, f"model.layers.{number}", inputs)
-            self._feed_forward(found, f"model.layers.{number}", inputs.queries)
-        found.norm("model.norm", hidden, inputs.queries, hidden)
-        found.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
-        return found
+            self._add_attention(layers, f"model.layers.{number}", inputs)
+            self._add_feed_forward(layers, f"model.layers.{number}", inputs.queries)
+        layers.norm("model.norm", hidden, inputs.queries, hidden)
+        layers.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
+        return layers
 
-    def _attention(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
+    def _add_attention(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         queries, hidden, at = inputs.queries, self.hidden_size, f"{name}.self_attn"
-        wide, narrow = self.num_attention_heads * self.width, self.key_heads * self.width
+        query_width, key_width = self.num_attention_heads * self.width, self.key_heads * self.width
         qkv_bias = self.attention_bias or self.model_type == "qwen2"
-        found.norm(f"{name}.input_layernorm", hidden, queries, hidden)
+        layers.norm(f"{name}.input_layernorm", hidden, queries, hidden)
         keys, read = min(inputs.sequence, self.sliding_window or inputs.sequence), (f"{name}.input_layernorm",)
         query, key, value = (f"{at}.{role}_proj" for role in "qkv")
         normalised = self.model_type == "qwen3"
-        found.linear(query, wide, hidden, queries, qkv_bias, read)
-        found.linear(key, narrow, hidden, queries, qkv_bias, read, cache_elements=0 if normalised else narrow * keys)
-        found.linear(value, narrow, hidden, queries, qkv_bias, read, cache_elements=narrow * keys)
+        layers.linear(query, query_width, hidden, queries, qkv_bias, read)
+        layers.linear(key, key_width, hidden, queries, qkv_bias, read, cache_elements=0 if normalised else key_width * keys)
+        layers.linear(value, key_width, hidden, queries, qkv_bias, read, cache_elements=key_width * keys)
         if normalised:
-            moved, both = (wide + narrow) * queries, (query, key)
+            elements, projections = (query_width + key_width) * queries, (query, key)
             query = key = f"{at}.qk_norm"
-            found.moved(query, moved, moved, 2 * self.width, both, cache_elements=narrow * keys)
+            layers.elementwise(query, elements, elements, 2 * self.width, projections, cache_elements=key_width * keys)
         fused = inputs.attention == "fused"
-        found.attend(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
-        found.linear(f"{at}.o_proj", hidden, wide, queries, self.attention_bias)
+        layers.attention(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
+        layers.linear(f"{at}.o_proj", hidden, query_width, queries, self.attention_bias)
 
-    def _feed_forward(self, found: LayerListBuilder, name: str, positions: int) -> None:
+    def _add_feed_forward(self, layers: LayerListBuilder, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
-        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        layers.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
         for half in ("gate", "up"):
-            found.linear(f"{at}.{half}_proj", inner, hidden, positions, self.mlp_bias, (f"{name}.post_attention_layernorm",))
+            layers.linear(f"{at}.{half}_proj", inner, hidden, positions, self.mlp_bias, (f"{name}.post_attention_layernorm",))
         halves = (f"{at}.gate_proj", f"{at}.up_proj")
-        found.moved(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
-        found.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
+        layers.elementwise(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
+        layers.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
 
 
 class Mixtral(Llama):
-    """Each token takes `num_experts_per_tok` of the feed-forward networks; a row has the weights of all."""
+    """Llama with a mixture of experts: each token uses `num_experts_per_tok` of the feed-forward networks."""
 
     model_type: Literal["mixtral"]  # type: ignore[assignment]
     num_local_experts: PositiveInt
@@ -97,19 +97,19 @@ class Mixtral(Llama):
     @model_validator(mode="after")
     def _check_experts(self) -> Self:
         if self.num_experts_per_tok > self.num_local_experts:
-            what = f"a token can't take {self.num_experts_per_tok} of {self.num_local_experts} experts"
-            raise field_error(what, "write num_experts_per_tok <= num_local_experts")
+            message = f"a token cannot use {self.num_experts_per_tok} of {self.num_local_experts} experts"
+            raise field_error(message, "write num_experts_per_tok <= num_local_experts")
         return self
 
-    def _feed_forward(self, found: LayerListBuilder, name: str, positions: int) -> None:
+    def _add_feed_forward(self, layers: LayerListBuilder, name: str, positions: int) -> None:
         hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
         experts: dict[str, Any] = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
-        moved = positions * self.num_experts_per_tok * inner
-        found.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
-        found.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
+        elements = positions * self.num_experts_per_tok * inner
+        layers.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
+        layers.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
         reads = (f"{name}.post_attention_layernorm", f"{at}.gate")
         for half in ("w1", "w3"):
-            found.linear(f"{at}.experts.{half}", inner, hidden, positions, False, reads, **experts)
+            layers.linear(f"{at}.experts.{half}", inner, hidden, positions, False, reads, **experts)
         halves = (f"{at}.experts.w1", f"{at}.experts.w3")
-        found.moved(f"{at}.experts.product", 2 * moved, moved, reads=halves, per_channel=True)
-        found.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)
+        layers.elementwise(f"{at}.experts.product", 2 * elements, elements, reads=halves, per_channel=True)
+        layers.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)

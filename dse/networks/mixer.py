@@ -1,4 +1,4 @@
-"""MLP-Mixer: linear layers across patches and across channels in turn (Tolstikhin et al. 2021, arXiv 2105.01601)."""
+"""MLP-Mixer: linear layers that alternate between patches and channels (Tolstikhin et al. 2021, arXiv 2105.01601)."""
 
 from typing import ClassVar, Literal, Self
 
@@ -27,17 +27,17 @@ class Mixer(Architecture):
         return self
 
     def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
-        found, hidden = LayerListBuilder(), self.hidden_size
+        layers, hidden = LayerListBuilder(), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
-        found.patches("stem", hidden, self.num_channels, self.patch_size, self.image_size)
+        layers.patch_embedding("stem", hidden, self.num_channels, self.patch_size, self.image_size)
         for number in range(self.num_hidden_layers):
             name = f"blocks.{number}"
-            found.norm(f"{name}.norm1", hidden, patches, 2 * hidden)
-            found.linear(f"{name}.mlp_tokens.fc1", self.tokens_mlp_dim, patches, hidden)
-            found.linear(f"{name}.mlp_tokens.fc2", patches, self.tokens_mlp_dim, hidden)
-            found.norm(f"{name}.norm2", hidden, patches, 2 * hidden)
-            found.linear(f"{name}.mlp_channels.fc1", self.channels_mlp_dim, hidden, patches)
-            found.linear(f"{name}.mlp_channels.fc2", hidden, self.channels_mlp_dim, patches)
-        found.norm("norm", hidden, patches, 2 * hidden)
-        found.linear("head", self.num_labels, hidden, 1, prunable=False)
-        return found
+            layers.norm(f"{name}.norm1", hidden, patches, 2 * hidden)
+            layers.linear(f"{name}.mlp_tokens.fc1", self.tokens_mlp_dim, patches, hidden)
+            layers.linear(f"{name}.mlp_tokens.fc2", patches, self.tokens_mlp_dim, hidden)
+            layers.norm(f"{name}.norm2", hidden, patches, 2 * hidden)
+            layers.linear(f"{name}.mlp_channels.fc1", self.channels_mlp_dim, hidden, patches)
+            layers.linear(f"{name}.mlp_channels.fc2", hidden, self.channels_mlp_dim, patches)
+        layers.norm("norm", hidden, patches, 2 * hidden)
+        layers.linear("head", self.num_labels, hidden, 1, prunable=False)
+        return layers

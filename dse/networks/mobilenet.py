@@ -1,8 +1,8 @@
-"""MobileNetV1: depthwise 3 x 3 and pointwise convolutions in turn (Howard et al. 2017, arXiv 1704.04861)."""
+"""MobileNetV1: alternating depthwise 3 x 3 and pointwise convolutions (Howard et al. 2017, arXiv 1704.04861)."""
 
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, LayerListBuilder, NetworkInputs, PositiveInt, Scale
+from dse.networks.architecture import Architecture, LayerListBuilder, Multiplier, NetworkInputs, PositiveInt
 from dse.networks.layers import LayerRow
 
 # Output channels at width 1 and stride of each pair (table 1 of the paper).
@@ -13,21 +13,21 @@ class MobileNetV1(Architecture):
     model_type: Literal["mobilenet_v1"]
     image_size: PositiveInt = 224
     num_channels: PositiveInt = 3
-    depth_multiplier: Scale = 1.0
+    depth_multiplier: Multiplier = 1.0
     num_labels: PositiveInt = 1000
 
     inputs: ClassVar[type[NetworkInputs]] = NetworkInputs
 
     def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
-        found, width = LayerListBuilder(), self._wide(32)
-        size = found.conv("conv_stem.convolution", width, self.num_channels, 3, self.image_size, 2, extra=2 * width)
+        layers, width = LayerListBuilder(), self._scaled_channels(32)
+        size = layers.conv("conv_stem.convolution", width, self.num_channels, 3, self.image_size, 2, extra=2 * width)
         for number, (channels, stride) in enumerate(PAIRS):
-            out = self._wide(channels)
-            size = found.conv(f"layer.{2 * number}.convolution", width, width, 3, size, stride, groups=width, extra=2 * width)
-            found.conv(f"layer.{2 * number + 1}.convolution", out, width, 1, size, extra=2 * out)
+            out = self._scaled_channels(channels)
+            size = layers.conv(f"layer.{2 * number}.convolution", width, width, 3, size, stride, groups=width, extra=2 * width)
+            layers.conv(f"layer.{2 * number + 1}.convolution", out, width, 1, size, extra=2 * out)
             width = out
-        found.linear("classifier", self.num_labels, width, 1)
-        return found
+        layers.linear("classifier", self.num_labels, width, 1)
+        return layers
 
-    def _wide(self, channels: int) -> int:
+    def _scaled_channels(self, channels: int) -> int:
         return max(8, int(channels * self.depth_multiplier))

@@ -1,4 +1,4 @@
-"""OPT: decoders (pre-norm, but for the 350 M one) with learned positions and ReLU (Zhang et al. 2022, arXiv 2205.01068)."""
+"""OPT: decoders (pre-norm, except the 350 M one) with learned positions and ReLU (Zhang et al. 2022, arXiv 2205.01068)."""
 
 from typing import ClassVar, Literal, Self
 
@@ -18,7 +18,7 @@ class OPT(Architecture):
     num_hidden_layers: BlockCount
     num_attention_heads: PositiveInt
     max_position_embeddings: PositiveInt
-    word_embed_proj_dim: PositiveInt | None = None  # the tables may be narrower than the blocks, with a projection on either side
+    word_embed_proj_dim: PositiveInt | None = None  # if the tables are narrower than the blocks, with a projection on either side
     do_layer_norm_before: bool = True
 
     inputs: ClassVar[type[NetworkInputs]] = GenerationInputs
@@ -29,31 +29,33 @@ class OPT(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        found, hidden, queries = LayerListBuilder(), self.hidden_size, inputs.queries
-        narrow = self.word_embed_proj_dim or hidden
+        layers, hidden, queries = LayerListBuilder(), self.hidden_size, inputs.queries
+        embedding_width = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden
-        found.moved("model.decoder.embed_tokens", 2 * queries * hidden, queries * hidden, positions)  # the table is the head's
-        if narrow != hidden:
-            found.linear("model.decoder.project_in", hidden, narrow, queries, bias=False)
+        layers.elementwise(
+            "model.decoder.embed_tokens", 2 * queries * hidden, queries * hidden, positions
+        )  # the head shares the token table
+        if embedding_width != hidden:
+            layers.linear("model.decoder.project_in", hidden, embedding_width, queries, bias=False)
         for number in range(self.num_hidden_layers):
-            self._block(found, f"model.decoder.layers.{number}", inputs)
+            self._add_block(layers, f"model.decoder.layers.{number}", inputs)
         if self.do_layer_norm_before:
-            found.norm("model.decoder.final_layer_norm", hidden, queries, 2 * hidden)
-        if narrow != hidden:
-            found.linear("model.decoder.project_out", narrow, hidden, queries, bias=False)
-        found.linear("lm_head", self.vocab_size, narrow, inputs.scored, bias=False, prunable=False)
-        return found
+            layers.norm("model.decoder.final_layer_norm", hidden, queries, 2 * hidden)
+        if embedding_width != hidden:
+            layers.linear("model.decoder.project_out", embedding_width, hidden, queries, bias=False)
+        layers.linear("lm_head", self.vocab_size, embedding_width, inputs.scored, bias=False, prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
+    def _add_block(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         hidden, queries, heads = self.hidden_size, inputs.queries, self.num_attention_heads
-        found.norm(f"{name}.self_attn_layer_norm", hidden, queries, 2 * hidden)
+        layers.norm(f"{name}.self_attn_layer_norm", hidden, queries, 2 * hidden)
         projected = tuple(f"{name}.self_attn.{role}_proj" for role in "qkv")
         for role, cached in zip(projected, (0, hidden, hidden), strict=True):
             reads = (f"{name}.self_attn_layer_norm",)
-            found.linear(role, hidden, hidden, queries, reads=reads, cache_elements=cached * inputs.sequence)
+            layers.linear(role, hidden, hidden, queries, reads=reads, cache_elements=cached * inputs.sequence)
         fused = inputs.attention == "fused"
-        found.attend(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected)
-        found.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
-        found.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
-        found.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)
-        found.linear(f"{name}.fc2", hidden, self.ffn_dim, queries)
+        layers.attention(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected)
+        layers.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
+        layers.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
+        layers.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)
+        layers.linear(f"{name}.fc2", hidden, self.ffn_dim, queries)

@@ -1,4 +1,4 @@
-"""Every architecture that layers can be made of, told apart by `model_type`."""
+"""All architectures whose layers can be computed; `model_type` selects one."""
 
 from typing import Annotated
 

@@ -26,25 +26,28 @@ class ResNet(Architecture):
         return self
 
     def build_layers(self, inputs: NetworkInputs) -> list[LayerRow]:
-        found, before = LayerListBuilder(), self.embedding_size
-        size = found.conv("embedder.embedder.convolution", before, self.num_channels, 7, self.image_size, 2, extra=2 * before)
+        layers, in_channels = LayerListBuilder(), self.embedding_size
+        size = layers.conv("embedder.embedder.convolution", in_channels, self.num_channels, 7, self.image_size, 2, extra=2 * in_channels)
         size = -(-size // 2)  # pooling
-        for stage, (depth, width) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
+        for stage, (depth, out_channels) in enumerate(zip(self.depths, self.hidden_sizes, strict=True)):
             for number in range(depth):
                 stride = 2 if stage and not number else 1
-                size = self._block(found, f"encoder.stages.{stage}.layers.{number}", before, width, size, stride)
-                before = width
-        found.linear("classifier.1", self.num_labels, before, 1)
-        return found
+                size = self._add_block(layers, f"encoder.stages.{stage}.layers.{number}", in_channels, out_channels, size, stride)
+                in_channels = out_channels
+        layers.linear("classifier.1", self.num_labels, in_channels, 1)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, before: int, width: int, size: int, stride: int) -> int:
-        above = skip = found[-1].name
-        if before != width or stride > 1:
-            found.conv(skip := f"{name}.shortcut.convolution", width, before, 1, size, stride, extra=2 * width)
-        inner = width // 4 if self.layer_type == "bottleneck" else width
-        plan = [(1, inner, 1), (3, inner, stride), (1, width, 1)] if inner < width else [(3, width, stride), (3, width, 1)]
+    def _add_block(self, layers: LayerListBuilder, name: str, in_channels: int, out_channels: int, size: int, stride: int) -> int:
+        block_input = skip = layers[-1].name
+        if in_channels != out_channels or stride > 1:
+            layers.conv(skip := f"{name}.shortcut.convolution", out_channels, in_channels, 1, size, stride, extra=2 * out_channels)
+        inner = out_channels // 4 if self.layer_type == "bottleneck" else out_channels
+        if inner < out_channels:
+            plan = [(1, inner, 1), (3, inner, stride), (1, out_channels, 1)]  # kernel, channels, stride
+        else:
+            plan = [(3, out_channels, stride), (3, out_channels, 1)]
         for number, (kernel, out, step) in enumerate(plan):
-            links = {"reads": () if number else (above,), "adds": skip if number == len(plan) - 1 else ""}
-            size = found.conv(f"{name}.layer.{number}.convolution", out, before, kernel, size, step, extra=2 * out, **links)
-            before = out
+            links = {"reads": () if number else (block_input,), "adds": skip if number == len(plan) - 1 else ""}
+            size = layers.conv(f"{name}.layer.{number}.convolution", out, in_channels, kernel, size, step, extra=2 * out, **links)
+            in_channels = out
         return size

@@ -9,10 +9,10 @@ from dse.networks.architecture import (
     AttentionInputs,
     BlockCounts,
     LayerListBuilder,
+    Multiplier,
     NetworkInputs,
     PositiveInt,
     PositiveInts,
-    Scale,
     check_heads,
     check_patches,
     check_stages,
@@ -29,7 +29,7 @@ class Swin(Architecture):
     depths: BlockCounts
     num_heads: PositiveInts
     window_size: PositiveInt = 7
-    mlp_ratio: Scale = 4.0
+    mlp_ratio: Multiplier = 4.0
     num_labels: PositiveInt = 1000
 
     inputs: ClassVar[type[NetworkInputs]] = AttentionInputs
@@ -43,37 +43,37 @@ class Swin(Architecture):
         return self
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        found, width, fused = LayerListBuilder(), self.embed_dim, inputs.attention == "fused"
-        size = found.patches("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
-        found.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
+        layers, width, fused = LayerListBuilder(), self.embed_dim, inputs.attention == "fused"
+        size = layers.patch_embedding("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
+        layers.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
         for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):
             for number in range(depth):
-                self._block(found, f"encoder.layers.{stage}.blocks.{number}", width, heads, size, fused)
+                self._add_block(layers, f"encoder.layers.{stage}.blocks.{number}", width, heads, size, fused)
             if stage < len(self.depths) - 1:
-                size, width = self._merge(found, f"encoder.layers.{stage}.downsample", width, size)
-        found.norm("layernorm", width, size**2, 2 * width)
-        found.linear("classifier", self.num_labels, width, 1, prunable=False)
-        return found
+                size, width = self._add_merging(layers, f"encoder.layers.{stage}.downsample", width, size)
+        layers.norm("layernorm", width, size**2, 2 * width)
+        layers.linear("classifier", self.num_labels, width, 1, prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, width: int, heads: int, size: int, fused: bool) -> None:
+    def _add_block(self, layers: LayerListBuilder, name: str, width: int, heads: int, size: int, fused: bool) -> None:
         window = min(self.window_size, size)
         side = -(-size // window) * window  # the map is padded to whole windows
         tokens, windows, inner = window**2, (side // window) ** 2, max(1, int(self.mlp_ratio * width))
-        found.norm(f"{name}.layernorm_before", width, size**2, 2 * width)
+        layers.norm(f"{name}.layernorm_before", width, size**2, 2 * width)
         projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
         for role in projected:
-            found.linear(role, width, width, side**2, reads=(found.stream,))
-        found.attend(f"{name}.attention.self", heads, heads, width // heads, tokens, tokens, fused, windows, projected)
-        found.linear(f"{name}.attention.output.dense", width, width, side**2)
+            layers.linear(role, width, width, side**2, reads=(layers.stream,))
+        layers.attention(f"{name}.attention.self", heads, heads, width // heads, tokens, tokens, fused, windows, projected)
+        layers.linear(f"{name}.attention.output.dense", width, width, side**2)
         biases = (2 * self.window_size - 1) ** 2 * heads  # by relative position
-        found.norm(f"{name}.layernorm_after", width, size**2, 2 * width + biases)
-        found.linear(f"{name}.intermediate.dense", inner, width, size**2)
-        found.linear(f"{name}.output.dense", width, inner, size**2)
+        layers.norm(f"{name}.layernorm_after", width, size**2, 2 * width + biases)
+        layers.linear(f"{name}.intermediate.dense", inner, width, size**2)
+        layers.linear(f"{name}.output.dense", width, inner, size**2)
 
-    def _merge(self, found: LayerListBuilder, name: str, width: int, size: int) -> tuple[int, int]:
-        """Each 2 x 2 patches become one, twice as wide."""
+    def _add_merging(self, layers: LayerListBuilder, name: str, width: int, size: int) -> tuple[int, int]:
+        """Merge each 2 x 2 patches into one of twice the width; returns the new size and width."""
         half = -(-size // 2)
-        found.norm(f"{name}.norm", 4 * width, half**2, 8 * width)
-        found.linear(f"{name}.reduction", 2 * width, 4 * width, half**2, bias=False)
-        found.stream = f"{name}.reduction"
+        layers.norm(f"{name}.norm", 4 * width, half**2, 8 * width)
+        layers.linear(f"{name}.reduction", 2 * width, 4 * width, half**2, bias=False)
+        layers.stream = f"{name}.reduction"
         return half, 2 * width

@@ -42,26 +42,28 @@ class ViT(Architecture):
         return 2 if self.distilled else 1
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        found, hidden = LayerListBuilder(), self.hidden_size
+        layers, hidden = LayerListBuilder(), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
         tokens = patches + self.learned_tokens
         embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
-        found.patches("embeddings.patch_embeddings.projection", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
+        layers.patch_embedding(
+            "embeddings.patch_embeddings.projection", hidden, self.num_channels, self.patch_size, self.image_size, embedded
+        )
         for number in range(self.num_hidden_layers):
-            self._block(found, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
-        found.norm("layernorm", hidden, tokens, 2 * hidden)
+            self._add_block(layers, f"encoder.layer.{number}", tokens, inputs.attention == "fused")
+        layers.norm("layernorm", hidden, tokens, 2 * hidden)
         for head in ("cls_classifier", "distillation_classifier") if self.distilled else ("classifier",):
-            found.linear(head, self.num_labels, hidden, 1, reads=(found.stream,), prunable=False)
-        return found
+            layers.linear(head, self.num_labels, hidden, 1, reads=(layers.stream,), prunable=False)
+        return layers
 
-    def _block(self, found: LayerListBuilder, name: str, tokens: int, fused: bool) -> None:
+    def _add_block(self, layers: LayerListBuilder, name: str, tokens: int, fused: bool) -> None:
         hidden, heads = self.hidden_size, self.num_attention_heads
-        found.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
+        layers.norm(f"{name}.layernorm_before", hidden, tokens, 2 * hidden)
         projected = tuple(f"{name}.attention.attention.{role}" for role in ("query", "key", "value"))
         for role in projected:
-            found.linear(role, hidden, hidden, tokens, reads=(found.stream,))
-        found.attend(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
-        found.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
-        found.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
-        found.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)
-        found.linear(f"{name}.output.dense", hidden, self.intermediate_size, tokens)
+            layers.linear(role, hidden, hidden, tokens, reads=(layers.stream,))
+        layers.attention(f"{name}.attention.attention", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
+        layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
+        layers.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
+        layers.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)
+        layers.linear(f"{name}.output.dense", hidden, self.intermediate_size, tokens)

@@ -1,4 +1,4 @@
-"""Configurations whose sizes are legal one by one, and of which no layers can be made."""
+"""Configurations whose sizes are valid one by one, but whose layers are not."""
 
 import json
 
@@ -16,7 +16,7 @@ MIXTRAL = {
 }  # fmt: skip
 
 
-def test_a_huge_mixture_of_experts_is_refused_in_our_words(tmp_path, capsys):
+def test_a_huge_mixture_of_experts_is_refused_with_the_name_of_a_layer(tmp_path, capsys):
     (tmp_path / "config.json").write_text(json.dumps(MIXTRAL))
     assert main(["trace", str(tmp_path / "config.json"), "-o", str(tmp_path / "out")]) == 2
     (message,) = capsys.readouterr().err.splitlines()
@@ -25,9 +25,9 @@ def test_a_huge_mixture_of_experts_is_refused_in_our_words(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_same_in_a_workload_names_its_line(tmp_path):
-    described = {"name": "huge", "task": "none", "metric": {"name": "loss"}, "sources": ["a test"], "network": MIXTRAL}
-    (tmp_path / "workload.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in described.items()))
+def test_a_huge_mixture_of_experts_in_a_workload_is_refused_with_its_line(tmp_path):
+    description = {"name": "huge", "task": "none", "metric": {"name": "loss"}, "sources": ["a test"], "network": MIXTRAL}
+    (tmp_path / "workload.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in description.items()))
     with pytest.raises(InputError, match=r"workload.yaml:5: network: layer .model.layers.0.block_sparse_moe.experts.product. has sizes"):
         dse.load_workload(tmp_path)
 

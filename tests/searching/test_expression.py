@@ -112,6 +112,6 @@ def test_endless_expressions_are_refused_at_once():
         ):
             with contextlib.suppress(ValueError):
                 check()
-    with pytest.raises(ValueError, match="no constraint"):
+    with pytest.raises(ValueError, match="is not a constraint"):
         SearchSpec.model_validate({"constraints": [" " * 100_000 + "x"]})
     assert time.process_time() - began < 5

@@ -1,4 +1,4 @@
-"""The zoo counts what others publish, and its formulas follow the laws of what they describe."""
+"""Parameters and MACs of the networks agree with published counts, and their layers follow the laws of the architectures."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from dse.networks.layers import LayerArrays
 from dse.networks.llama import Llama, Mixtral
 from dse.workload import tables
 
-COUNTED = [name for name in catalog.list_names("workloads") if dse.load_workload(name).description.published]
-WANTED = [
+WITH_PUBLISHED_COUNTS = [name for name in catalog.list_names("workloads") if dse.load_workload(name).description.published]
+EXPECTED = [
     "resnet50",
     "mobilenet-v1",
     "efficientnet-b0",
@@ -33,22 +33,22 @@ WANTED = [
 ]
 
 
-def test_the_networks_that_the_field_argues_about_are_there_and_counted():
-    assert set(WANTED) <= set(COUNTED)
+def test_common_networks_ship_with_published_counts():
+    assert set(EXPECTED) <= set(WITH_PUBLISHED_COUNTS)
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_parameters_and_macs_are_those_published(name):
-    """Within 0.5% of the figures in the file, each of which names its source."""
+@pytest.mark.parametrize("name", WITH_PUBLISHED_COUNTS)
+def test_parameters_and_macs_agree_with_published_figures(name):
+    """Within 0.5%; each figure names its source."""
     published = dse.load_workload(name).description.published
     for figure in (published.parameters, published.macs):
         assert len(figure.source) > 10
-    found = dse.load_workload(name, **published.macs.inputs).layers
-    assert found.parameters == pytest.approx(published.parameters.value, rel=5e-3), published.parameters.source
-    assert found.macs == pytest.approx(published.macs.value, rel=5e-3), published.macs.source
+    layers = dse.load_workload(name, **published.macs.inputs).layers
+    assert layers.parameters == pytest.approx(published.parameters.value, rel=5e-3), published.parameters.source
+    assert layers.macs == pytest.approx(published.macs.value, rel=5e-3), published.macs.source
 
 
-# Counts that stand apart from the files: parameters to the unit, as the reference implementations have them
+# Exact parameter counts, independent of the files: those of the reference implementations
 # (torchvision 0.29.2, weights metadata; Hugging Face model cards and Keras Hub 0.32.0 presets for language models).
 PARAMETERS = {
     "resnet50": 25_557_032, "efficientnet-b0": 5_288_548, "convnext-t": 28_589_128, "convnext-b": 88_591_464, "deit-b": 86_567_656,
@@ -58,15 +58,15 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_parameters_are_exact(name):
+def test_parameters_agree_exactly_with_reference_implementations(name):
     assert dse.load_workload(name).layers.parameters == PARAMETERS[name]
 
 
-GENERATING = [name for name in WANTED if name.startswith(("llama", "opt", "gpt", "mixtral"))]
+GENERATIVE = [name for name in EXPECTED if name.startswith(("llama", "opt", "gpt", "mixtral"))]
 
 
-@pytest.mark.parametrize("name", GENERATING)
-def test_decoding_a_sequence_token_by_token_takes_the_work_of_its_cache(name):
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_a_decode_step_does_the_work_of_one_token_and_reads_the_cache(name):
     """Prefill of T computes T x T scores; the decode step at T computes T of them, and one token's linear layers."""
     prefill, decode = (dse.load_workload(name, phase=phase, sequence=64, logits="all").layers for phase in ("prefill", "decode"))
     attention = prefill.kind == "matmul"
@@ -79,7 +79,7 @@ def test_decoding_a_sequence_token_by_token_takes_the_work_of_its_cache(name):
     assert read.sum() < 1.5 * cache.sum() + 1e6
 
 
-def test_grouped_queries_shrink_the_cache_and_nothing_else():
+def test_grouped_queries_shrink_only_the_cache_and_its_projections():
     sizes = {
         "model_type": "llama",
         "vocab_size": 100,
@@ -89,10 +89,10 @@ def test_grouped_queries_shrink_the_cache_and_nothing_else():
         "num_attention_heads": 8,
     }
     inputs = Llama.inputs(phase="decode", sequence=1000)
-    alone, grouped = (LayerArrays.from_rows(Llama(**sizes, num_key_value_heads=kv).build_layers(inputs)) for kv in (8, 2))
-    at = alone.kind == "matmul"
-    assert alone.macs - grouped.macs == 2 * 2 * (8 - 2) * 8 * 64  # narrower k and v projections in two blocks
-    cache = [(layers.m * layers.k * layers.count)[at].sum() for layers in (alone, grouped)]
+    separate, grouped = (LayerArrays.from_rows(Llama(**sizes, num_key_value_heads=kv).build_layers(inputs)) for kv in (8, 2))
+    attention = separate.kind == "matmul"
+    assert separate.macs - grouped.macs == 2 * 2 * (8 - 2) * 8 * 64  # narrower k and v projections in two blocks
+    cache = [(layers.m * layers.k * layers.count)[attention].sum() for layers in (separate, grouped)]
     assert cache[0] == 4 * cache[1]
 
 
@@ -104,7 +104,7 @@ def test_fused_attention_moves_no_scores():
     assert unfused.macs == fused.macs
 
 
-def test_a_mixture_has_the_parameters_of_all_experts_and_the_work_of_some():
+def test_a_mixture_has_the_parameters_of_all_experts_and_the_work_of_active_ones():
     sizes = {
         "model_type": "mixtral",
         "vocab_size": 10,
@@ -121,14 +121,14 @@ def test_a_mixture_has_the_parameters_of_all_experts_and_the_work_of_some():
     assert many.macs - few.macs == 4 * 3 * 16 * 32 * (8 - 2)
 
 
-def test_softmax_and_norms_take_time_so_that_amdahl_is_not_forgotten():
+def test_softmax_and_norms_take_time():
     chip, net = dse.load_accelerator("a100-sxm4-80gb"), dse.load_workload("deit-b", attention="unfused")
     layers = dse.evaluate(chip, net.dense, batch=32)
     share = float(layers.latency.where(net.layers.kind == "elementwise").sum() / layers.latency.sum())
     assert 0.1 < share < 0.7
 
 
-def test_inputs_are_swept_and_labelled(tmp_path):
+def test_inputs_are_swept_and_label_the_results(tmp_path):
     sweep = tmp_path / "s.yaml"
     sweep.write_text(
         "name: s\naccelerators: [a100-sxm4-80gb]\nbatch: [1]\ndtype: fp16\n"
@@ -144,25 +144,25 @@ def test_inputs_are_swept_and_labelled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "text"),
+    ("inputs", "message"),
     [
         ({"phase": "train"}, "inputs.phase: 'train' is not known here; write one of 'prefill' or 'decode'"),
         ({"sequence": 0}, "inputs.sequence: 0 is out of range; write a number above 0"),
         ({"tokens": 7}, "inputs.tokens: unknown key 'tokens'; known: 'attention', 'logits', 'phase', 'sequence'"),
     ],
 )
-def test_wrong_inputs_are_told(inputs, text):
+def test_wrong_inputs_are_refused(inputs, message):
     with pytest.raises(dse.InputError) as caught:
         dse.load_workload("llama-2-7b", **inputs)
-    assert str(caught.value) == text
+    assert str(caught.value) == message
 
 
-def test_a_table_takes_no_inputs():
+def test_a_network_from_a_table_takes_no_inputs():
     with pytest.raises(dse.InputError, match="takes no inputs"):
         dse.load_workload("resnet50", sequence=7)
 
 
-def test_layers_are_given_once(tmp_path):
+def test_layers_given_twice_are_refused(tmp_path):
     folder = catalog.find_path("workloads", "deit-s")
     (tmp_path / "workload.yaml").write_text((folder / "workload.yaml").read_text())
     (tmp_path / "layers.csv").write_text("name,kind,m,k,n\nfc,gemm,4,4,1\n")
@@ -170,17 +170,15 @@ def test_layers_are_given_once(tmp_path):
         tables.load(tmp_path)
 
 
-def test_a_prompt_scores_the_vocabulary_for_its_last_token_unless_asked_for_all():
-    """The head of LLaMA-2 7B multiplies 32000 x 4096 weights by one token of each sample, as in generating text, or by all 4096."""
+def test_the_vocabulary_is_scored_for_the_last_token_by_default():
+    """The head of LLaMA-2 7B multiplies 32000 x 4096 weights by one token of each sample, or with `logits: all` by all 4096."""
     last, every = dse.load_workload("llama-2-7b").layers, dse.load_workload("llama-2-7b", logits="all").layers
     assert last.n[-1] == 1
     assert every.macs - last.macs == 32000 * 4096 * 4095
 
 
-def test_the_graph_of_every_network_leads_from_its_input_to_its_output():
-    """Each layer reads something, something reads each layer but the last, and its inputs are no fewer than what the layer before made
-    unless that was pooled, cut to one token, or is a residual sum beside what was normalised."""
-    for name in WANTED:
+def test_the_output_of_every_layer_but_the_last_is_read():
+    for name in EXPECTED:
         layers = dse.load_workload(name).layers
         assert layers.graph is not None, name
         assert [number for number, users in enumerate(layers.graph.users) if not users] == [len(layers) - 1], name
