@@ -32,7 +32,7 @@ def execute(options: argparse.Namespace) -> str:
     if options.out is not None:
         check_writable(*_output_files(options, sizes))
     for note in network.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"warning: {note}", file=sys.stderr)
     rows = simulate_sizes(network, sizes, options.moves, options.seed, given, options.out, options.write_orders)
     summary = summarise(network, options.dtype, given)
     if options.out is not None:

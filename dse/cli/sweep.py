@@ -1,8 +1,8 @@
-"""The command `dse sweep`: evaluate, write, draw."""
+"""`dse sweep`: evaluate a sweep specification, write its results and draw its figures."""
 
-import argparse
 import logging
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +13,7 @@ import xarray as xr
 from dse import plot
 from dse.base import atomic_write, catalog, lock
 from dse.base.errors import InputError
-from dse.plot import pareto
+from dse.plot import pareto as pareto_figure
 from dse.report import listing
 from dse.schema.reduction import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
@@ -27,97 +27,103 @@ from dse.sweeping.plan_builder import build_plan
 from dse.sweeping.plan_checks import check_result_size
 
 
-def execute(options: argparse.Namespace) -> str:
-    """What is printed: the plan of a dry run, else the files that were written. Raises UnfinishedError if a figure cannot be drawn, after
-    all others are and the files are printed.
+def execute(options: Namespace) -> str:
+    """Evaluate the sweep and return the files that were written, or the plan of a dry run.
+
+    Raises FiguresNotDrawnError if a figure cannot be drawn, after all others are drawn and the files are printed.
     """
     plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
-    folder, prefix = _destination(options.out, plan.spec.name)
-    written: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
-    parted = in_parts(plan, written)
-    if not parted:
+    folder, prefix = _output_folder(options.out, plan.spec.name)
+    results: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
+    is_chunked = in_parts(plan, results)
+    if not is_chunked:
         check_whole(plan, bool(options.resume or options.shard or options.dask is not None or options.workers))
-    if not to_store(written) or plan.spec.plots:
+    if not to_store(results) or plan.spec.plots:
         check_result_size(plan)
     if options.dry_run:
         return listing.describe(plan)
-    for workload in plan.workloads:
-        if unstated := workload.unstated_inputs:
-            print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
-    atomic_write.check_writable(*([] if to_store(written) else [written]), *_drawings(plan, folder, prefix))
+    _report_default_inputs(plan)
+    atomic_write.check_writable(*([] if to_store(results) else [results]), *_derived_files(plan, folder, prefix))
     try:
-        with lock.hold_write_lock(written, shared=options.shard is not None):
-            dataset = _filled(plan, written, options) if parted else _whole(plan, written)
-            figures = _drawn(plan, dataset, folder, prefix) if dataset is not None else []
+        with lock.hold_write_lock(results, shared=options.shard is not None):
+            dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
+            derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.FiguresNotDrawnError as error:
-        print(written, *error.written, sep="\n")
+        print(results, *error.written, sep="\n")
         raise
-    return "\n".join(map(str, [written, *figures]))
+    return "\n".join(map(str, [results, *derived]))
 
 
-def _destination(out: Path | None, name: str) -> tuple[Path, str]:
-    """The folder, and what the names of the files in it begin with: nothing, or the stem of a chosen file."""
+def _output_folder(out: Path | None, name: str) -> tuple[Path, str]:
+    """The output folder, and what file names in it start with: nothing, or the name of a results file that the user chose."""
     if out is not None and out.suffix in (".nc", ".zarr"):
         return out.parent, f"{out.stem}."
     return out or Path(name), ""
 
 
-def _drawings(plan: Plan, folder: Path, prefix: str) -> list[Path]:
-    """The figures and tables that come to stand beside the results."""
+def _report_default_inputs(plan: Plan) -> None:
+    for workload in plan.workloads:
+        if unstated := workload.unstated_inputs:
+            print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
+
+
+def _derived_files(plan: Plan, folder: Path, prefix: str) -> list[Path]:
+    """The figures and tables that are written next to the results."""
     if isinstance(plan.spec.keep, TopReduction):
         return [folder / f"{prefix}top.csv"]
     kinds = ("front",) if isinstance(plan.spec.keep, FrontReduction) else plan.spec.plots
     return [file for kind in kinds for file in plot.figure_files(folder / f"{prefix}{kind}")]
 
 
-def _whole(plan: Plan, path: Path) -> xr.Dataset:
+def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[Path]:
+    """Write the figure of a front, the table of the best designs, or the figures of the specification; returns the paths."""
+    if isinstance(plan.spec.keep, FrontReduction):
+        figure, table = pareto_figure.draw_figure(dataset, dataset), pareto_figure.front_table(dataset)
+        return plot.save_figure(figure, table, folder / f"{prefix}front")
+    if isinstance(plan.spec.keep, TopReduction):
+        path = folder / f"{prefix}top.csv"
+        atomic_write.replace_file(path, lambda temporary: dataset.to_dataframe().to_csv(temporary, index=False))
+        return [path]
+    return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
+
+
+def _evaluate_in_memory(plan: Plan, path: Path) -> xr.Dataset:
     dataset = run.run_in_memory(plan, progress=True)
     store.write(dataset, path)
     return dataset
 
 
-def _drawn(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: str) -> list[Path]:
-    """The figures that are asked for; of a front, what it looks like; of the best, their table."""
-    if isinstance(plan.spec.keep, FrontReduction):
-        return plot.save_figure(pareto.draw_figure(dataset, dataset), pareto.front_table(dataset), folder / f"{prefix}front")
-    if isinstance(plan.spec.keep, TopReduction):
-        path = folder / f"{prefix}top.csv"
-        atomic_write.replace_file(path, lambda partial: dataset.to_dataframe().to_csv(partial, index=False))
-        return [path]
-    return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
-
-
-def _filled(plan: Plan, path: Path, options: argparse.Namespace) -> xr.Dataset | None:
-    """The results to draw figures of, if any are asked for and all of them are there."""
-    shard = None if options.shard is None else _shard(options.shard)
+def _evaluate_chunks(plan: Plan, path: Path, options: Namespace) -> xr.Dataset | None:
+    """Evaluate chunk by chunk; returns the results if they are complete and something is drawn or listed from them."""
+    shard = None if options.shard is None else _parse_shard(options.shard)
     with _executor(options) as executor:
         sink = fill(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
     if not sink.done().all():
-        print("this shard is done, others are not yet", file=sys.stderr)
+        print("this shard is complete; others are not", file=sys.stderr)
         return None
     if plan.spec.keep != "all":
         return sink.dataset()
     return store.read(path) if plan.spec.plots else None
 
 
-def _shard(written: str) -> tuple[int, int]:
-    number, _, of = written.partition("/")
-    if not (number.isdecimal() and of.isdecimal()):
-        raise InputError(f"'{written}' is no shard", "write which of how many, as in '1/8'")
-    return int(number), int(of)
+def _parse_shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal()):
+        raise InputError(f"'{text}' is not a valid shard", "write its number and how many there are, as in '1/8'")
+    return int(number), int(count)
 
 
-def _executor(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
+def _executor(options: Namespace) -> AbstractContextManager[Executor | None]:
+    """What evaluates the chunks: processes of this machine, Dask workers, or None for this process."""
     if options.dask is not None and options.workers:
-        raise InputError("the workers are Dask's, or processes of this machine", "leave out --workers or --dask")
+        raise InputError("--workers and --dask exclude each other", "leave one of them out")
     if options.workers:
         return processes(options.workers)
-    return nullcontext() if options.dask is None else _cluster(options.dask)
+    return nullcontext() if options.dask is None else _dask_executor(options.dask)
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[Executor]:
-    """The workers of a Dask cluster."""
+def _dask_executor(address: str) -> Iterator[Executor]:
     try:
         from distributed import Client
     except ImportError as error:
@@ -127,15 +133,15 @@ def _cluster(address: str) -> Iterator[Executor]:
     except OSError as error:
         raise InputError(f"no Dask scheduler answers at '{address}'", "start one: dask scheduler") from error
     except (ValueError, TypeError, AssertionError, ImportError) as error:
-        raise InputError(*_unusable(address, str(error))) from error
+        raise _address_error(address, str(error)) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it would log tracebacks of a lost scheduler
     with client:
         yield client.get_executor(pure=False)
 
 
-def _unusable(address: str, reason: str) -> tuple[str, str]:
-    """What is wrong with an address that no client can be made for, and its fix."""
-    what = f"'{address}' cannot be used as the address of a Dask scheduler" + (f" ({reason.splitlines()[0]})" if reason else "")
+def _address_error(address: str, reason: str) -> InputError:
+    message = f"'{address}' cannot be used as the address of a Dask scheduler" + (f" ({reason.splitlines()[0]})" if reason else "")
     if address.startswith(("tls:", "wss:")):
-        return what, "give certificates in the Dask configuration (distributed.comm.tls), or an address as in 'tcp://127.0.0.1:8786'"
-    return what, "write one as in 'tcp://127.0.0.1:8786'"
+        fix = "give certificates in the Dask configuration (distributed.comm.tls), or an address as in 'tcp://127.0.0.1:8786'"
+        return InputError(message, fix)
+    return InputError(message, "write one as in 'tcp://127.0.0.1:8786'")

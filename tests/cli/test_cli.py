@@ -169,10 +169,10 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
 
 
 def test_an_interrupt_exits_130(monkeypatch, capsys):
-    def interrupted(_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(entry, "_list", interrupted)
+    monkeypatch.setattr("dse.report.listing.render", interrupted)
     assert entry.main(["list"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -206,4 +206,4 @@ def test_remarks_go_to_stderr(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     done = process("sweep", "small.yaml", "-o", "out.nc", cwd=folder)
     assert done.returncode == 0
-    assert done.stderr == "note: 'chip' has no enabled run for 'unstructured' in fp16: its layers run dense\n"
+    assert done.stderr == "warning: 'chip' has no enabled run for 'unstructured' in fp16: its layers run dense\n"

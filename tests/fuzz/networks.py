@@ -646,7 +646,7 @@ def run_command(arguments: list[str]) -> tuple[int, str, str]:
 
 def check_refusal(message: str) -> None:
     """One line a problem, each with what is wrong and what to do, none of them in the words of a library."""
-    lines = [line for line in message.splitlines() if line and not line.startswith(("note:", "\rcounting", "counting"))]
+    lines = [line for line in message.splitlines() if line and not line.startswith(("warning:", "\rcounting", "counting"))]
     assert lines, "refused without a message"
     for line in lines:
         if re.fullmatch(r"\.\.\. and \d+ more problems", line):

@@ -278,7 +278,7 @@ def test_only_what_goes_to_a_file_is_shared(specs):
 def test_no_processes_are_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
-    assert "'0' is no number of processes; write one from 1 on" in capsys.readouterr().err
+    assert "'0' is not a valid number of processes; write a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_processes_fill_a_store(folder):

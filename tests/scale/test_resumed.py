@@ -204,7 +204,7 @@ def test_what_is_no_address_of_a_scheduler_is_told(spec, capsys, address, expect
 
 def test_a_shard_that_is_none_is_told(spec, capsys):
     assert main(["sweep", str(spec), "-o", str(spec.parent / "x.zarr"), "--shard", "a/2"]) == 2
-    assert capsys.readouterr().err == "'a/2' is no shard; write which of how many, as in '1/8'\n"
+    assert capsys.readouterr().err == "'a/2' is not a valid shard; write its number and how many there are, as in '1/8'\n"
 
 
 def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):

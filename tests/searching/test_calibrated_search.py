@@ -199,7 +199,7 @@ def test_the_command_names_kernels_of_other_devices_and_exits_3_where_nothing_is
     warnings.simplefilter("always")
     assert entry.main(["search", str(path), "-o", str(folder / "out"), "--json"]) == 0
     told = capsys.readouterr()
-    assert "note: 'rtx3090', vector.csr: by a kernel that was not measured there, " in told.err
+    assert "warning: 'rtx3090', vector.csr: by a kernel that was not measured there, " in told.err
     first, *_ = json.loads(told.out)
     assert first["latency_low"] < first["latency"] < first["latency_high"]
     assert "launch" in first["bound"]

@@ -45,7 +45,7 @@ def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, 
     assert best["units.tensor.runs.sparse_24.gain"] == 2  # as described
     assert best["inactive"] == "units.tensor.runs.sparse_24.gain"
     told = capsys.readouterr().out
-    assert "8 of the designs are equal in performance: this one is the best of them in what is limited, then the simplest" in told
+    assert "8 designs are equal in performance; reported is the one with the best constrained values, then the simplest" in told
     assert "units.tensor.runs.sparse_24.gain: 2 (as described: its condition does not hold)" in told
     front = xr.load_dataset(out / "front.nc")
     assert front.attrs["tied"] == 8

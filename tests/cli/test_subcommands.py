@@ -1,0 +1,55 @@
+"""Every subcommand has a handler, a sentence and help for every option; the kinds of figures have one list."""
+
+import argparse
+from typing import get_args
+
+import pytest
+
+from dse import plot
+from dse.cli.entry import build_parser, load_handler, main
+from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
+from dse.schema.sweep import SweepSpec
+
+(SUBCOMMANDS,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+PARSERS: dict[str, argparse.ArgumentParser] = dict(SUBCOMMANDS.choices)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_handler_can_be_imported(name):
+    assert callable(load_handler(PARSERS[name].get_default("handler")))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_help_has_a_sentence_and_a_text_for_every_option(name):
+    parser = PARSERS[name]
+    assert parser.description
+    assert parser.description[0].isupper()
+    assert parser.description.endswith(".")
+    assert all(action.help for action in parser._actions)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_help_states_every_default(name):
+    for action in PARSERS[name]._actions:
+        if action.option_strings and action.nargs != 0 and not action.required and action.default not in (None, []):
+            shown = action.default if isinstance(action.default, list) else [action.default]
+            assert "(default: " in action.help
+            assert all(f"{value:g}" in action.help if isinstance(value, float) else str(value) in action.help for value in shown), (
+                action.dest
+            )
+
+
+def test_schema_command_line_and_figures_have_the_same_kinds():
+    (plots,) = get_args(SweepSpec.model_fields["plots"].annotation)[:1]
+    (kind,) = (action for action in PARSERS["plot"]._actions if action.dest == "kind")
+    assert tuple(kind.choices) == get_args(plots) == FIGURE_KINDS == tuple(plot.FIGURES) == tuple(NEEDS) == tuple(SHOWS)
+
+
+@pytest.mark.parametrize("kind", FIGURE_KINDS)
+def test_every_kind_is_drawn_or_says_what_is_missing(kind, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["sweep", "small.yaml", "-o", "out"]) == 0
+    code = main(["plot", "out/results.nc", "--kind", kind])
+    drawn = kind not in ("capacity", "efficiency")  # of which nothing is swept
+    assert (code, (folder / "out" / f"{kind}.png").exists()) == (0 if drawn else 2, drawn)
+    assert drawn or f"the figure '{kind}' needs " in capsys.readouterr().err
