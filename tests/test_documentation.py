@@ -74,9 +74,9 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     assert dead_links(page) == ["there.md#own", "gone.md", "#e"]
 
 
-def test_every_page_and_figure_is_linked():
+def test_every_page_notebook_and_figure_is_linked():
     linked = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
-    assert {path.resolve() for pattern in ("*.md", "*.png") for path in (TOP / "docs").rglob(pattern)} <= linked
+    assert {path.resolve() for pattern in ("*.md", "*.png", "*.ipynb") for path in (TOP / "docs").rglob(pattern)} <= linked
 
 
 @dataclass(frozen=True)
