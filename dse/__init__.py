@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from dse.schema.accelerator import Accelerator
     from dse.schema.references import load_accelerator, load_workload
     from dse.searching.run import search
-    from dse.sweeping.destination import sweep
     from dse.sweeping.iso_speedup import iso_speedup
     from dse.sweeping.model_warnings import ModelWarning
     from dse.sweeping.pareto import pareto
+    from dse.sweeping.sweep import sweep
     from dse.workload import Variant, Workload
     from dse.workload.accuracy import accuracy_curves
 
@@ -70,7 +70,7 @@ _MODULES = {
     "load_workload": "dse.schema.references",
     "pareto": "dse.sweeping.pareto",
     "search": "dse.searching.run",
-    "sweep": "dse.sweeping.destination",
+    "sweep": "dse.sweeping.sweep",
 }
 
 __all__ = [

@@ -18,13 +18,13 @@ from dse.report import listing
 from dse.schema.reduction import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
 from dse.sweeping import run, store
-from dse.sweeping.destination import check_whole, in_parts
-from dse.sweeping.distributed.processes import processes
-from dse.sweeping.distributed.run import fill
-from dse.sweeping.distributed.sink import to_store
+from dse.sweeping.distributed.processes import worker_processes
+from dse.sweeping.distributed.run import run_distributed
+from dse.sweeping.distributed.sink import is_zarr_path
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import build_plan
 from dse.sweeping.plan_checks import check_result_size
+from dse.sweeping.sweep import is_distributable, not_distributable
 
 
 def execute(options: Namespace) -> str:
@@ -34,16 +34,16 @@ def execute(options: Namespace) -> str:
     """
     plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
     folder, prefix = _output_folder(options.out, plan.spec.name)
-    results: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not to_store(options.out) else options.out
-    is_chunked = in_parts(plan, results)
-    if not is_chunked:
-        check_whole(plan, bool(options.resume or options.shard or options.dask is not None or options.workers))
-    if not to_store(results) or plan.spec.plots:
+    results: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not is_zarr_path(options.out) else options.out
+    is_chunked = is_distributable(plan, results)
+    if not is_chunked and (options.resume or options.shard or options.dask is not None or options.workers):
+        raise not_distributable(plan)
+    if not is_zarr_path(results) or plan.spec.plots:
         check_result_size(plan)
     if options.dry_run:
         return listing.describe(plan)
     _report_default_inputs(plan)
-    atomic_write.check_writable(*([] if to_store(results) else [results]), *_derived_files(plan, folder, prefix))
+    atomic_write.check_writable(*([] if is_zarr_path(results) else [results]), *_derived_files(plan, folder, prefix))
     try:
         with lock.hold_write_lock(results, shared=options.shard is not None):
             dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
@@ -97,12 +97,12 @@ def _evaluate_chunks(plan: Plan, path: Path, options: Namespace) -> xr.Dataset |
     """Evaluate chunk by chunk; returns the results if they are complete and something is drawn or listed from them."""
     shard = None if options.shard is None else _parse_shard(options.shard)
     with _executor(options) as executor:
-        sink = fill(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
-    if not sink.done().all():
+        sink = run_distributed(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
+    if not sink.completed_tasks().all():
         print("this shard is complete; others are not", file=sys.stderr)
         return None
     if plan.spec.keep != "all":
-        return sink.dataset()
+        return sink.to_dataset()
     return store.read(path) if plan.spec.plots else None
 
 
@@ -118,7 +118,7 @@ def _executor(options: Namespace) -> AbstractContextManager[Executor | None]:
     if options.dask is not None and options.workers:
         raise InputError("--workers and --dask exclude each other", "leave one of them out")
     if options.workers:
-        return processes(options.workers)
+        return worker_processes(options.workers)
     return nullcontext() if options.dask is None else _dask_executor(options.dask)
 
 

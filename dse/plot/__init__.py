@@ -36,7 +36,7 @@ def draw_figure(kind: FigureKind, dataset: xr.Dataset) -> tuple[Figure, pd.DataF
 
 def default_kinds(dataset: xr.Dataset) -> tuple[FigureKind, ...]:
     """The figures that the dataset's specification lists, else all that the dataset allows."""
-    return provenance.specification(dataset).plots or tuple(kind for kind in FIGURES if not _unmet_needs(kind, dataset))
+    return provenance.read_spec(dataset).plots or tuple(kind for kind in FIGURES if not _unmet_needs(kind, dataset))
 
 
 def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:

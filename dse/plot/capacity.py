@@ -33,7 +33,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
         mesh = draw_panel(ax, rows[rows.accelerator == name], norm)
     style.label_edges(axes, axis, "")
     _add_colour_bar(figure, axes, mesh, norm)
-    spec = provenance.specification(dataset)
+    spec = provenance.read_spec(dataset)
     batches = f"batch {', '.join(map(str, np.atleast_1d(dataset.batch.values)))}"
     model = f"{batches}; fidelity: {spec.model.fidelity}, fusion: {spec.model.fusion}, activations: {spec.model.activations}"
     cells = "speedup relative to that at the largest capacity, minimum - maximum over batch sizes and variants"

@@ -37,7 +37,7 @@ def figure(dataset: xr.Dataset, **_: Any) -> tuple[Figure, pd.DataFrame]:
         fix = "sweep one under fidelity r3, as 'units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]'"
         raise InputError("the dataset has no speedup over an efficiency", fix)
     chosen, remark = select_design(dataset, *axes)
-    plan = provenance.plan_of(dataset)
+    plan = provenance.rebuild_plan(dataset)
     names = [f"{v.workload}, {style.variant_label(v).removeprefix('hypothetical ')}" for v in plan.variants]
     rows: Table = _curves(chosen, axes, names, _takes(plan, axes))
     devices = [accelerator for accelerator in plan.accelerators if accelerator.name in set(rows.accelerator)]

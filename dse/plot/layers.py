@@ -27,7 +27,7 @@ TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
 def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by workload, at one batch size (default: the middle one) and the first dtype."""
-    plan = provenance.plan_of(dataset)
+    plan = provenance.rebuild_plan(dataset)
     batch, dtype = batch or middle_batch(dataset), first_dtype(dataset, plan)
     variants = {index: plan.variants[index] for index in variant_indices(dataset)}
     accelerators, workloads = selected_accelerators(dataset, plan), list(dict.fromkeys(v.workload for v in variants.values()))

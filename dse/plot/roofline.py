@@ -52,7 +52,7 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None, variant: int | No
 
     `batch` defaults to the middle one; the dtype is the first. Raises InputError if no layer of the network has FLOPs.
     """
-    plan = provenance.plan_of(dataset)
+    plan = provenance.rebuild_plan(dataset)
     batch, dtype = batch or middle_batch(dataset), first_dtype(dataset, plan)
     pruned = plan.variants[select_variant(dataset, plan) if variant is None else variant]
     variants = [plan.dense_variants[pruned.workload], pruned]

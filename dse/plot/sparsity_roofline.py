@@ -36,7 +36,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     """Panels of accelerator by scale, dtype and batch size; variants without an accuracy are left out."""
     selected, note = select_design(dataset)
     rows: Table = speedup_table(selected).dropna(subset="accuracy")
-    spec, metrics = provenance.specification(dataset), json.loads(dataset.attrs["metrics"])
+    spec, metrics = provenance.read_spec(dataset), json.loads(dataset.attrs["metrics"])
     scales: list[Scale] = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
     points, relative = _on_common_baselines(rows, scales)
     accelerators, dtypes = [str(name) for name in selected.accelerator.values], list(rows.dtype.unique())

@@ -36,7 +36,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
             labels.append((ax, draw_panel(ax, panel, styles)))
     _limit_axes(axes[0, 0], rows)
     style.label_edges(axes, "sparsity", "speedup over dense")
-    spec = provenance.specification(dataset)
+    spec = provenance.read_spec(dataset)
     model = f"fidelity: {spec.model.fidelity}, activations: {spec.model.activations}"
     style.add_legend(figure, axes.flat, model, note, style.unverified_note(dataset))
     for ax, stars in labels:

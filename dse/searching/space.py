@@ -187,7 +187,7 @@ def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpe
     if not continuous:
         return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
     if axis.role == "categorical":
-        raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "add 'steps', or write a list")
+        raise InputError(f"'{path}' changes what is stored, so its values are evaluated separately", "add 'steps', or write a list")
     low, high = axis.values
     if low >= high:
         raise InputError(f"'{path}' goes from more to less", "write the smaller end first")

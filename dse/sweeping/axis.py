@@ -1,8 +1,11 @@
-"""Axes of a sweep: a dotted path of the accelerator description and the values it takes.
+"""Axes of a sweep: a dotted path of the accelerator description, and the values that it takes.
 
-A *rate* axis only scales 1 / (P * E), so all its values are evaluated at once. A *structure* axis (a run's
-pattern, format, dtypes or switch) changes the work itself, so its values are taken in turn; so are those of a *capacity* axis,
-which changes the bytes alone, or what measured kernels make of a layer. Any other axis leaves the latency alone.
+The role of an axis says how it changes the latency:
+
+* *rate*: it is a factor of 1 / (P * E); all its values are evaluated at once.
+* *categorical*: it changes the work, as a run's pattern, format, dtypes or switch does; each value is evaluated separately.
+* *tabulated*: it changes the traffic, or the efficiency of measured kernels, as a capacity does; each value is evaluated separately.
+* *unused*: it does not change the latency under this fidelity.
 """
 
 import itertools
@@ -12,98 +15,114 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from dse.base.errors import InputError, did_you_mean
+from dse.base.units import Quantity
 from dse.schema.accelerator import Accelerator
 from dse.schema.axis_spec import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
 Role = Literal["rate", "categorical", "tabulated", "unused"]
 
+MAX_CATEGORICAL_STEPS = 1000
 _CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
 
 
 class QuantityTexts(Sequence[str]):
-    """Numbers with their unit as a description has them, each made when it is asked for: an axis may have millions."""
+    """Numbers with their unit, as a description states them; each text is made on access, since an axis may have millions."""
 
-    def __init__(self, values: np.ndarray, unit: str):
+    def __init__(self, values: Float[np.ndarray, "value"], unit: str):
         self.values, self.unit = values, unit
 
     def __len__(self) -> int:
         return len(self.values)
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, at: slice) -> "QuantityTexts": ...
-    def __getitem__(self, at: int | slice) -> "str | QuantityTexts":
-        if isinstance(at, slice):
-            return QuantityTexts(self.values[at], self.unit)
-        return f"{float(self.values[at])!r} {self.unit}".strip()
+    def __getitem__(self, index: slice) -> "QuantityTexts": ...
+    def __getitem__(self, index: int | slice) -> "str | QuantityTexts":
+        if isinstance(index, slice):
+            return QuantityTexts(self.values[index], self.unit)
+        return f"{float(self.values[index])!r} {self.unit}".strip()
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """`yaml_values` as a description states them; `values` in SI `unit` (floats), or as labels (text, bools)."""
+    """One axis; `yaml_values` as a description states them, `values` as floats in the SI `unit` or as labels (text, bools)."""
 
     path: str
     yaml_values: Sequence[Any]
-    values: np.ndarray
+    values: Shaped[np.ndarray, "value"]
     unit: str
     role: Role = "unused"
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, part: slice) -> "Axis":
-        return replace(self, yaml_values=self.yaml_values[part], values=self.values[part])
+    def __getitem__(self, index: slice) -> "Axis":
+        return replace(self, yaml_values=self.yaml_values[index], values=self.values[index])
 
     @property
     def is_outer_loop(self) -> bool:
-        """Whether a job has one of its values, not all."""
+        """Whether its values are evaluated separately, outside the compiled functions."""
         return self.role in ("categorical", "tabulated")
 
 
-def parse_axis(path: str, written: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
-    """The axis at `path`; raises InputError (with a suggestion for an unknown path).
+def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+    """Read the axis at `path`, which every accelerator must have.
 
-    Numbers are checked on every accelerator. What is no number is only read: whether a pattern goes with a format is
-    known when all axes are put together (`plan`).
+    Numbers are checked on every accelerator. Labels are read only: whether a pattern goes with a format is known when all axes are
+    combined (see `plan_checks`). The role is categorical or unused; others follow from the fidelity.
+
+    Raises:
+        InputError: the path is unknown, or the values are invalid.
     """
-    written = written.values if isinstance(written, ListAxis) else written
-    if isinstance(written, RangeAxis) and written.steps is None:
+    spec = spec.values if isinstance(spec, ListAxis) else spec
+    _check_path(path, spec, accelerators)
+    role: Role = "categorical" if _CATEGORICAL.fullmatch(path) else "unused"
+    if role == "categorical" and not path.endswith((".index", ".pointer")):
+        return _parse_labels(path, spec)
+    if role == "categorical" and isinstance(spec, RangeAxis) and (spec.steps or 0) > MAX_CATEGORICAL_STEPS:
+        message = f"'{path}' changes what is stored, so its values are evaluated separately"
+        raise InputError(message, f"write at most {MAX_CATEGORICAL_STEPS} steps")
+    numbers, unit = _parse_numbers(path, (spec.start, spec.stop) if isinstance(spec, RangeAxis) else tuple(spec), accelerators)
+    if isinstance(spec, RangeAxis):
+        numbers = (np.geomspace if spec.scale == "log" else np.linspace)(*numbers, spec.steps or 2)
+    if len(np.unique(numbers)) < len(numbers):
+        raise _repeated_value(path)
+    return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
+
+
+def _check_path(path: str, spec: RangeAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> None:
+    if isinstance(spec, RangeAxis) and spec.steps is None:
         raise InputError(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
     for accelerator in accelerators:
         if path not in accelerator.paths():
             raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
-    role: Role = "categorical" if _CATEGORICAL.fullmatch(path) else "unused"
-    if role == "categorical" and not path.endswith((".index", ".pointer")):
-        return _labelled(path, written)
-    ends = (written.start, written.stop) if isinstance(written, RangeAxis) else tuple(written)
-    if role == "categorical" and isinstance(written, RangeAxis) and (written.steps or 0) > 1000:
-        raise InputError(f"'{path}' changes what is stored, so its values are taken one by one", "write at most 1000 steps")
-    if None in ends:
+
+
+def _parse_numbers(path: str, raw: Sequence[Any], accelerators: Sequence[Accelerator]) -> tuple[Float[np.ndarray, "value"], str]:
+    """Values and their unit, checked on every accelerator and read by the first one."""
+    if None in raw:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
-    found, *_ = [[_at(accelerator, path, raw) for raw in ends] for accelerator in accelerators]
-    unit, numbers = type(found[0]).unit, np.array([value.value for value in found])
-    if isinstance(written, RangeAxis):
-        numbers = _spaced(written, *numbers)
-    if len(np.unique(numbers)) < len(numbers):
-        raise _taken_twice(path)
-    return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
+    quantities, *_ = [[_read_value(accelerator, path, value) for value in raw] for accelerator in accelerators]
+    return np.array([quantity.value for quantity in quantities]), type(quantities[0]).unit
 
 
-def _labelled(path: str, written: RangeAxis | Sequence[Any]) -> Axis:
+def _parse_labels(path: str, raw: RangeAxis | Sequence[Any]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
-    if isinstance(written, RangeAxis):
-        raise InputError(f"'{path}' is no number", "write a list of values, as in '[true, false]'")
-    if any(isinstance(raw, dict) or raw is None for raw in written):
+    if isinstance(raw, RangeAxis):
+        raise InputError(f"'{path}' is not a number", "write a list of values, as in '[true, false]'")
+    if any(isinstance(value, dict) or value is None for value in raw):
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
-    if path.endswith(".enabled") and not all(isinstance(raw, bool) for raw in written):
+    if path.endswith(".enabled") and not all(isinstance(value, bool) for value in raw):
         raise InputError(f"'{path}' is a switch", "write true and false")
-    labels = [raw if isinstance(raw, bool) else _label(path, raw) for raw in written]
-    _check_different(path, labels)
-    return Axis(path, tuple(written), np.array(labels), "", "categorical")
+    labels = [value if isinstance(value, bool) else _label(path, value) for value in raw]
+    if len(set(labels)) < len(labels):
+        raise _repeated_value(path)
+    return Axis(path, tuple(raw), np.array(labels), "", "categorical")
 
 
 def _label(path: str, raw: Any) -> str:
@@ -112,36 +131,26 @@ def _label(path: str, raw: Any) -> str:
     return ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
 
 
-def _check_different(path: str, values: Sequence[Any]) -> None:
-    if len(set(values)) < len(values):
-        raise _taken_twice(path)
-
-
-def _taken_twice(path: str) -> InputError:
+def _repeated_value(path: str) -> InputError:
     return InputError(f"'{path}' takes a value twice", "give different values")
 
 
-def _at(accelerator: Accelerator, path: str, raw: Any) -> Any:
-    """`raw` as the schema reads it at `path`; its problems are placed by the caller, who knows the sweep's file."""
+def _read_value(accelerator: Accelerator, path: str, raw: Any) -> Quantity:
+    """A value as the schema of accelerators reads it; its problems get their file and line from the caller, who knows the sweep's."""
     try:
         return accelerator.replace({path: raw}).at(path)
     except InputError as error:
         raise InputError.from_problems(replace(problem, file=None, line=None, key="") for problem in error.problems) from error
 
 
-def _spaced(written: RangeAxis, start: float, stop: float) -> np.ndarray:
-    space = np.geomspace if written.scale == "log" else np.linspace
-    return space(start, stop, written.steps or 2)
-
-
 def mark_rate_axes(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
-    """The axes, those that some rate depends on marked as such, unless more than a rate does."""
+    """Set the role of the axes that are factors of a rate; axes that also change the work keep their role."""
     return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "unused" else axis for axis in axes)
 
 
 def iterate_combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
-    """Each combination of the axes of one role: the position on each, and the values to put into a description."""
-    those = [axis for axis in axes if axis.role == role]
-    for positions in itertools.product(*(range(len(axis)) for axis in those)):
-        chosen = list(zip(those, positions, strict=True))
-        yield {axis.path: n for axis, n in chosen}, {axis.path: axis.yaml_values[n] for axis, n in chosen}
+    """Each combination of the axes of one role: the position along each axis, and the values as a description states them."""
+    selected = [axis for axis in axes if axis.role == role]
+    for indices in itertools.product(*(range(len(axis)) for axis in selected)):
+        pairs = list(zip(selected, indices, strict=True))
+        yield {axis.path: index for axis, index in pairs}, {axis.path: axis.yaml_values[index] for axis, index in pairs}

@@ -1,8 +1,8 @@
-"""A sweep falls into pieces: regions of its results that are evaluated, written and redone on their own.
+"""Divide a sweep into chunks: regions of its results that are evaluated, written and resumed independently.
 
-A piece has one accelerator, one combination of structures and capacities, one batch and one dtype - its *setting* - with all variants,
-and a block of the grid of all other axes. Blocks lie on a regular grid, as the chunks of a Zarr array do: the last axes are whole, one is
-cut, and those before it stand at one value.
+A chunk has one accelerator, one combination of the outer-loop axes, one batch and one dtype: its *setting*. It covers all variants, and
+a block of the grid of the inner axes. Blocks are aligned like the chunks of a Zarr array: the last axes are covered completely, one axis
+is split, and the axes before it have one value.
 """
 
 import math
@@ -14,59 +14,63 @@ import numpy as np
 
 from dse.sweeping.plan import Plan
 
-CHUNK_BYTES = 2**24  # of the results in one piece: enough to hide what each costs beside its evaluation, few enough to lose
+CHUNK_BYTES = 2**24  # of results: large enough to hide the overhead of a chunk, small enough to lose when a process is killed
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """`setting`: its place on the dims that it has one value of; `region`: what it covers of every dim but `variant`."""
+    """One region of the results; `number` is its place in the order of the chunks.
 
-    number: int  # in the order of the sweep's pieces
+    `setting`: position along the dimensions in which a chunk has size 1; `region`: slice of every dimension but `variant`.
+    """
+
+    number: int
     setting: Mapping[str, int]
     region: Mapping[str, slice]
 
     @property
-    def designs(self) -> int:
+    def design_count(self) -> int:
         return math.prod(covered.stop - covered.start for covered in self.region.values())
 
 
 def max_chunk_designs(plan: Plan) -> int:
-    """How many designs one piece may have for its results to take `CHUNK_BYTES`."""
-    design = plan.result_bytes * len(plan.variants) // math.prod(plan.dims.values())
-    return max(1, CHUNK_BYTES // design)
+    """Number of designs whose results take `CHUNK_BYTES`, at least one."""
+    bytes_per_design = plan.result_bytes * len(plan.variants) // math.prod(plan.dims.values())
+    return max(1, CHUNK_BYTES // bytes_per_design)
 
 
-def chunk_lengths(plan: Plan, most: int) -> dict[str, int]:
-    """Length of a piece of at most `most` designs along each dim of the results, the last piece of a dim excepted."""
+def chunk_lengths(plan: Plan, max_designs: int) -> dict[str, int]:
+    """Length of a chunk of at most `max_designs` along each dimension of the results; the last chunk of a dimension may be shorter."""
     lengths = dict.fromkeys(plan.dims, 1) | {"variant": len(plan.variants)}
-    room = most
-    for axis in reversed([axis for axis in plan.axes if not axis.is_outer_loop]):
-        parts = math.ceil(len(axis) / max(1, room))
-        lengths[axis.path] = math.ceil(len(axis) / parts)
-        room = room // len(axis)
+    designs_left = max_designs
+    for axis in reversed(plan.inner_axes):
+        chunks = math.ceil(len(axis) / max(1, designs_left))
+        lengths[axis.path] = math.ceil(len(axis) / chunks)
+        designs_left = designs_left // len(axis)
     return lengths
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkGrid:
-    """Pieces of at most `most` designs that cover the results of a sweep once; those of one setting follow each other."""
+    """The chunks of a sweep, of at most `max_designs` each; chunks of the same setting are consecutive."""
 
     plan: Plan
-    most: int
+    max_designs: int
 
     @cached_property
-    def grid(self) -> list[str]:
-        return [axis.path for axis in self.plan.axes if not axis.is_outer_loop]
+    def inner_dims(self) -> list[str]:
+        return [axis.path for axis in self.plan.inner_axes]
 
     @cached_property
     def lengths(self) -> dict[str, int]:
-        """Of a piece, along each dim; those of the grid come last."""
-        found = chunk_lengths(self.plan, self.most)
-        setting = [dim for dim in self.plan.dims if dim not in (*self.grid, "variant")]
-        return {dim: found[dim] for dim in [*setting, *self.grid]}
+        """Length of a chunk along each dimension but `variant`; the inner dimensions come last."""
+        lengths = chunk_lengths(self.plan, self.max_designs)
+        setting = [dim for dim in self.plan.dims if dim not in (*self.inner_dims, "variant")]
+        return {dim: lengths[dim] for dim in [*setting, *self.inner_dims]}
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
+        """Number of chunks along each dimension of `lengths`."""
         return tuple(math.ceil(self.plan.dims[dim] / length) for dim, length in self.lengths.items())
 
     def __len__(self) -> int:
@@ -77,25 +81,26 @@ class ChunkGrid:
 
     def __getitem__(self, number: int) -> Chunk:
         region = {}
-        for (dim, length), place in zip(self.lengths.items(), np.unravel_index(number, self.counts), strict=True):
-            start = int(place) * length
+        for (dim, length), position in zip(self.lengths.items(), np.unravel_index(number, self.counts), strict=True):
+            start = int(position) * length
             region[dim] = slice(start, min(start + length, self.plan.dims[dim]))
-        setting = {dim: covered.start for dim, covered in region.items() if dim not in self.grid}
+        setting = {dim: covered.start for dim, covered in region.items() if dim not in self.inner_dims}
         return Chunk(number, setting, {dim: region[dim] for dim in self.plan.dims if dim != "variant"})
 
 
-def restrict_plan(plan: Plan, piece: Chunk) -> Plan:
-    """The plan of a piece alone, whose results are that region of the whole ones."""
-    chosen = {"batch": plan.spec.batch[piece.region["batch"]], "dtype": plan.spec.dtype[piece.region["dtype"]]}
+def restrict_plan(plan: Plan, chunk: Chunk) -> Plan:
+    """The plan of one chunk: its results are that region of the results of the whole plan."""
+    region = chunk.region
+    spec = plan.spec.model_copy(update={"batch": plan.spec.batch[region["batch"]], "dtype": plan.spec.dtype[region["dtype"]]})
     return replace(
         plan,
-        spec=plan.spec.model_copy(update=chosen),
-        accelerators=plan.accelerators[piece.region["accelerator"]],
-        fitted_kernels=plan.fitted_kernels[piece.region["accelerator"]],
-        axes=tuple(axis[piece.region[axis.path]] for axis in plan.axes),
+        spec=spec,
+        accelerators=plan.accelerators[region["accelerator"]],
+        fitted_kernels=plan.fitted_kernels[region["accelerator"]],
+        axes=tuple(axis[region[axis.path]] for axis in plan.axes),
     )
 
 
-def split_range(count: int, number: int, of: int) -> range:
-    """Part `number` (from 0 on) of `of` even ones of some `count` things in a row."""
-    return range(count * number // of, count * (number + 1) // of)
+def split_range(length: int, number: int, count: int) -> range:
+    """Range `number` (from 0) of `count` consecutive ranges of nearly equal size that cover `range(length)`."""
+    return range(length * number // count, length * (number + 1) // count)

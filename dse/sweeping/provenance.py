@@ -1,4 +1,4 @@
-"""Where the numbers of a dataset come from, and the way back from a dataset to what it was made from."""
+"""The provenance of a dataset: what it was made from, as attributes, and the way back to the plan."""
 
 import datetime
 import hashlib
@@ -19,26 +19,27 @@ from dse.model.cost.design import DRIVER
 from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.model.terms import rate_paths
+from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import build_plan
 
-IN_MEMORY = " in memory"  # ends the name of the contents of a workload, which may differ from those of its folder
-DECISIVE = ("sparse-dse", "jax", "numpy")  # packages whose version may change a number
+CONTENTS_SUFFIX = " in memory"  # of the name of a workload's contents, which may differ from those of its folder
+DECISIVE_PACKAGES = ("sparse-dse", "jax", "numpy")  # their version may change a number
 
 
 def attributes(plan: Plan) -> dict[str, str]:
-    """Where the numbers come from; netCDF takes text, so the rest is JSON."""
+    """Attributes of a dataset; netCDF takes text, so everything else is JSON."""
     return {
         "title": plan.spec.name,
         "spec": plan.document.text,
         "spec_path": str(plan.document.path.resolve()),
         "spec_sha256": plan.document.sha256,
-        "description_sha256": json.dumps(hashes(plan)),
+        "description_sha256": json.dumps(_description_hashes(plan)),
         "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
         "run_on": json.dumps({w.name: w.all_inputs for w in plan.workloads if w.all_inputs}),
-        "unverified": json.dumps(unverified(plan)),
-        "versions": json.dumps(versions()),
+        "unverified": json.dumps(_list_unverified(plan)),
+        "versions": json.dumps(_package_versions()),
         "seed": "none (deterministic)",
         "device": f"{jax.devices()[0].device_kind}, {platform.machine()}",
         "command": shlex.join(sys.argv),
@@ -46,69 +47,75 @@ def attributes(plan: Plan) -> dict[str, str]:
     }
 
 
-@cache
-def versions() -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in (*DECISIVE, "xarray")}
+def read_spec(dataset: xr.Dataset) -> SweepSpec:
+    """The specification that a dataset was made from; raises InputError if it has none."""
+    return _read_document(dataset).validate(SweepSpec)
 
 
-def unverified(plan: Plan) -> dict[str, list[str]]:
-    """Numbers and runs that the model uses, but that were not read at their source, by accelerator."""
-    found = {}
-    for accelerator in plan.accelerators:
-        listed = [e for dtype in plan.spec.dtype for e in executions(accelerator, dtype, plan.spec.model.fidelity)]
-        inside = {level.inside for level in levels(accelerator, plan.spec.model.fidelity)}
-        used = rate_paths(listed) | inside | {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
-        if plan.spec.model.fidelity == "calibrated":
-            used |= {f"units.{e.unit}.{number}" for e in listed for number in ("processors", "scratchpad", "issue")} | {"overhead.launch"}
-        costly = plan.spec.store.cost_variables
-        found[accelerator.name] = [path for path in accelerator.unverified() if path in used or (costly and DRIVER.fullmatch(path))]
-    return {name: paths for name, paths in found.items() if paths}
-
-
-def specification(dataset: xr.Dataset) -> SweepSpec:
-    """The specification that a dataset was made from; raises InputError if it holds none."""
-    return _document(dataset).validate(SweepSpec)
-
-
-def plan_of(dataset: xr.Dataset) -> Plan:
-    """The plan that a dataset was made from, its descriptions read again; raises InputError if they changed since."""
-    document = _document(dataset)
+def rebuild_plan(dataset: xr.Dataset) -> Plan:
+    """The plan that a dataset was made from, with its descriptions read again; raises InputError if they have changed since."""
+    document = _read_document(dataset)
     plan = build_plan(document.validate(SweepSpec), document)
     _check_descriptions(dataset, plan, "run 'dse sweep' again")
     return plan
 
 
-def check_same(dataset: xr.Dataset, plan: Plan) -> None:
-    """Raises InputError unless going on with `dataset` gives what evaluating `plan` does."""
-    elsewhere = "give another place, or remove it"
+def check_same_sweep(dataset: xr.Dataset, plan: Plan) -> None:
+    """Raise InputError unless resuming `dataset` gives the same results as evaluating `plan`."""
+    fix = "give another path, or remove it"
     if dataset.attrs.get("spec_sha256") != plan.document.sha256:
-        raise InputError("the dataset was made from another specification", elsewhere)
-    _check_descriptions(dataset, plan, elsewhere)
-    before, now = json.loads(dataset.attrs["versions"]), versions()
-    if changed := [f"{name} {before.get(name)} (now {now[name]})" for name in DECISIVE if before.get(name) != now[name]]:
-        raise InputError(f"the dataset was begun with {', '.join(changed)}", f"install what it was begun with, or {elsewhere}")
+        raise InputError("the dataset was made from another specification", fix)
+    _check_descriptions(dataset, plan, fix)
+    before, now = json.loads(dataset.attrs["versions"]), _package_versions()
+    if changed := [f"{name} {before.get(name)} (now {now[name]})" for name in DECISIVE_PACKAGES if before.get(name) != now[name]]:
+        raise InputError(f"the dataset was begun with {', '.join(changed)}", f"install what it was begun with, or {fix}")
 
 
 def _check_descriptions(dataset: xr.Dataset, plan: Plan, fix: str) -> None:
     before = json.loads(dataset.attrs["description_sha256"])
-    now = hashes(plan, contents=any(name.endswith(IN_MEMORY) for name in before))
+    now = _description_hashes(plan, with_contents=any(name.endswith(CONTENTS_SUFFIX) for name in before))
     if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
         raise InputError(f"changed since the dataset was made: {', '.join(changed)}", fix)
 
 
-def _document(dataset: xr.Dataset) -> YamlDocument:
+def _read_document(dataset: xr.Dataset) -> YamlDocument:
     if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
-        raise InputError("the dataset does not say what it was made from", "give one that 'dse sweep' wrote")
+        raise InputError("the dataset does not name the specification that it was made from", "give one that 'dse sweep' wrote")
     return parse_document(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
 
 
-def hashes(plan: Plan, contents: bool = False) -> dict[str, str]:
-    """SHA-256 of every description read; where workloads were given as objects, or on request, of the contents of all workloads, too."""
-    found = {f"accelerator {a.name}": a.document.sha256 for a in plan.accelerators}
+def _description_hashes(plan: Plan, with_contents: bool = False) -> dict[str, str]:
+    """SHA-256 of every description that was read.
+
+    The contents of the workloads are included where workloads were given as objects, or on request.
+    """
+    hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in plan.accelerators}
     for accelerator, kernels in zip(plan.accelerators, plan.fitted_kernels, strict=True):
         if kernels:
             text = "".join(kernel.model_dump_json() for kernel in kernels)
-            found[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()
-    if contents or plan.spec.loaded_workloads:
-        found |= {f"workload {workload.name}{IN_MEMORY}": workload.contents_sha256() for workload in plan.workloads}
-    return found | {f"workload {w.name} {file}": sha for w in plan.workloads for file, sha in w.files.items()}
+            hashes[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()
+    if with_contents or plan.spec.loaded_workloads:
+        hashes |= {f"workload {workload.name}{CONTENTS_SUFFIX}": workload.contents_sha256() for workload in plan.workloads}
+    return hashes | {f"workload {workload.name} {file}": sha256 for workload in plan.workloads for file, sha256 in workload.files.items()}
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in (*DECISIVE_PACKAGES, "xarray")}
+
+
+def _list_unverified(plan: Plan) -> dict[str, list[str]]:
+    """Paths of numbers and runs that the model uses, but that were not read at their source, by accelerator."""
+    paths = {accelerator.name: _unverified_paths(accelerator, plan) for accelerator in plan.accelerators}
+    return {name: unverified for name, unverified in paths.items() if unverified}
+
+
+def _unverified_paths(accelerator: Accelerator, plan: Plan) -> list[str]:
+    fidelity, has_costs = plan.spec.model.fidelity, bool(plan.spec.store.cost_variables)
+    listed = [execution for dtype in plan.spec.dtype for execution in executions(accelerator, dtype, fidelity)]
+    used = rate_paths(listed) | {level.inside for level in levels(accelerator, fidelity)}
+    used |= {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
+    if fidelity == "calibrated":
+        used |= {f"units.{execution.unit}.{name}" for execution in listed for name in ("processors", "scratchpad", "issue")}
+        used |= {"overhead.launch"}
+    return [path for path in accelerator.unverified() if path in used or (has_costs and DRIVER.fullmatch(path))]

@@ -27,7 +27,7 @@ def run_in_memory(plan: Plan, progress: bool = False) -> xr.Dataset:
     reduced = plan.spec.keep != "all"
     total = math.prod(plan.dims.values()) // len(plan.variants) if reduced else len(prepared.jobs) * plan.rate_grid_size
     with tqdm(total=total, unit=" designs", delay=2, disable=not progress) as bar:
-        return stream.run(prepared, evaluate, bar.update) if reduced else evaluate(prepared, bar.update)
+        return stream.run_reduced(prepared, evaluate, bar.update) if reduced else evaluate(prepared, bar.update)
 
 
 def evaluate(prepared: Prepared, advance: Callable[[int], object] = no_progress) -> xr.Dataset:

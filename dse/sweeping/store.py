@@ -1,4 +1,4 @@
-"""Datasets on disk: netCDF files with a checksum, written whole or not at all, and Zarr stores (`zarr_store`)."""
+"""Read and write results: netCDF files with a checksum, written atomically, and Zarr stores (see `zarr_store`)."""
 
 import sys
 import warnings
@@ -14,26 +14,25 @@ from dse.base.errors import InputError, UnfinishedError
 from dse.sweeping import zarr_store
 from dse.sweeping.variables import with_speedup
 
-IN_MEMORY = 2**30  # bytes of a dataset that is made a file in memory first: HDF5 itself may not notice a full disk
+MAX_BUFFERED_BYTES = 2**30  # smaller datasets are serialised in memory first: HDF5 itself may not notice that a disk is full
+HDF5_READ_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # of damaged files
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write netCDF, whole or not at all; raises UnfinishedError if it can't be written."""
+    """Write a netCDF file atomically; raises UnfinishedError if it cannot be written."""
     try:
-        replace_file(path, partial(_save, dataset))
+        replace_file(path, partial(_write_netcdf, dataset))
     except (OSError, RuntimeError) as error:  # HDF5 raises either
         raise UnfinishedError.cannot_write(path, error, "run it again") from error
 
 
-def _save(dataset: xr.Dataset, path: Path) -> None:
-    if dataset.nbytes > IN_MEMORY:
+def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
+    if dataset.nbytes > MAX_BUFFERED_BYTES:
         dataset.to_netcdf(path, engine="h5netcdf")
         checksum.append_trailer(path)
         return
-    dask = sys.modules.get("dask")
-    with (
-        dask.config.set(scheduler="synchronous") if dask else nullcontext()
-    ):  # whose cluster is asked for a lock that it has for files alone
+    dask = sys.modules.get("dask")  # xarray would ask a Dask cluster for a lock, which it offers for files only
+    with dask.config.set(scheduler="synchronous") if dask else nullcontext():
         content = dataset.to_netcdf(engine="h5netcdf")
     with path.open("wb") as file:
         file.write(content)
@@ -41,31 +40,27 @@ def _save(dataset: xr.Dataset, path: Path) -> None:
 
 
 def read(path: str | Path) -> xr.Dataset:
-    """Read a dataset that 'dse sweep' wrote into memory, the speedup derived where only latencies are stored; raises InputError."""
-    found = zarr_store.read(Path(path)) if Path(path).is_dir() else read_netcdf(path)
-    return with_speedup(found) if "speedup" not in found and {"latency", "dense_latency"} <= set(found.data_vars) else found
-
-
-AGAIN = "run again what wrote it"
-UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # what a broken HDF5 file may raise
+    """Read the results of 'dse sweep' into memory, with the speedup where only latencies are stored; raises InputError."""
+    dataset = zarr_store.read(Path(path)) if Path(path).is_dir() else read_netcdf(path)
+    lacks_speedup = "speedup" not in dataset and {"latency", "dense_latency"} <= set(dataset.data_vars)
+    return with_speedup(dataset) if lacks_speedup else dataset
 
 
 def read_netcdf(path: str | Path) -> xr.Dataset:
-    """Read a netCDF file as it is into memory; raises InputError, and warns if it has no checksum."""
+    """Read a netCDF file as it is into memory; raises InputError, and warns if the file has no checksum."""
     path = Path(path)
     try:
-        intact = checksum.is_intact(path)
-        if intact is False:
-            raise InputError("is damaged (its checksum does not match)", AGAIN, path)
-        found = xr.load_dataset(path, engine="h5netcdf")
+        is_intact = checksum.is_intact(path)
+        if is_intact is False:
+            raise InputError("is damaged (its checksum does not match)", "run again what wrote it", path)
+        dataset = xr.load_dataset(path, engine="h5netcdf")
     except FileNotFoundError as error:
         raise InputError(f"'{path}' does not exist", "give a dataset that 'dse sweep' wrote") from error
     except InputError:
         raise
-    except UNREADABLE as error:
-        raise InputError(
-            f"'{path}' is not a dataset, or is damaged", "give a netCDF file or a Zarr store that 'dse sweep' wrote"
-        ) from error
-    if intact is None:
+    except HDF5_READ_ERRORS as error:
+        message = f"'{path}' is not a dataset, or is damaged"
+        raise InputError(message, "give a netCDF file or a Zarr store that 'dse sweep' wrote") from error
+    if is_intact is None:
         warnings.warn(f"'{path}' has no checksum, so it is not known whether it is as 'dse sweep' wrote it", stacklevel=3)
-    return found
+    return dataset

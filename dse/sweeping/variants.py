@@ -1,8 +1,9 @@
-"""Which network states a sweep evaluates: measured variants, and hypothetical ones made from patterns."""
+"""Select the network variants of a sweep: measured ones, and hypothetical ones made from patterns."""
 
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
@@ -12,82 +13,87 @@ from dse.workload import Variant, Workload
 
 
 def select_variants(
-    workload: Workload, selection: WorkloadSelection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: tuple[Any, ...], problems: ProblemCollector
 ) -> list[Variant]:
-    """The measured variants chosen, then the hypothetical ones made from `patterns`."""
+    """The measured variants of a selection, then its hypothetical ones; `key`: of the selection in the document."""
     measured: list[Variant] = []
-    methods = _methods(workload, selection, document, (*at, "methods"), problems)
-    with problems.collect(*document.locate((*at, "sparsities"))):
-        measured = [variant for method in methods for variant in workload.select_variants(method)]
-        if selection.sparsities is not None:
+    methods = _select_methods(workload, selection, document, (*key, "methods"), problems)
+    with problems.collect(*document.locate((*key, "sparsities"))):
+        if selection.sparsities is None:
+            measured = [variant for method in methods for variant in workload.select_variants(method)]
+        else:
             measured = _with_sparsities(workload, methods, selection.sparsities)
-    made: list[Variant] = []
+    hypothetical: list[Variant] = []
     for index, patterns in enumerate(selection.patterns):
-        with problems.collect(*document.locate((*at, "patterns", index))):
-            made += hypothetical(workload, patterns, measured)
+        with problems.collect(*document.locate((*key, "patterns", index))):
+            hypothetical += make_hypothetical_variants(workload, patterns, measured)
     if selection.methods == "all" and not workload.variants and not selection.patterns:
-        return [workload.dense]  # nobody's pruning ships with it: what is left is the network itself
-    return measured + made
+        return [workload.dense]  # the workload ships without pruned variants
+    return measured + hypothetical
 
 
-def _methods(
-    workload: Workload, selection: WorkloadSelection, document: YamlDocument, at: tuple[Any, ...], problems: ProblemCollector
+def _select_methods(
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: tuple[Any, ...], problems: ProblemCollector
 ) -> list[str]:
     if selection.methods == "all":
         return workload.methods
+    available = (*workload.methods, "dense")
     for index, method in enumerate(selection.methods):
-        if method not in (*workload.methods, "dense"):
-            fix = did_you_mean(method, [*workload.methods, "dense"])
-            problems.add(document.make_problem((*at, index), f"'{workload.name}' has no method '{method}'", fix))
-    return [method for method in selection.methods if method in (*workload.methods, "dense")]
+        if method not in available:
+            message = f"'{workload.name}' has no method '{method}'"
+            problems.add(document.make_problem((*key, index), message, did_you_mean(method, available)))
+    return [method for method in selection.methods if method in available]
 
 
 def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[float, ...]) -> list[Variant]:
-    """Variants of each sparsity; a method may lack one that another has, but some method must have it."""
-    found: dict[int, Variant] = {}
+    """Variants of the given sparsities. A method may lack one of them, but each must exist for some method."""
+    selected: set[int] = set()
     for sparsity in sparsities:
-        having = [variant for method in methods for variant in workload.find_variants(method, sparsity)]
-        if not having:
-            known = sorted({variant.nominal_sparsity for method in methods for variant in workload.select_variants(method)})
-            what = f"no chosen method of '{workload.name}' has sparsity {sparsity:g}"
-            raise InputError(what, f"write one of {', '.join(f'{value:g}' for value in known)}")
-        found |= {id(variant): variant for variant in having}
-    return [variant for variant in workload.variants if id(variant) in found]
+        matching = [variant for method in methods for variant in workload.find_variants(method, sparsity)]
+        if not matching:
+            available = sorted({variant.nominal_sparsity for method in methods for variant in workload.select_variants(method)})
+            message = f"no selected method of '{workload.name}' has sparsity {sparsity:g}"
+            raise InputError(message, f"write one of {', '.join(f'{value:g}' for value in available)}")
+        selected |= {id(variant) for variant in matching}
+    return [variant for variant in workload.variants if id(variant) in selected]
 
 
-def hypothetical(workload: Workload, patterns: HypotheticalPatterns, measured: list[Variant]) -> list[Variant]:
-    """Variants of patterns that nobody has pruned the network to; raises InputError where densities cannot be had, or no layer has
-    room for a block."""
+def make_hypothetical_variants(workload: Workload, patterns: HypotheticalPatterns, measured: list[Variant]) -> list[Variant]:
+    """Variants of patterns that the network was never pruned to.
+
+    Raises:
+        InputError: the densities cannot be determined, or no layer is as large as a block.
+    """
     for pattern in patterns.list:
-        _check_room(workload, pattern)
-    return [variant for pattern in patterns.list for variant in _densities(workload, patterns, pattern, measured)]
+        _check_block_size(workload, pattern)
+    return [variant for pattern in patterns.list for variant in _with_pattern(workload, patterns, pattern, measured)]
 
 
-def _densities(workload: Workload, patterns: HypotheticalPatterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
-    if patterns.densities == "own" and pattern.density is not None:  # the specification lets no other through
+def _with_pattern(workload: Workload, patterns: HypotheticalPatterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
+    if patterns.densities == "own" and pattern.density is not None:  # the schema refuses 'own' for other patterns
         return [workload.hypothetical_variant(pattern, workload.own_density(pattern), 1 - pattern.density, "own")]
     if isinstance(patterns.densities, tuple):
-        sources = [(np.full(len(workload.layers), share), 1 - share, f"uniform {share:g}") for share in patterns.densities]
+        sources = [(np.full(len(workload.layers), density), 1 - density, f"uniform {density:g}") for density in patterns.densities]
     elif measured:
         sources = [(source.density, source.nominal_sparsity, f"{source.method} {source.nominal_sparsity:g}") for source in measured]
     else:
         raise InputError("there is no method to take densities from", "list one under 'methods'")
     for density, _, origin in sources:
-        _check_fixed(workload, pattern, density, origin)
-    return [workload.hypothetical_variant(pattern, density, nominal, origin) for density, nominal, origin in sources]
+        _check_density(workload, pattern, density, origin)
+    return [workload.hypothetical_variant(pattern, density, sparsity, origin) for density, sparsity, origin in sources]
 
 
-def _check_room(workload: Workload, pattern: Pattern) -> None:
+def _check_block_size(workload: Workload, pattern: Pattern) -> None:
     layers, (rows, columns) = workload.layers, pattern.tile
     if pattern.has_free_tiles and not np.any(layers.prunable & (layers.m >= rows) & (layers.k >= columns)):
         largest = int(np.argmax(layers.weights * layers.prunable))
-        what = f"a block of '{pattern}', {rows}x{columns}, is larger than every layer of '{workload.name}'"
-        raise InputError(what, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")
+        message = f"a block of '{pattern}', {rows}x{columns}, is larger than every layer of '{workload.name}'"
+        raise InputError(message, f"take a smaller one: the largest layer is {layers.m[largest]:g}x{layers.k[largest]:g}")
 
 
-def _check_fixed(workload: Workload, pattern: Pattern, density: np.ndarray, origin: str) -> None:
-    """An N:M has its own density and no other."""
+def _check_density(workload: Workload, pattern: Pattern, density: Float[np.ndarray, "layer"], origin: str) -> None:
+    """N:M patterns have a density of their own and allow no other."""
     prunable = workload.layers.prunable
     if pattern.density is not None and not np.allclose(density[prunable], workload.own_density(pattern)[prunable], rtol=0, atol=1e-9):
-        what = f"'{pattern}' has density {pattern.density:g}, but '{origin}' has others"
-        raise InputError(what, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")
+        message = f"'{pattern}' has density {pattern.density:g}, but '{origin}' has others"
+        raise InputError(message, "write 'densities: own' for it, in an entry of its own: 'patterns: [{list: ...}, {list: ...}]'")

@@ -58,7 +58,7 @@ def _compare(folder: Path, steps: int) -> None:
     stored = _told("evaluated and stored", size, lambda: (dse.sweep(spec, out), os.sync()))
     on_disk = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     print(f"the slower of disk and evaluation: {stored / min(disk, evaluated):.0%} of it")
-    print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.done(out).size} pieces; peak memory {_peak():.2f} GB")
+    print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.completed_chunks(out).size} pieces; peak memory {_peak():.2f} GB")
 
 
 def _told(what: str, size: int, work: Callable[[], object]) -> float:

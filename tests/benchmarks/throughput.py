@@ -51,7 +51,7 @@ def main() -> None:
         print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
         for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
             before = roofline.trace_count
-            found, own = _timed(partial(run.run, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
+            found, own = _timed(partial(run.run_in_memory, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
             traces = roofline.trace_count - before
             print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
             worst = np.abs(found.latency.values.ravel() / reference - 1).max()

@@ -98,7 +98,7 @@ def test_the_roofline_puts_every_layer_on_or_below_its_roof(results):
 
 
 def test_the_roofline_shows_the_variant_on_which_the_hardware_differs(results):
-    chosen = provenance.plan_of(results)
+    chosen = provenance.rebuild_plan(results)
     variant = chosen.variants[roofline.select_variant(results, chosen)]
     assert str(variant.pattern) in ("1:8", "2:4")
     _, table = roofline.draw_figure(results, batch=16, variant=0)
@@ -150,7 +150,7 @@ def test_a_curve_looks_the_same_in_every_panel_and_in_the_legend():
 
 def test_the_sparsest_variant_within_the_accuracy_drop_is_drawn(folder):
     found = dse.sweep(folder / "small.yaml")
-    known = provenance.plan_of(found)
+    known = provenance.rebuild_plan(found)
     assert roofline.select_variant(found, known) == 0  # 1 point lost; semi is sparse in one layer only
     assert roofline.select_variant(found.isel(variant=[1, 2]), known) == 2
     assert roofline.select_variant(found.isel(variant=[1, 3]), known) == 1  # none within: the first
@@ -175,7 +175,7 @@ def test_the_roofline_draws_the_designs_that_the_dataset_holds(edited):
 
 def dse_flops(dataset) -> float:
     """FLOPs of the dense network at the dataset's one batch size."""
-    dense = provenance.plan_of(dataset).dense_variants["net"]
+    dense = provenance.rebuild_plan(dataset).dense_variants["net"]
     layers = dense.layers.at_batch(int(dataset.batch))
     return float((2 * layers.m * layers.k * layers.n * layers.count * layers.has_flops).sum())
 

@@ -65,7 +65,7 @@ def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
     wanted = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
     spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{wanted}]}}\n")
     plan = load_plan(spec)
-    xr.testing.assert_equal(joined(plan, most), run.run(plan))
+    xr.testing.assert_equal(joined(plan, most), run.run_in_memory(plan))
 
 
 def test_labels_of_a_piece_are_those_of_its_region(plan):
@@ -85,7 +85,7 @@ def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
     seen = []
     for piece in ChunkGrid(plan, most):
         covered[tuple(piece.region.values())] += 1
-        assert piece.designs <= most
+        assert piece.design_count <= most
         for dim, part in piece.region.items():
             assert part.start % lengths[dim] == 0
             assert part.stop == min(part.start + lengths[dim], plan.dims[dim])
@@ -98,6 +98,6 @@ def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
 def test_a_piece_takes_as_much_room_as_meant(plan, monkeypatch):
     monkeypatch.setattr(pieces_, "CHUNK_BYTES", 10_000)
     with warnings.catch_warnings(action="ignore"):
-        whole = run.run(plan)
+        whole = run.run_in_memory(plan)
     largest = max(whole.isel(dict(piece.region)).nbytes for piece in ChunkGrid(plan, max_chunk_designs(plan)))
     assert 1_000 < largest < 12_000

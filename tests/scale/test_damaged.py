@@ -112,7 +112,7 @@ def test_a_damaged_description_of_a_store_is_refused_by_all_that_read_it(home, r
 
 def test_no_folder_of_notes_is_as_if_nothing_was_written(home, results):
     shutil.rmtree(results / "whole.zarr/progress/done")
-    with pytest.raises(InputError, match="is not complete, 2 pieces are left"):
+    with pytest.raises(InputError, match="is not complete, 2 chunks are missing"):
         store.read(results / "whole.zarr")
     dse.sweep(home / "small.yaml", results / "whole.zarr", resume=True)
     xr.testing.assert_identical(store.read(results / "whole.zarr"), store.read(home / "whole.zarr"))
@@ -142,7 +142,7 @@ def test_other_tools_read_netcdf_with_a_checksum_and_files_without_one_are_read_
 
 
 def test_large_netcdf_files_have_the_checksum_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "IN_MEMORY", 100)
+    monkeypatch.setattr(store, "MAX_BUFFERED_BYTES", 100)
     dataset = xr.Dataset({"latency": ("point", np.arange(1000.0))})
     store.write(dataset, tmp_path / "x.nc")
     assert checksum.is_intact(tmp_path / "x.nc")
@@ -171,7 +171,7 @@ def test_a_damaged_origin_of_parts_is_refused(home, results, capsys, break_it):
     break_it(results / "front.nc.parts/sweep.json")
     assert main(["sweep", str(home / "kept.yaml"), "-o", str(results / "front.nc"), "--resume"]) == 2
     told = capsys.readouterr().err
-    assert "sweep.json: is damaged" in told or "holds no parts of a sweep" in told
+    assert "sweep.json: is damaged" in told or "does not belong to a sweep" in told
 
 
 def test_notes_hold_the_checksum_that_a_chunk_ends_with(results):

@@ -15,7 +15,7 @@ from dse.base.errors import InputError
 from dse.cli import entry
 from dse.sweeping import chunk
 from dse.sweeping.pareto_front import nondominated
-from dse.sweeping.reduce.front import Sieve
+from dse.sweeping.reduce.dominance_filter import DominanceFilter
 
 AXES = """
 axes:
@@ -144,14 +144,14 @@ fronts = st.integers(1, 4).flatmap(
 def test_a_sieve_holds_back_only_what_is_beaten(points, data):
     front = points[nondominated(points)] if len(points) else points
     others = data.draw(arrays(float, (20, points.shape[1]), elements=st.integers(0, 8).map(float) | st.floats(-2, 2)))
-    passed = Sieve.of(front).passes(list(others.T))
+    passed = DominanceFilter.from_front(front).select(list(others.T))
     for number in set(range(20)) - set(passed.tolist()):
         assert any((mark <= others[number]).all() and (mark < others[number]).any() for mark in front)
 
 
 def test_a_front_of_unknown_numbers_is_told(spec, edited):
     edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
-    with pytest.raises(InputError, match="no point has a value in every one of accuracy, latency"):
+    with pytest.raises(InputError, match="no point has a finite value in all of accuracy, latency"):
         kept(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
 
 
@@ -167,7 +167,7 @@ def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
     assert {file.name for file in out.iterdir()} == files
     assert set(capsys.readouterr().out.split()) == {str(out / file) for file in files}
     assert entry.main(["sweep", str(path), "-o", str(spec.with_name("out.zarr"))]) == 2
-    assert "keep: a store holds all results" in capsys.readouterr().err
+    assert "keep: a Zarr store holds all results" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

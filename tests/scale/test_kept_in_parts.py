@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import dse
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.sweeping.distributed.processes import processes
-from dse.sweeping.reduce.summary import _folded
+from dse.sweeping.distributed.processes import worker_processes
+from dse.sweeping.reduce.summary import _merge_blocks
 from tests.conftest import described
 from tests.scale.processes import PATIENCE, begun, dask_cluster, ended, wait_until
 
@@ -165,7 +165,7 @@ def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_pa
         assert (code, out) == (told[0], "")
         *_, line = err.splitlines()  # those before are of the bar, on a slow machine
         assert line.startswith(told[1])
-        assert line.endswith("what is written is kept: go on with --resume")
+        assert line.endswith("what is written is kept: resume with --resume")
         assert "Traceback" not in err
         assert gone(workers)
         assert len([*parts(path).glob("[0-9]*.npz")]) in (1, 2)
@@ -200,7 +200,7 @@ def test_processes_end_with_the_one_that_spawned_them(specs, tmp_path):
 
 
 def test_processes_share_the_cores():
-    with processes(len(os.sched_getaffinity(0))) as executor:
+    with worker_processes(len(os.sched_getaffinity(0))) as executor:
         assert executor.submit(os.getenv, "NPROC").result() == "1"
 
 
@@ -214,25 +214,25 @@ def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path)
 
     dse.sweep(spec, path, shard=(1, 2))
     before = {file.name: file.read_bytes() for file in parts(path).iterdir()}
-    assert "front.nc.parts' is there already; go on with it by --resume" in refused()
+    assert "front.nc.parts' exists already; resume it with --resume" in refused()
     text = spec.read_text()
     spec.write_text(text.replace("accuracy_drop]", "fits]"))
-    assert "made from another specification; give another place" in refused(resume=True)
+    assert "made from another specification; give another path" in refused(resume=True)
     assert main(["sweep", str(spec), "-o", str(path), "--resume"]) == 2
     spec.write_text(text)
     chip = spec.with_name("chip.yaml").read_text()
     spec.with_name("chip.yaml").write_text(chip.replace("100 TFLOP/s", "101 TFLOP/s"))
-    assert "changed since the dataset was made: accelerator chip; give another place" in refused(shard=(2, 2))
+    assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(2, 2))
     spec.with_name("chip.yaml").write_text(chip)
     assert {file.name: file.read_bytes() for file in parts(path).iterdir()} == before
     dse.sweep(spec, path, resume=True)
     dse.sweep(spec, path, shard=(2, 2))  # run again: nothing is left to do
     same(path, wholes["front"])
     spec.write_text(text + "# a remark\n")
-    assert "made from another specification; give another place, or remove it" in refused(resume=True)
+    assert "made from another specification; give another path, or remove it" in refused(resume=True)
     spec.write_text(text)
     parts(path).mkdir()
-    assert "front.nc.parts' is there already, and holds no parts of a sweep; give another place" in refused(resume=True)
+    assert "front.nc.parts' exists already, and does not belong to a sweep; give another path" in refused(resume=True)
 
 
 def test_a_shard_gives_what_is_kept_so_far(specs, wholes, tmp_path):
@@ -261,7 +261,7 @@ def test_a_full_disk_is_told_in_a_line_and_gone_on_with(specs, wholes, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["-o", "x.nc", "--workers", "2"], "only a Zarr store and what is kept of a sweep are written piece by piece"),
+        (["-o", "x.nc", "--workers", "2"], "only Zarr stores and reductions ('keep') can be resumed"),
         (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave out --workers or --dask"),
     ],
 )
@@ -271,7 +271,9 @@ def test_processes_that_make_no_sense_are_refused(folder, capsys, arguments, tol
 
 
 def test_only_what_goes_to_a_file_is_shared(specs):
-    with pytest.raises(InputError, match=r"only resumed or shared by many in a file; give one to write to, as in 'results\.nc'"):
+    with pytest.raises(
+        InputError, match=r"a reduction can only be resumed, or written by several processes, in a file; give one, as in 'results\.nc'"
+    ):
         dse.sweep(specs["top"], shard=(1, 2))
 
 
@@ -299,7 +301,7 @@ def test_blocks_fold_as_the_whole_does(blocks, statistic):
         row[at : at + len(values)] = values
     found = (np.array(blocks[0][1], float), np.array([blocks[0][0]]))
     for at, values in blocks[1:]:
-        found = _folded(found, (np.array(values, float), np.array([at])), statistic)
+        found = _merge_blocks(found, (np.array(values, float), np.array([at])), statistic)
     spread = np.full(10, start)
     spread[found[1][0] : found[1][0] + len(found[0])] = found[0]
     np.testing.assert_array_equal(spread, getattr(whole, statistic)(axis=0))

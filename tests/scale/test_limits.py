@@ -17,8 +17,8 @@ from dse.sweeping.axis import parse_axis
 from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import front, stream
-from dse.sweeping.reduce.cells import Kept
-from dse.sweeping.reduce.stream import Stream
+from dse.sweeping.reduce.reducer import Partial
+from dse.sweeping.reduce.stream import ReductionStream
 
 STEPS = 10**6
 LONG = f"axes:\n  memory.dram.bandwidth: {{from: 1 TB/s, to: 64 TB/s, steps: {STEPS}, scale: log}}\nstore: {{variables: [latency]}}\n"
@@ -69,36 +69,36 @@ def test_what_a_sweep_prepares_does_not_grow_with_the_product_of_jobs_and_values
 
 
 class Sums:
-    """Keeps the sum of its parts."""
+    """Keep the sum of the partials."""
 
-    def together(self, parts: list[Kept]) -> Kept:
-        return {"sum": np.sum([part["sum"] for part in parts], axis=0)}
+    def merge(self, partials: list[Partial]) -> Partial:
+        return {"sum": np.sum([partial["sum"] for partial in partials], axis=0)}
 
-    def result(self, kept: Kept) -> Kept:
-        return kept
+    def to_dataset(self, partial: Partial) -> Partial:
+        return partial
 
 
 def test_what_is_kept_of_groups_is_put_together_in_constant_memory():
     size, groups = 10**6, 30
 
-    def parts() -> Iterator[Kept]:
+    def partials() -> Iterator[Partial]:
         for number in range(groups):
             yield {"sum": np.full(size, float(number))}
 
-    putting = Stream(None, None, Sums(), None)  # type: ignore[arg-type]
-    assert putting.result(parts())["sum"][0] == sum(range(groups))
-    assert peak(lambda: putting.result(parts())) < 2 * stream.AT_ONCE_BYTES + 8 * 8 * size
+    reduction = ReductionStream(None, None, Sums(), None)  # type: ignore[arg-type]
+    assert reduction.to_dataset(partials())["sum"][0] == sum(range(groups))
+    assert peak(lambda: reduction.to_dataset(partials())) < 2 * stream.MERGED_BYTES + 8 * 8 * size
 
 
 def test_a_front_of_too_many_points_is_refused(specified, monkeypatch, capsys):
-    monkeypatch.setattr(front, "MOST_POINTS", 30)
+    monkeypatch.setattr(front, "MAX_POINTS", 30)
     path = specified(AXES + "keep: {front: {minimize: [latency, memory.dram.bandwidth]}}\n")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 2
     assert "more than 30 points are on the front of latency, memory.dram.bandwidth; leave an objective out" in capsys.readouterr().err
 
 
 def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
-    monkeypatch.setattr(stream, "MOST_SUMMARY", 10_000)
+    monkeypatch.setattr(stream, "MAX_SUMMARY_BYTES", 10_000)
     with pytest.raises(
         InputError, match=r"large\.yaml:\d+: keep: the statistics at each of 40 values of 'memory.dram.bandwidth' would take .* GB"
     ):
@@ -109,7 +109,7 @@ def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
     """Four numbers for each result, setting and value of an axis: 40 + 5 values, 2 batches and 4 network states."""
     plan = load_plan(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
     sample = run.evaluate(Prepared.of(plan))
-    assert stream.summary.size(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
+    assert stream.summary.count_bytes(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
 
 
 def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):

@@ -81,7 +81,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def wait_for(pieces: int, path: Path, process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: zarr_store.is_store(path) and zarr_store.done(path).sum() >= pieces, process)
+    wait_until(lambda: zarr_store.is_store(path) and zarr_store.completed_chunks(path).sum() >= pieces, process)
 
 
 def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
@@ -101,9 +101,9 @@ def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
         time.sleep(chance.random() / 20)
         process.send_signal(signal.SIGKILL)
         ended(process)
-        written = zarr_store.done(path)
+        written = zarr_store.completed_chunks(path)
         assert 0 < written.sum() < BATCHES
-        with pytest.raises(InputError, match=f"not complete, {BATCHES - written.sum()} pieces are left; go on with it"):
+        with pytest.raises(InputError, match=f"not complete, {BATCHES - written.sum()} chunks are missing; resume it"):
             store.read(path)
     dse.sweep(spec, path, resume=True)
     assert files(path) == files(whole)
@@ -121,7 +121,7 @@ def test_shards_that_start_at_once_fill_one_store(spec, whole):
 def test_a_shard_does_its_part_and_no_more(spec):
     for number in (3, 1):
         found = dse.sweep(spec, spec.parent / "shards.zarr", shard=(number, 4))
-    assert list(zarr_store.done(spec.parent / "shards.zarr")) == ([True] * 6 + [False] * 6) * 2
+    assert list(zarr_store.completed_chunks(spec.parent / "shards.zarr")) == ([True] * 6 + [False] * 6) * 2
     assert list(found.latency.isnull().all(set(found.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
 
 
@@ -144,7 +144,7 @@ def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, ed
         assert files(path) == files(whole)
         with pytest.raises(BrokenProcessPool):
             pool.submit(os._exit, 1).result()
-        with pytest.raises(dse.UnfinishedError, match=r"a worker failed .BrokenProcessPool: .* go on with --resume"):
+        with pytest.raises(dse.UnfinishedError, match=r"a worker failed .BrokenProcessPool: .* resume with --resume"):
             dse.sweep(spec, spec.parent / "broken.zarr", executor=pool)
 
 
@@ -175,7 +175,7 @@ def test_a_lost_scheduler_is_told_in_a_line_and_gone_on_with(spec, whole):
         scheduler.kill()
         code, out, err = ended(process)
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1].endswith("what is written is kept: go on with --resume")
+    assert err.splitlines()[-1].endswith("what is written is kept: resume with --resume")
     assert "Traceback" not in err
     dse.sweep(spec, path, resume=True)
     assert files(path) == files(whole)
@@ -212,7 +212,7 @@ def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
     code, out, err = ended(begun(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
     assert (code, out) == (1, "")
     assert err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
-    assert zarr_store.done(path).sum() == 0
+    assert zarr_store.completed_chunks(path).sum() == 0
     dse.sweep(spec, path, resume=True)
     assert files(path) == files(whole)
 
@@ -235,13 +235,13 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
         return str(caught.value)
 
     before = files(whole)
-    assert "is there already; go on with it by --resume" in refused()
+    assert "exists already; resume it with --resume" in refused()
     text, versions = spec.read_text(), json.loads((whole / "zarr.json").read_text())
     spec.write_text(text + "# a remark\n")
-    assert "made from another specification; give another place" in refused(resume=True)
+    assert "made from another specification; give another path" in refused(resume=True)
     spec.write_text(text)
     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
-    assert "changed since the dataset was made: accelerator chip; give another place" in refused(shard=(1, 2))
+    assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(1, 2))
     edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
     assert files(whole) == before
     known = json.loads(versions["attributes"]["versions"]) | {"jax": "0.1"}
@@ -255,11 +255,11 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
 @pytest.mark.parametrize(
     ("out", "options", "expected"),
     [
-        ("x.nc", {"resume": True}, "only a Zarr store and what is kept of a sweep are written piece by piece"),
-        (None, {"shard": (1, 2)}, "only a Zarr store and what is kept of a sweep are written piece by piece"),
+        ("x.nc", {"resume": True}, "only Zarr stores and reductions \\('keep'\\) can be resumed"),
+        (None, {"shard": (1, 2)}, "only Zarr stores and reductions \\('keep'\\) can be resumed"),
         ("x.zarr", {"shard": (0, 2)}, "there is no shard 0 of 2; write one from 1 on"),
         ("small.yaml/x.zarr", {}, "cannot be made a folder"),
-        ("net.zarr", {"resume": True}, "is there already, and is no store of a sweep; give another place"),
+        ("net.zarr", {"resume": True}, "exists already, and is not a store of a sweep; give another path"),
     ],
 )
 def test_what_cannot_be_parted(folder, out, options, expected):
@@ -274,14 +274,14 @@ def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, 
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
     assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000
-    monkeypatch.setattr("dse.sweeping.distributed.zarr_sink.MOST_PIECES", 10)
-    with pytest.raises(InputError, match=r"would take .* GB, in 24 pieces; stay below 10 pieces"):
+    monkeypatch.setattr("dse.sweeping.distributed.zarr_sink.MAX_CHUNKS", 10)
+    with pytest.raises(InputError, match=r"would take .* GB, in 24 chunks; stay below 10 chunks"):
         dse.sweep(spec, spec.parent / "absurd.zarr")
     assert not (spec.parent / "absurd.zarr").exists()
 
 
 def test_reading_whole_what_memory_does_not_hold_is_refused(whole, monkeypatch):
     monkeypatch.setattr(zarr_store, "MAX_RESULT_BYTES", 100_000)
-    with pytest.raises(InputError, match=r"is read into memory; take a part of it with xarray\.open_zarr"):
+    with pytest.raises(InputError, match=r"is read into memory; select a part of it with xarray\.open_zarr"):
         store.read(whole)
-    assert zarr_store.whole(whole).latency.sizes["batch"] == BATCHES  # lazily
+    assert zarr_store.open_complete(whole).latency.sizes["batch"] == BATCHES  # lazily

@@ -138,7 +138,7 @@ def test_networks_of_one_name_are_refused(two):
     ("workloads", "told"),
     [
         ("./net: {methods: [prunned]}", "workloads../net.methods.0: 'net' has no method 'prunned'; did you mean 'pruned'?"),
-        ("./net: {sparsities: [0.77]}", "workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77"),
+        ("./net: {sparsities: [0.77]}", "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77"),
         ("./net: {patterns: {list: ['1:8']}}", "workloads../net.patterns: patterns that no network was pruned to have no accuracy"),
     ],
 )

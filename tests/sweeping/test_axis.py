@@ -67,7 +67,7 @@ def test_a_part_of_a_format_that_the_description_leaves_to_its_default(with_axes
         (f"{{{RUN}.gain: [null, 2]}}", "takes a value that is empty; write a number with its unit each time"),
         ("{units.vector.runs.csr.format.index: {from: 8 bit, to: 32 bit, steps: 100000}}", "write at most 1000 steps"),
         (f"{{{RUN}.pattern: ['5:4']}}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
-        ("{memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 100000}, units.tensor.peak.fp16: {from: 1 TFLOP/s, to: 2 TFLOP/s, steps: 100000}}", "GB, and are kept in memory; write them to a Zarr store ('-o small.zarr'), keep a part ('keep: summary'), or stay below "),
+        ("{memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 100000}, units.tensor.peak.fp16: {from: 1 TFLOP/s, to: 2 TFLOP/s, steps: 100000}}", "GB, and are kept in memory; write them to a Zarr store ('-o small.zarr'), reduce them ('keep: summary'), or stay below "),
     ],
 )  # fmt: skip
 def test_axes_that_cannot_be(with_axes, axes, expected):

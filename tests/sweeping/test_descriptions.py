@@ -54,7 +54,7 @@ def test_the_provenance_of_objects_is_complete(spec, chip, net):
     assert again["accelerators"][0]["memory"]["dram"]["bandwidth"] == "3 TB/s"
     assert again["workloads"] == {"net": {"workload": str(net.folder)}}
     xr.testing.assert_equal(dse.sweep(again), results)
-    (accelerator,) = provenance.plan_of(results).accelerators
+    (accelerator,) = provenance.rebuild_plan(results).accelerators
     assert accelerator.value("memory.dram.bandwidth") == 3e12
     assert json.loads(results.attrs["description_sha256"])["workload net in memory"] == net.contents_sha256()
 
@@ -63,14 +63,14 @@ def test_a_workload_that_was_changed_in_memory_is_evaluated_and_reported_as_such
     results = dse.sweep({**spec, "workloads": [replace(net, variants=net.variants[:2])]})
     assert results.sizes["variant"] == 2
     with pytest.raises(InputError, match="changed since the dataset was made: workload net in memory; run 'dse sweep' again"):
-        provenance.plan_of(results)
+        provenance.rebuild_plan(results)
 
 
 def test_workloads_run_on_several_inputs_are_several_objects(spec):
     phases = [dse.load_workload("gpt2", phase=phase, sequence=64) for phase in ("prefill", "decode")]
     results = dse.sweep({**spec, "workloads": phases})
     assert list(results.workload.values) == [workload.name for workload in phases]
-    assert provenance.plan_of(results).spec.workloads[phases[0].name].inputs == {"phase": ("prefill",), "sequence": (64,)}
+    assert provenance.rebuild_plan(results).spec.workloads[phases[0].name].inputs == {"phase": ("prefill",), "sequence": (64,)}
 
 
 def test_descriptions_may_stand_in_the_specification(folder, spec):
@@ -79,7 +79,7 @@ def test_descriptions_may_stand_in_the_specification(folder, spec):
     for workloads in ([GPT2], {"any": {"workload": GPT2}}, [{"workload": GPT2, "methods": "all"}]):
         results = dse.sweep({**spec, "accelerators": [chip], "workloads": workloads})
         assert set(results.workload.values) == {"tiny"}
-        assert provenance.plan_of(results).spec.name == "small"
+        assert provenance.rebuild_plan(results).spec.name == "small"
     path = folder / "inline.yaml"
     path.write_text(yaml.safe_dump({**spec, "accelerators": [chip], "workloads": [{**GPT2, "metric": 3}]}, sort_keys=False))
     line = path.read_text().splitlines().index("  metric: 3") + 1

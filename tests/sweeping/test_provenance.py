@@ -11,16 +11,16 @@ from dse.sweeping import provenance
 
 
 def test_a_dataset_without_an_origin():
-    with pytest.raises(InputError, match="does not say what it was made from"):
-        provenance.plan_of(xr.Dataset())
+    with pytest.raises(InputError, match="does not name the specification that it was made from"):
+        provenance.rebuild_plan(xr.Dataset())
 
 
 def test_a_dataset_knows_when_its_descriptions_changed(folder, edited):
     found = dse.sweep(folder / "small.yaml")
-    assert provenance.plan_of(found).spec.name == "small"
+    assert provenance.rebuild_plan(found).spec.name == "small"
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
     with pytest.raises(InputError, match="changed since the dataset was made: accelerator chip; run 'dse sweep' again"):
-        provenance.plan_of(found)
+        provenance.rebuild_plan(found)
 
 
 def test_unverified_numbers_are_named_where_they_are_used(edited, folder):

@@ -70,7 +70,7 @@ def test_sparsities_narrow_the_variants_and_methods_may_lack_one(edited):
 def test_a_sparsity_that_no_method_has_is_told(edited):
     path = edited("small.yaml", ("{methods: all}", "{sparsities: [0.9, 0.77]}"))
     assert problems(path) == [
-        f"{path}:4: workloads../net.sparsities: no chosen method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"
+        f"{path}:4: workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"
     ]
 
 

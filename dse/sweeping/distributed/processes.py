@@ -1,4 +1,4 @@
-"""Workers on this machine: processes of which each has its share of the cores."""
+"""Worker processes on this machine, each with its share of the cores."""
 
 import multiprocessing
 import os
@@ -10,29 +10,29 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def processes(count: int) -> Iterator[Executor]:
-    """So many, spawned, since JAX does not survive a fork. They end with this process, whatever ends it."""
-    before = set(multiprocessing.active_children())
-    share = max(1, len(os.sched_getaffinity(0)) // count) if hasattr(os, "sched_getaffinity") else 1
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin, (share,))
+def worker_processes(count: int) -> Iterator[Executor]:
+    """An executor of `count` spawned processes (JAX does not survive a fork), which end with this process, whatever ends it."""
+    existing = set(multiprocessing.active_children())
+    threads = max(1, len(os.sched_getaffinity(0)) // count) if hasattr(os, "sched_getaffinity") else 1
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _initialise_worker, (threads,))
     try:
         yield pool
-    except BaseException:  # what they are doing is not waited for
-        for process in set(multiprocessing.active_children()) - before:
+    except BaseException:  # do not wait for what they are evaluating
+        for process in set(multiprocessing.active_children()) - existing:
             process.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(threads: int) -> None:
-    """In a worker, before JAX looks for the cores: `NPROC` is how many threads XLA takes."""
+def _initialise_worker(threads: int) -> None:
+    """Limit the threads of XLA, by `NPROC`, before JAX counts the cores."""
     os.environ["NPROC"] = str(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, which sends it to all; the first process tells the others
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the first one terminates the others
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

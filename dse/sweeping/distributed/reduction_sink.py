@@ -1,7 +1,7 @@
-"""Groups of pieces, of which only what is kept goes to a file each, until all are put together.
+"""Store the partials of a reduction, until all of them are merged into the result.
 
-The files stand in a folder beside the result, `front.nc.parts` beside `front.nc`, as small as what they keep, and vanish with it complete.
-Each is put in its place whole, so a process may be killed at any moment.
+The partials are files in a folder beside the result, for example `front.nc.parts` beside `front.nc`. The folder is removed when the
+result is complete. Every file is written atomically, so a process may be killed at any moment.
 """
 
 import json
@@ -13,76 +13,53 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Bool
 
 from dse.base import atomic_write, checksum
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping import provenance, run, store
 from dse.sweeping.prepared import Prepared
-from dse.sweeping.reduce.cells import Kept
-from dse.sweeping.reduce.stream import Stream
+from dse.sweeping.reduce.reducer import Partial
+from dse.sweeping.reduce.stream import ReductionStream
 
 ORIGIN = "sweep.json"
 RESUME = "evaluate it again: 'dse sweep SPEC -o OUT --resume'"
 
 
-class Reduction:
-    """A part is a group of pieces."""
+class ReductionSink:
+    """A task is one group of chunks."""
 
     def __init__(self, prepared: Prepared, path: Path):
-        self.prepared, self.path, self.parts = prepared, path, parts_of(path)
+        self.prepared, self.path, self.folder = prepared, path, partials_folder(path)
 
     @staticmethod
-    def origin(path: Path) -> xr.Dataset:
-        file = parts_of(path) / ORIGIN
-        return xr.Dataset(attrs=json.loads(checksum.read_verified(file, f"remove '{parts_of(path)}', and run the sweep again", ORIGIN)))
+    def read_origin(path: Path) -> xr.Dataset:
+        folder = partials_folder(path)
+        return xr.Dataset(attrs=json.loads(checksum.read_verified(folder / ORIGIN, f"remove '{folder}', and run the sweep again", ORIGIN)))
 
-    @cached_property
-    def stream(self) -> Stream:
-        return Stream.of(self.prepared, run.evaluate)
-
-    def begin(self, join: bool) -> None:
-        _ = self.stream  # tells what cannot be kept
+    def open(self, resume: bool) -> None:
+        _ = self._stream  # raises InputError if the sweep cannot be reduced as specified
         plan = self.prepared.plan
-        atomic_write.remove_abandoned_folders(self.path, self.parts)
-        if join and self._complete:
-            return provenance.check_same(store.read(self.path), plan)
-        if not self.parts.exists() and self._lay_out():
+        atomic_write.remove_abandoned_folders(self.path, self.folder)
+        if resume and self._is_complete:
+            return provenance.check_same_sweep(store.read(self.path), plan)
+        if not self.folder.exists() and self._create():
             return None
-        if not (self.parts / ORIGIN).is_file():
-            raise InputError(f"'{self.parts}' is there already, and holds no parts of a sweep", "give another place")
-        if not join:
-            fix = "go on with it by --resume (in Python resume=True), or remove it"
-            raise InputError(f"'{self.parts}' is there already", fix)
-        return provenance.check_same(self.origin(self.path), plan)
+        if not (self.folder / ORIGIN).is_file():
+            raise InputError(f"'{self.folder}' exists already, and does not belong to a sweep", "give another path")
+        if not resume:
+            raise InputError(f"'{self.folder}' exists already", "resume it with --resume (in Python resume=True), or remove it")
+        return provenance.check_same_sweep(self.read_origin(self.path), plan)
 
-    @property
-    def _complete(self) -> bool:
-        return self.path.exists() and not self.parts.exists()
+    def completed_tasks(self) -> Bool[np.ndarray, "task"]:
+        completed = np.full(self._stream.group_count, self._is_complete)
+        groups = [int(file.stem) for file in self.folder.glob("*.npz") if re.fullmatch(r"\d+", file.stem) and file.is_file()]
+        completed[[group for group in groups if group < len(completed)]] = True
+        return completed
 
-    def _lay_out(self) -> bool:
-        """The folder appears whole; False if another process was faster."""
-        atomic_write.check_writable(self.path)
-        try:
-            with atomic_write.temporary_path(self.parts) as fresh:
-                fresh.mkdir()
-                (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
-                checksum.append_trailer(fresh / ORIGIN, ORIGIN)
-                os.rename(fresh, self.parts)
-        except OSError as error:
-            if self.parts.exists():
-                return False
-            raise UnfinishedError.cannot_write(self.path, error) from error
-        return True
-
-    def done(self) -> np.ndarray:
-        found = np.full(self.stream.groups, self._complete)
-        numbers = [int(file.stem) for file in self.parts.glob("*.npz") if re.fullmatch(r"\d+", file.stem) and file.is_file()]
-        found[[number for number in numbers if number < len(found)]] = True
-        return found
-
-    def forget_damaged(self, parts: Iterable[int]) -> list[Problem]:
+    def discard_damaged(self, tasks: Iterable[int]) -> list[Problem]:
         problems = []
-        for group in parts if self.parts.exists() else ():
+        for group in tasks if self.folder.exists() else ():
             try:
                 self._read(group)
             except InputError as error:
@@ -90,52 +67,75 @@ class Reduction:
                 problems += error.problems
         return problems
 
-    def designs(self, part: int) -> int:
-        return sum(self.stream.pieces[number].designs for number in self.stream.group(part))
+    def count_designs(self, task: int) -> int:
+        return sum(self._stream.chunks[number].design_count for number in self._stream.chunk_numbers(task))
 
-    def each(self, parts: Iterable[int]) -> Iterator[int]:
-        for group, piece, kept in self.stream.walk(parts):
-            if kept is not None:
-                self._write(group, kept)
-            yield piece.designs
-
-    def _write(self, group: int, kept: Kept) -> None:
-        try:
-            atomic_write.replace_file(self._file(group), lambda fresh: checksum.save_arrays(fresh, kept, self._name(group)))
-        except OSError as error:
-            raise UnfinishedError.cannot_write(self.path, error) from error
-
-    def _file(self, group: int) -> Path:
-        return self.parts / f"{group}.npz"
+    def run_tasks(self, tasks: Iterable[int]) -> Iterator[int]:
+        for group, chunk, partial in self._stream.reduce_groups(tasks):
+            if partial is not None:
+                self._write(group, partial)
+            yield chunk.design_count
 
     def finish(self) -> None:
         try:
-            store.write(self._together(), self.path)
-            with atomic_write.temporary_path(self.parts) as gone:
-                os.rename(self.parts, gone)
+            store.write(self._merge(), self.path)
+            with atomic_write.temporary_path(self.folder) as removed:
+                os.rename(self.folder, removed)
         except InputError:
-            if not self._complete:  # by another process, which was faster
+            if not self._is_complete:  # otherwise another process was faster
                 raise
         except (OSError, UnfinishedError) as error:
-            if not self._complete:  # by another process, which was faster
+            if not self._is_complete:  # otherwise another process was faster
                 raise UnfinishedError.cannot_write(self.path, error.__cause__ or error) from error
 
-    def _together(self) -> xr.Dataset:
-        """What is kept of the groups that are done, in their order; nothing if none is."""
-        origin, groups = self.origin(self.path), np.flatnonzero(self.done()).tolist()
-        return self.stream.result(map(self._read, groups)).assign_attrs(origin.attrs) if len(groups) else origin
+    def to_dataset(self) -> xr.Dataset:
+        return store.read_netcdf(self.path) if self._is_complete else self._merge()
 
-    def _read(self, group: int) -> Kept:
-        """What is kept of a group; raises InputError if its file is damaged, or that of another group or sweep."""
-        return checksum.load_arrays(self._file(group), RESUME, self._name(group))
+    @cached_property
+    def _stream(self) -> ReductionStream:
+        return ReductionStream.of(self.prepared, run.evaluate)
 
-    def _name(self, group: int) -> str:
-        """What tells a group from others, of other sweeps too."""
-        return f"{checksum.from_file(self.parts / ORIGIN)} {group}"
+    @property
+    def _is_complete(self) -> bool:
+        return self.path.exists() and not self.folder.exists()
 
-    def dataset(self) -> xr.Dataset:
-        return store.read_netcdf(self.path) if self._complete else self._together()
+    def _create(self) -> bool:
+        """Create the folder atomically; returns False if another process was faster."""
+        atomic_write.check_writable(self.path)
+        try:
+            with atomic_write.temporary_path(self.folder) as fresh:
+                fresh.mkdir()
+                (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
+                checksum.append_trailer(fresh / ORIGIN, ORIGIN)
+                os.rename(fresh, self.folder)
+        except OSError as error:
+            if self.folder.exists():
+                return False
+            raise UnfinishedError.cannot_write(self.path, error) from error
+        return True
+
+    def _merge(self) -> xr.Dataset:
+        """The result of the groups that are complete, in their order; without variables if none is."""
+        origin, groups = self.read_origin(self.path), np.flatnonzero(self.completed_tasks()).tolist()
+        return self._stream.to_dataset(map(self._read, groups)).assign_attrs(origin.attrs) if groups else origin
+
+    def _file(self, group: int) -> Path:
+        return self.folder / f"{group}.npz"
+
+    def _write(self, group: int, partial: Partial) -> None:
+        try:
+            atomic_write.replace_file(self._file(group), lambda fresh: checksum.save_arrays(fresh, partial, self._checksum_name(group)))
+        except OSError as error:
+            raise UnfinishedError.cannot_write(self.path, error) from error
+
+    def _read(self, group: int) -> Partial:
+        """The partial of a group; raises InputError if its file is damaged, or belongs to another group or sweep."""
+        return checksum.load_arrays(self._file(group), RESUME, self._checksum_name(group))
+
+    def _checksum_name(self, group: int) -> str:
+        """Identifies a group of this sweep; the checksum of its file covers it."""
+        return f"{checksum.from_file(self.folder / ORIGIN)} {group}"
 
 
-def parts_of(path: Path) -> Path:
+def partials_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.parts")

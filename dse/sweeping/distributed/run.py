@@ -1,7 +1,7 @@
-"""Doing what is left of a sweep: in this process, on the workers of an executor, or as one shard of many.
+"""Run the tasks of a sweep that are not complete: in this process, on the workers of an executor, or as one shard of many.
 
-A worker is told where and the number of a part. It reads there what the sweep is, checks that its descriptions are the same, and keeps
-what it prepared for the next part. So any `concurrent.futures.Executor` will do.
+A worker gets a path, the id of the sweep, and the number of a task. It reads the specification at the path, checks that the descriptions
+have not changed, and keeps what it compiled for the next task. So any `concurrent.futures.Executor` can be used.
 """
 
 import warnings
@@ -13,17 +13,16 @@ from tqdm import tqdm
 
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping.chunk import split_range
-from dse.sweeping.distributed import sink as sinks
-from dse.sweeping.distributed.sink import Sink
+from dse.sweeping.distributed.sink import Sink, make_sink, run_task, sweep_id
 from dse.sweeping.model_warnings import ModelWarning, collect_warnings
 from dse.sweeping.plan import Plan
 from dse.sweeping.prepared import Prepared
 
-SHOWN = 10  # damaged files that are named
-GO_ON = "what is written is kept: go on with --resume"
+MAX_PROBLEMS_SHOWN = 10
+RESUME = "what is written is kept: resume with --resume"
 
 
-def fill(
+def run_distributed(
     plan: Plan,
     path: Path,
     *,
@@ -32,58 +31,65 @@ def fill(
     shard: tuple[int, int] | None = None,
     progress: bool = False,
 ) -> Sink:
-    """Do what is left of a sweep whose results, or what is kept of them, go to `path`, shard i of n its own part.
+    """Run the tasks of a sweep that are not complete, and store their results or their reduction at `path`.
 
-    What is there already is gone on with if asked to (shards always do), and only by the very same sweep; raises InputError otherwise,
-    and UnfinishedError if a disk is full or a worker fails.
+    `resume`: go on with what is stored there (shards always do), which must belong to the same sweep. `shard` (i, n): run the i-th of n
+    ranges of tasks only.
+
+    Raises:
+        InputError: the path or the shard is invalid.
+        UnfinishedError: a disk is full, or a worker failed.
     """
-    number, of = shard or (1, 1)
-    if not 1 <= number <= of:
-        raise InputError(f"there is no shard {number} of {of}", "write one from 1 on, as in '1/8'")
+    number, count = shard or (1, 1)
+    if not 1 <= number <= count:
+        raise InputError(f"there is no shard {number} of {count}", "write one from 1 on, as in '1/8'")
     prepared, path = Prepared.of(plan, progress), path.absolute()
     for text in collect_warnings(prepared):
         warnings.warn(text, ModelWarning, stacklevel=3)
-    sink = sinks.of(prepared, path)
-    sink.begin(resume or shard is not None)
-    before = sink.done()
-    mine = split_range(len(before), number - 1, of)
-    if damaged := sink.forget_damaged([one for one in mine if before[one]]):
-        warnings.warn(_again(damaged), ModelWarning, stacklevel=3)
-        before = sink.done()
-    left = [one for one in mine if not before[one]]
-    whole, rest = (sum(map(sink.designs, some)) for some in (mine, left))
-    with tqdm(total=whole, initial=whole - rest, unit=" designs", unit_scale=True, delay=2, disable=not progress) as bar:
-        try:
-            for designs in sink.each(left) if executor is None else _elsewhere(executor, path, left):
-                bar.update(designs)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(GO_ON) from None
-    if sink.done().all():
+    sink = make_sink(prepared, path)
+    sink.open(resume or shard is not None)
+    completed = sink.completed_tasks()
+    tasks = split_range(len(completed), number - 1, count)
+    if damaged := sink.discard_damaged([task for task in tasks if completed[task]]):
+        warnings.warn(_damage_warning(damaged), ModelWarning, stacklevel=3)
+        completed = sink.completed_tasks()
+    _run_tasks(sink, tasks, [task for task in tasks if not completed[task]], executor, path, progress)
+    if sink.completed_tasks().all():
         sink.finish()
     return sink
 
 
-def _again(damaged: list[Problem]) -> str:
-    """Which files of parts that were done are damaged."""
-    shown = "; ".join(f"{problem.file}: {problem.message}" for problem in damaged[:SHOWN])
-    more = f"; and {len(damaged) - SHOWN} more" if len(damaged) > SHOWN else ""
-    return f"damaged results are evaluated again: {shown}{more}"
+def _run_tasks(sink: Sink, tasks: range, remaining: list[int], executor: Executor | None, path: Path, progress: bool) -> None:
+    """Run the remaining ones of some tasks, with a progress bar over all of them."""
+    total, designs_left = (sum(map(sink.count_designs, numbers)) for numbers in (tasks, remaining))
+    with tqdm(total=total, initial=total - designs_left, unit=" designs", unit_scale=True, delay=2, disable=not progress) as bar:
+        try:
+            for designs in sink.run_tasks(remaining) if executor is None else _run_on_workers(executor, path, remaining):
+                bar.update(designs)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(RESUME) from None
 
 
-def _elsewhere(executor: Executor, path: Path, left: Iterable[int]) -> Iterator[int]:
-    """Designs of each part as soon as a worker has done it."""
-    made, futures = sinks.made(path), list[Future[int]]()
+def _run_on_workers(executor: Executor, path: Path, tasks: Iterable[int]) -> Iterator[int]:
+    """Yield the number of designs of each task once a worker has completed it."""
+    sweep, futures = sweep_id(path), list[Future[int]]()
     try:
-        futures += [executor.submit(sinks.work, str(path), made, one) for one in left]
+        futures += [executor.submit(run_task, str(path), sweep, task) for task in tasks]
         for future in as_completed(futures):
             yield future.result()
     except (InputError, UnfinishedError):
         raise
     except CancelledError as error:
-        raise UnfinishedError(f"the workers cannot be reached any more, as when a scheduler is lost; {GO_ON}") from error
-    except Exception as error:  # whatever an executor raises that lost its workers
+        raise UnfinishedError(f"the workers are not reachable any more, for example because a scheduler was lost; {RESUME}") from error
+    except Exception as error:  # executors that lost their workers raise anything
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise UnfinishedError(f"a worker failed ({reason}); {GO_ON}") from error
+        raise UnfinishedError(f"a worker failed ({reason}); {RESUME}") from error
     finally:
         for future in futures:
             future.cancel()
+
+
+def _damage_warning(damaged: list[Problem]) -> str:
+    shown = "; ".join(f"{problem.file}: {problem.message}" for problem in damaged[:MAX_PROBLEMS_SHOWN])
+    hidden = len(damaged) - MAX_PROBLEMS_SHOWN
+    return f"damaged results are evaluated again: {shown}" + (f"; and {hidden} more" if hidden > 0 else "")

@@ -1,4 +1,4 @@
-"""What the parts of a sweep go to: a Zarr store or a reduction."""
+"""Where the tasks of a sweep store their results: a Zarr store, or the partials of a reduction."""
 
 import hashlib
 import json
@@ -9,74 +9,74 @@ from typing import Protocol
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Bool
 
 from dse.base.errors import Problem
 from dse.sweeping import provenance
-from dse.sweeping.distributed.reduction_sink import Reduction
-from dse.sweeping.distributed.zarr_sink import Store
+from dse.sweeping.distributed.reduction_sink import ReductionSink
+from dse.sweeping.distributed.zarr_sink import ZarrSink
 from dse.sweeping.prepared import Prepared
 
 
 class Sink(Protocol):
-    """A part that is done twice is the same twice, and one is either done or as good as not begun."""
+    """Evaluates and stores tasks. A task is either complete or not stored, and gives the same bits whenever it is evaluated."""
 
     @staticmethod
-    def origin(path: Path) -> xr.Dataset:
-        """A dataset whose attributes say what is done at `path`."""
+    def read_origin(path: Path) -> xr.Dataset:
+        """A dataset whose attributes identify the sweep at `path`."""
         ...
 
-    def begin(self, join: bool) -> None:
-        """Lay out what the parts go to, or check that what is there is of the same sweep; raises InputError."""
+    def open(self, resume: bool) -> None:
+        """Create the files, or check that those at the path belong to the same sweep; raises InputError."""
         ...
 
-    def done(self) -> np.ndarray:
-        """Which parts are, [part]."""
+    def completed_tasks(self) -> Bool[np.ndarray, "task"]: ...
+
+    def discard_damaged(self, tasks: Iterable[int]) -> list[Problem]:
+        """Mark completed tasks as not completed if their files are missing or damaged; returns the problems."""
         ...
 
-    def forget_damaged(self, parts: Iterable[int]) -> list[Problem]:
-        """Take back that some parts are done whose files are missing or damaged; returns what is wrong with them."""
-        ...
+    def count_designs(self, task: int) -> int: ...
 
-    def designs(self, part: int) -> int: ...
-
-    def each(self, parts: Iterable[int]) -> Iterator[int]:
-        """Do some parts; yields numbers of designs as they are done. Raises UnfinishedError where they cannot be written."""
+    def run_tasks(self, tasks: Iterable[int]) -> Iterator[int]:
+        """Evaluate and store tasks; yields numbers of designs as they are done. Raises UnfinishedError if they cannot be stored."""
         ...
 
     def finish(self) -> None:
-        """What is left to do when all parts are done; the first of several processes does it. Raises as `each`, and InputError."""
+        """Complete the files once all tasks are; the first of several processes does it. Raises InputError and UnfinishedError."""
         ...
 
-    def dataset(self) -> xr.Dataset:
-        """The results as far as they are there."""
+    def to_dataset(self) -> xr.Dataset:
+        """The results of the tasks that are complete."""
         ...
 
 
-def of(prepared: Prepared, path: Path) -> Sink:
-    return _kind(path)(prepared, path)
+def make_sink(prepared: Prepared, path: Path) -> Sink:
+    return _sink_type(path)(prepared, path)
 
 
-def _kind(path: Path) -> type[Store] | type[Reduction]:
-    return Store if to_store(path) else Reduction
-
-
-def to_store(path: str | Path) -> bool:
+def is_zarr_path(path: str | Path) -> bool:
     return Path(path).suffix == ".zarr"
 
 
-def made(path: Path) -> str:
-    """What tells the sweep at `path` from a later one there."""
-    return hashlib.sha256(json.dumps(_kind(path).origin(path).attrs).encode()).hexdigest()
+def _sink_type(path: Path) -> type[ZarrSink] | type[ReductionSink]:
+    return ZarrSink if is_zarr_path(path) else ReductionSink
 
 
-def work(path: str, made: str, part: int) -> int:
-    """Do one part of the sweep at `path`, in any process; returns how many designs it has."""
-    return sum(_opened(path, made).each([part]))
+def sweep_id(path: Path) -> str:
+    """Identifies the sweep at `path`, and distinguishes it from a later one at the same path."""
+    return hashlib.sha256(json.dumps(_sink_type(path).read_origin(path).attrs).encode()).hexdigest()
+
+
+def run_task(path: str, sweep: str, task: int) -> int:
+    """Evaluate and store one task of the sweep at `path` with this id, in any process; returns its number of designs."""
+    return sum(_open_sink(path, sweep).run_tasks([task]))
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, made: str) -> Sink:
-    dataset = _kind(Path(path)).origin(Path(path))
-    plan = provenance.plan_of(dataset)
-    provenance.check_same(dataset, plan)
-    return of(Prepared.of(plan), Path(path))
+def _open_sink(path: str, sweep: str) -> Sink:
+    """The sink of a sweep, compiled once for all tasks that this process runs."""
+    origin = _sink_type(Path(path)).read_origin(Path(path))
+    plan = provenance.rebuild_plan(origin)
+    provenance.check_same_sweep(origin, plan)
+    return make_sink(Prepared.of(plan), Path(path))

@@ -1,1 +1,4 @@
-"""Sweeps of any size in constant memory: piece by piece, of which only what is asked for is kept (the front, the best, a summary)."""
+"""Reduce a sweep of any size in constant memory, chunk by chunk, to a Pareto front, the best designs, or a summary.
+
+`stream` evaluates the chunks and merges what a `reducer` keeps of each: `front` (with its `dominance_filter`), `top`, or `summary`.
+"""

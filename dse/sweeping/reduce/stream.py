@@ -1,14 +1,15 @@
-"""A sweep evaluated piece by piece, each of which is reduced to what is kept of it at once.
+"""Evaluate a sweep chunk by chunk, and reduce each chunk at once.
 
-Pieces follow each other in groups, the same ones however many work on them: what is kept of a group may come from any process, at any time.
+Consecutive chunks form groups. The groups do not depend on the number of workers, so the partial of a group may come from any process,
+at any time.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import xarray as xr
 
@@ -19,143 +20,128 @@ from dse.sweeping.chunk import Chunk, ChunkGrid
 from dse.sweeping.plan import Plan
 from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import summary
-from dse.sweeping.reduce.cells import Frame, Kept
-from dse.sweeping.reduce.front import FrontKeeper
-from dse.sweeping.reduce.summary import Summary
-from dse.sweeping.reduce.top import TopKeeper
+from dse.sweeping.reduce.front import FrontReducer
+from dse.sweeping.reduce.reducer import Partial, Reducer, ResultFrame
+from dse.sweeping.reduce.summary import SummaryReducer
+from dse.sweeping.reduce.top import TopReducer
 from dse.sweeping.results import label_dataset, set_attributes
 
-WORKERS = 2  # pieces in the making: while one is compared, the other is computed
-LARGER = 4  # times a piece that is written: results are in memory only until they are narrowed
-COARSE = 10**5  # designs that are looked at before all others, at most
-MOST_SUMMARY = 10**9  # bytes of a summary; several times as much is held while two are added up
-MOST_GROUPS = 1024  # more than most clusters have workers, few enough for what is kept of each to be a file
-AT_ONCE = 64  # groups that are put together at once
-AT_ONCE_BYTES = 2**26  # that they take, or as much as what is kept already
+WORKERS = 2  # threads: while one chunk is reduced, the next one is evaluated
+CHUNK_FACTOR = 4  # a chunk is larger than one that is written to a store: its results are in memory only until they are reduced
+COARSE_DESIGNS = 10**5  # that are evaluated before the first chunk, at most
+MAX_SUMMARY_BYTES = 10**9  # several times as much is in use while two are merged
+MAX_GROUPS = 1024  # more than most clusters have workers, and few enough for each to be a file
+MERGED_GROUPS = 64  # at once
+MERGED_BYTES = 2**26  # of groups that are merged at once, or as much as is kept already
 
 Evaluate = Callable[[Prepared], xr.Dataset]
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-class Keeper(Protocol):
-    """What is kept; exact, whatever the pieces are."""
-
-    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice], /) -> Kept:
-        """What may have to be kept of a piece; in any thread."""
-        ...
-
-    def together(self, parts: Sequence[Kept], /) -> Kept:
-        """What is kept of several parts, in the order of their pieces."""
-        ...
-
-    def learn(self, part: Kept, /) -> None:
-        """Narrow later pieces by what was found in one."""
-        ...
-
-    def result(self, kept: Kept, /) -> xr.Dataset: ...
-
-
 @dataclass(frozen=True, eq=False)
-class Stream:
+class ReductionStream:
+    """A sweep in chunks, with the reducer of its specification."""
+
     prepared: Prepared
     evaluate: Evaluate
-    keeper: Keeper
-    pieces: ChunkGrid
+    reducer: Reducer
+    chunks: ChunkGrid
 
     @classmethod
     def of(cls, prepared: Prepared, evaluate: Evaluate) -> Self:
-        """Raises InputError."""
+        """Raises InputError if the sweep cannot be reduced as specified."""
         plan = prepared.plan
-        return cls(prepared, evaluate, _keeper(prepared, evaluate), ChunkGrid(plan, LARGER * chunk.max_chunk_designs(plan)))
+        return cls(prepared, evaluate, _make_reducer(prepared, evaluate), ChunkGrid(plan, CHUNK_FACTOR * chunk.max_chunk_designs(plan)))
 
     @property
-    def groups(self) -> int:
-        return min(len(self.pieces), MOST_GROUPS)
+    def group_count(self) -> int:
+        return min(len(self.chunks), MAX_GROUPS)
 
-    def group(self, number: int) -> range:
-        """The pieces of a group."""
-        return chunk.split_range(len(self.pieces), number, self.groups)
+    def chunk_numbers(self, group: int) -> range:
+        """Numbers of the chunks of a group."""
+        return chunk.split_range(len(self.chunks), group, self.group_count)
 
-    def walk(self, groups: Iterable[int]) -> Iterator[tuple[int, Chunk, Kept | None]]:
-        """Each group and each of its pieces as soon as it is looked at; with the last one comes what is kept of the group."""
-        found: list[Kept] = []
-        for group, piece, part in _ahead(self._narrowed, ((one, self.pieces[n]) for one in groups for n in self.group(one))):
-            self.keeper.learn(part)
-            found = [self.keeper.together([*found, part])]
-            last = piece.number == self.group(group)[-1]
-            yield group, piece, found.pop() if last else None
+    def reduce_groups(self, groups: Iterable[int]) -> Iterator[tuple[int, Chunk, Partial | None]]:
+        """Yield each chunk of the groups once it is reduced, with the partial of its group after the last chunk of a group."""
+        merged: list[Partial] = []
+        items = ((group, self.chunks[number]) for group in groups for number in self.chunk_numbers(group))
+        for group, done, partial in _map_ahead(self._reduce, items):
+            self.reducer.tighten(partial)
+            merged = [self.reducer.merge([*merged, partial])]
+            is_last = done.number == self.chunk_numbers(group)[-1]
+            yield group, done, merged.pop() if is_last else None
 
-    def _narrowed(self, item: tuple[int, Chunk]) -> tuple[int, Chunk, Kept]:
-        group, piece = item
-        return group, piece, self.keeper.narrowed(self.evaluate(self.prepared.cut(piece)), piece.region)
+    def _reduce(self, item: tuple[int, Chunk]) -> tuple[int, Chunk, Partial]:
+        group, current = item
+        return group, current, self.reducer.reduce_chunk(self.evaluate(self.prepared.cut(current)), current.region)
 
-    def result(self, parts: Iterable[Kept]) -> xr.Dataset:
-        """What is kept of all groups, given in their order; raises InputError."""
-        found, more = list[Kept](), 0
-        for part in parts:
-            found.append(part)
-            more += _size(part)
-            if len(found) > AT_ONCE or more > max(AT_ONCE_BYTES, _size(found[0])):
-                found, more = [self.keeper.together(found)], 0
-        return self.keeper.result(self.keeper.together(found))
-
-
-def run(prepared: Prepared, evaluate: Evaluate, advance: Callable[[int], object]) -> xr.Dataset:
-    """What is kept of a sweep; raises InputError."""
-    stream = Stream.of(prepared, evaluate)
-
-    def parts() -> Iterator[Kept]:
-        for _, piece, kept in stream.walk(range(stream.groups)):
-            advance(piece.designs)
-            if kept is not None:
-                yield kept
-
-    return stream.result(parts())
+    def to_dataset(self, partials: Iterable[Partial]) -> xr.Dataset:
+        """The result of all groups, given in their order, in constant memory; raises InputError."""
+        pending, pending_bytes = list[Partial](), 0
+        for partial in partials:
+            pending.append(partial)
+            pending_bytes += _count_bytes(partial)
+            if len(pending) > MERGED_GROUPS or pending_bytes > max(MERGED_BYTES, _count_bytes(pending[0])):
+                pending, pending_bytes = [self.reducer.merge(pending)], 0
+        return self.reducer.to_dataset(self.reducer.merge(pending))
 
 
-def _keeper(prepared: Prepared, evaluate: Evaluate) -> Keeper:
-    plan, wanted = prepared.plan, prepared.plan.spec.keep
+def run_reduced(prepared: Prepared, evaluate: Evaluate, advance: Callable[[int], object]) -> xr.Dataset:
+    """Evaluate a sweep and reduce it, in memory; `advance` is called with the number of designs of each chunk. Raises InputError."""
+    stream = ReductionStream.of(prepared, evaluate)
+
+    def partials() -> Iterator[Partial]:
+        for _, done, partial in stream.reduce_groups(range(stream.group_count)):
+            advance(done.design_count)
+            if partial is not None:
+                yield partial
+
+    return stream.to_dataset(partials())
+
+
+def _make_reducer(prepared: Prepared, evaluate: Evaluate) -> Reducer:
+    plan, spec = prepared.plan, prepared.plan.spec.keep
     sample = set_attributes(evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
     labels = label_dataset(plan, prepared.resources, prepared.executions, prepared.kernels)
-    frame = Frame(plan.dims, labels[[*sample.coords]], sample)
-    if isinstance(wanted, FrontReduction):
-        return FrontKeeper(wanted, frame, evaluate(prepared.cut(_coarse(plan))))
-    if isinstance(wanted, TopReduction):
-        return TopKeeper(wanted, frame)
-    _check_size(plan, sample)
-    return Summary(frame)
+    frame = ResultFrame(plan.dims, labels[[*sample.coords]], sample)
+    if isinstance(spec, FrontReduction):
+        return FrontReducer(spec, frame, evaluate(prepared.cut(_coarse_chunk(plan))))
+    if isinstance(spec, TopReduction):
+        return TopReducer(spec, frame)
+    _check_summary_size(plan, sample)
+    return SummaryReducer(frame)
 
 
-def _check_size(plan: Plan, sample: xr.Dataset) -> None:
-    """Raises InputError where the statistics along the axes would take too much memory."""
-    size = summary.size(plan.dims, sample)
-    if size > MOST_SUMMARY:
+def _check_summary_size(plan: Plan, sample: xr.Dataset) -> None:
+    """Raise InputError if the statistics along the axes would take too much memory."""
+    size = summary.count_bytes(plan.dims, sample)
+    if size > MAX_SUMMARY_BYTES:
         axis = max((axis.path for axis in plan.axes), key=lambda path: plan.dims[path])
-        what = f"the statistics at each of {plan.dims[axis]} values of '{axis}' would take {size / 1e9:.3g} GB"
-        fix = f"write fewer steps or variables, below {MOST_SUMMARY / 1e9:g} GB, or keep 'top' or 'front'"
-        raise InputError.from_problems([plan.document.make_problem(("keep",), what, fix)])
+        message = f"the statistics at each of {plan.dims[axis]} values of '{axis}' would take {size / 1e9:.3g} GB"
+        fix = f"write fewer steps or variables, below {MAX_SUMMARY_BYTES / 1e9:g} GB, or keep 'top' or 'front'"
+        raise InputError.from_problems([plan.document.make_problem(("keep",), message, fix)])
 
 
-def _size(kept: Kept) -> int:
-    return sum(values.nbytes for values in kept.values())
+def _count_bytes(partial: Partial) -> int:
+    return sum(values.nbytes for values in partial.values())
 
 
-def _coarse(plan: Plan) -> Chunk:
-    """A few values of each axis that is not taken in turn, of the first setting."""
-    first = ChunkGrid(plan, 1)[0]
-    axes = [axis for axis in plan.axes if not axis.is_outer_loop]
-    values = max(2, int(COARSE ** (1 / max(1, len(axes)))))
-    return replace(first, region={**first.region, **{axis.path: slice(None, None, math.ceil(len(axis) / values)) for axis in axes}})
+def _coarse_chunk(plan: Plan) -> Chunk:
+    """A few values of each inner axis, in the first setting."""
+    first, axes = ChunkGrid(plan, 1)[0], plan.inner_axes
+    values = max(2, int(COARSE_DESIGNS ** (1 / max(1, len(axes)))))
+    strides = {axis.path: slice(None, None, math.ceil(len(axis) / values)) for axis in axes}
+    return replace(first, region={**first.region, **strides})
 
 
-def _ahead(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """`function` of each item, in order, some of them begun before they are asked for."""
-    waiting: deque[Future[Out]] = deque()
+def _map_ahead(function: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
+    """Map like `Executor.map`, but submit only a few items ahead of the one that is consumed."""
+    pending: deque[Future[Out]] = deque()
     with ThreadPoolExecutor(WORKERS) as pool:
         for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > WORKERS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            pending.append(pool.submit(function, item))
+            if len(pending) > WORKERS:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -1,51 +1,51 @@
-"""The best designs of a sweep in one objective, of which a piece at a time is there."""
+"""Keep the best designs of a sweep in one objective."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float, Int
 
 from dse.schema.reduction import TopReduction
 from dse.sweeping import objectives
-from dse.sweeping.reduce import cells
-from dse.sweeping.reduce.cells import Frame, Kept
+from dse.sweeping.reduce.reducer import Partial, ResultFrame, align_columns
 
 
-class TopKeeper:
-    """The `wanted.top` best points; of equal ones the first in the order of the results. Kept of some pieces: those points, best first."""
+class TopReducer:
+    """The `top` best cells, best first; of equal ones the first in the order of the results. A partial holds such cells."""
 
-    def __init__(self, wanted: TopReduction, frame: Frame):
-        """Raises InputError."""
-        ((self.name, self.sign),) = objectives.objective_signs(frame.sample, wanted.maximize, wanted.minimize, {}).items()
-        self.most, self.threshold, self.frame = wanted.top, np.inf, frame
+    def __init__(self, spec: TopReduction, frame: ResultFrame):
+        """Raises InputError if the objective is not among the results."""
+        ((self.name, self.sign),) = objectives.objective_signs(frame.sample, spec.maximize, spec.minimize, {}).items()
+        self.count, self.frame = spec.top, frame
+        self.threshold = np.inf  # the value of the last cell that is kept, once there are enough
 
-    def narrowed(self, piece: xr.Dataset, region: Mapping[str, slice]) -> Kept:
-        """The best of a piece, as far as they are no worse than so many before."""
-        dims, (column,) = cells.aligned(piece, {self.name: self.sign})
+    def reduce_chunk(self, chunk: xr.Dataset, region: Mapping[str, slice]) -> Partial:
+        dims, (column,) = align_columns(chunk, {self.name: self.sign})
         values = column.ravel()
-        left = np.flatnonzero((values <= self.threshold) & np.isfinite(values))
-        left = left[self._few(values[left])]
-        places = np.unravel_index(left, column.shape)
-        return self._best(self.frame.taken(piece, dict(zip(dims, places, strict=True)), region))
+        cells = np.flatnonzero((values <= self.threshold) & np.isfinite(values))
+        cells = cells[self._preselect(values[cells])]
+        positions = dict(zip(dims, np.unravel_index(cells, column.shape), strict=True))
+        return self._select_best(self.frame.select_cells(chunk, positions, region))
 
-    def together(self, parts: Sequence[Kept]) -> Kept:
-        return self._best({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    def merge(self, partials: Sequence[Partial]) -> Partial:
+        return self._select_best({name: np.concatenate([partial[name] for partial in partials]) for name in partials[0]})
 
-    def learn(self, part: Kept) -> None:
-        """What is worse than so many of one piece need not be kept."""
-        if len(part["at"]) == self.most:
-            self.threshold = min(self.threshold, part[self.name][-1] * self.sign)
+    def tighten(self, partial: Partial) -> None:
+        if len(partial["at"]) == self.count:
+            self.threshold = min(self.threshold, partial[self.name][-1] * self.sign)
 
-    def _best(self, found: Kept) -> Kept:
-        few = self._few(found[self.name] * self.sign)
-        order = few[np.lexsort((found["at"][few], found[self.name][few] * self.sign))][: self.most]
-        return {name: values[order] for name, values in found.items()}
+    def to_dataset(self, partial: Partial) -> xr.Dataset:
+        return self.frame.to_dataset(partial)
 
-    def _few(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of those that are no worse than the last that is kept, which is quicker than to sort them all."""
-        if len(values) <= self.most:
+    def _select_best(self, partial: Partial) -> Partial:
+        values = partial[self.name] * self.sign
+        cells = self._preselect(values)
+        order = cells[np.lexsort((partial["at"][cells], values[cells]))][: self.count]
+        return {name: column[order] for name, column in partial.items()}
+
+    def _preselect(self, values: Float[np.ndarray, "cell"]) -> Int[np.ndarray, "selected"]:
+        """Indices of the best cells with all ties of the last one: faster than sorting all cells."""
+        if len(values) <= self.count:
             return np.arange(len(values))
-        return np.flatnonzero(values <= np.partition(values, self.most - 1)[self.most - 1])
-
-    def result(self, kept: Kept) -> xr.Dataset:
-        return self.frame.dataset(kept)
+        return np.flatnonzero(values <= np.partition(values, self.count - 1)[self.count - 1])

@@ -1,0 +1,77 @@
+"""Run a sweep and write its results: the function `dse.sweep`."""
+
+from concurrent.futures import Executor
+from pathlib import Path
+
+import xarray as xr
+
+from dse.base import atomic_write, lock
+from dse.base.catalog import Reference
+from dse.base.errors import InputError
+from dse.sweeping import run, store
+from dse.sweeping.distributed.run import run_distributed
+from dse.sweeping.distributed.sink import is_zarr_path
+from dse.sweeping.plan import Plan
+from dse.sweeping.plan_builder import load_plan
+from dse.sweeping.plan_checks import check_result_size
+
+
+def sweep(
+    spec: Reference,
+    out: str | Path | None = None,
+    *,
+    executor: Executor | None = None,
+    resume: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> xr.Dataset:
+    """Evaluate a sweep specification, given by name, by path, or as a mapping with the content of such a file.
+
+    The results are written to `out` if that is given: to a Zarr store if the path ends in .zarr, otherwise as netCDF. A Zarr store is
+    filled chunk by chunk, so results may be larger than memory. A reduction (`keep` in the specification) is merged from partials, which
+    are in a folder beside `out` until it is complete.
+
+    Args:
+        spec: the specification.
+        out: where to write the results, if anywhere.
+        executor: evaluates and writes the chunks, in processes that see the same files, for example `Client(...).get_executor()` of
+            Dask, or a ProcessPoolExecutor that spawns processes.
+        resume: go on with what is at `out`.
+        shard: (i, n): evaluate the i-th of n parts, i from 1 on, while other processes evaluate the others. Results that are missing
+            read as NaN in a store, and are left out of a reduction.
+
+    Returns:
+        Dataset with dimensions accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI units. The variables of
+        a store are read when they are used.
+
+    Raises:
+        InputError: the specification, or a file that it names, has problems (all of them are reported), or another process writes to
+            `out`.
+        UnfinishedError: a disk is full, or a worker failed.
+    """
+    plan = load_plan(spec)
+    if out is not None and is_distributable(plan, out):
+        with lock.hold_write_lock(Path(out), shared=shard is not None):
+            return run_distributed(plan, Path(out), executor=executor, resume=resume, shard=shard).to_dataset()
+    if executor is not None or resume or shard is not None:
+        raise not_distributable(plan)
+    check_result_size(plan)
+    if out is None:
+        return run.run_in_memory(plan)
+    atomic_write.check_writable(Path(out))
+    with lock.hold_write_lock(Path(out)):
+        dataset = run.run_in_memory(plan)
+        store.write(dataset, Path(out))
+    return dataset
+
+
+def is_distributable(plan: Plan, out: str | Path) -> bool:
+    """Whether the results are written chunk by chunk, so that they can be resumed, and evaluated by several processes."""
+    return is_zarr_path(out) or plan.spec.keep != "all"
+
+
+def not_distributable(plan: Plan) -> InputError:
+    """The error where results that are not written chunk by chunk are to be resumed or distributed."""
+    if plan.spec.keep == "all":
+        fix = "give a store to write to, as in 'results.zarr', or reduce the results, as in 'keep: summary'"
+        return InputError("only Zarr stores and reductions ('keep') can be resumed, or written by several processes", fix)
+    return InputError("a reduction can only be resumed, or written by several processes, in a file", "give one, as in 'results.nc'")
