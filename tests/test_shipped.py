@@ -129,7 +129,7 @@ def test_row_statistics_agree_with_the_counts():
         for file in sorted((catalog.data_root() / "workloads" / name / "variants").glob("*.csv")):
             for line, row in read_rows(file, VariantRow):
                 if row.row_mean is None or row.column_mean is None:
-                    continue  # only masks tell these
+                    continue  # counted from masks only
                 rows, columns = layers.m[place[row.layer]], layers.k[place[row.layer]]
                 assert row.row_mean * rows == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * rows), (file, line)
                 assert row.column_mean * columns == pytest.approx(row.nnz, rel=1e-5, abs=1 + 1e-3 * columns), (file, line)

@@ -1,4 +1,4 @@
-"""Small ONNX files, written as exporters write them, and what a test asks of what was read."""
+"""Small ONNX files, written as exporters write them, and summaries of what was read."""
 
 from pathlib import Path
 
@@ -12,22 +12,22 @@ MICROSOFT = {"domain": "com.microsoft"}
 
 
 def numbers(*shape: int, dtype: type = np.float32) -> np.ndarray:
-    """No two rows, no two columns alike."""
+    """An array in which no two rows and no two columns are equal."""
     return np.arange(1, np.prod(shape) + 1).reshape(shape).astype(dtype)
 
 
 def model(nodes: list[NodeProto], inputs: dict, tensors: dict | None = None, outputs: dict | None = None, opset: int = 20) -> ModelProto:
-    """`inputs` and `outputs` are shapes, or (type, shape); the output is the last node's unless it is given."""
-    held = [numpy_helper.from_array(array, name) for name, array in (tensors or {}).items()]
-    graph = helper.make_graph(nodes, "g", _values(inputs), _values(outputs or {nodes[-1].output[0]: None}), held)
+    """A model; `inputs` and `outputs` are shapes, or (type, shape); the default output is that of the last node."""
+    initializers = [numpy_helper.from_array(array, name) for name, array in (tensors or {}).items()]
+    graph = helper.make_graph(nodes, "g", _values(inputs), _values(outputs or {nodes[-1].output[0]: None}), initializers)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def _values(given: dict) -> list:
+def _values(shapes: dict) -> list:
     typed = {
         name: value if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], list) else (F32, value)
-        for name, value in given.items()
+        for name, value in shapes.items()
     }
     return [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in typed.items()]
 
@@ -37,15 +37,14 @@ def save(folder: Path, *args, **options) -> Path:
     return path
 
 
-def save_beside(folder: Path, *args, **options) -> Path:
-    """With the data of all tensors in 'net.data'."""
-    whole = model(*args, **options)
-    save_model(whole, path := folder / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+def save_external(folder: Path, *args, **options) -> Path:
+    """Save the model with the data of all tensors in 'net.data'."""
+    save_model(model(*args, **options), path := folder / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
     return path
 
 
 def sizes(source: ParsedNetwork) -> list[tuple]:
-    """Rows as tuples, ones and Nones left to the kinds that have them."""
+    """Name, kind and sizes of each layer: elements moved of elementwise layers, m, k, n, count and groups of others."""
     rows = source.layers
     return [
         (row.name, row.kind, row.input_elements, row.output_elements) if row.kind == "elementwise"

@@ -56,7 +56,7 @@ def test_an_array_of_an_archive_that_is_shorter_than_its_header_says(tmp_path):
     assert "the data of the array ends before its shape (100000000000, 12) is filled" in refused(archive(tmp_path / "net.npz", fc=claimed))
 
 
-def test_all_wrong_arrays_of_an_archive_are_told_at_once(tmp_path):
+def test_all_wrong_arrays_of_an_archive_are_reported_at_once(tmp_path):
     whole = saved(np.ones((8, 12), np.float32))
     assert len(refused(archive(tmp_path / "net.npz", a=whole[:200], b=b"", c=whole)).splitlines()) == 2
 
@@ -92,7 +92,7 @@ def test_a_mask_of_sizes_that_no_layer_has(tmp_path):
 
 
 def test_limits_of_sizes():
-    check_weight_size((2**17, 2**14))  # the largest embedding table known
+    check_weight_size((2**17, 2**14))  # the largest published embedding table
     check_computed_size(MAX_GENERATED, 1)
     check_computed_size(10**9, 10**9 // MAX_REPEATS + 1)
     with pytest.raises(InputError, match="computed from 10 numbers"):
@@ -204,7 +204,7 @@ def test_shapes_of_a_program_that_contradict_its_tensors(tmp_path):
     assert "the weights that depend on 'p_conv' cannot be computed" in refused(changed_program(tmp_path / "net.pt2", change))
 
 
-def test_a_mask_that_makes_a_weight_overflow_is_told_without_a_warning(tmp_path):
+def test_a_weight_that_overflows_under_its_mask_is_refused_without_a_warning(tmp_path):
     large = np.array([[3e38, 1.0], [0.0, 2.0]], np.float32)
     np.savez(tmp_path / "net.npz", **{"fc.weight_orig": large, "fc.weight_mask": np.full((2, 2), 2.0, np.float32)})
     assert "fc: the weight in row 0, column 0 is inf" in refused(tmp_path / "net.npz")

@@ -1,4 +1,4 @@
-"""One contract for all readers of weights: the same masks give the same counts by every road, and no road is quiet about damage."""
+"""One contract for all formats of weights: the same masks give the same counts, and damaged files are refused."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dse.readers import parsed_network
 from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.grammar import parse
 from dse.trace.detect import parse_network
-from dse.trace.trace import CountOptions, trace_network
+from dse.trace.trace import CountOptions, TracedState, trace_network
 
 FC1 = np.array([[0, 1, 2, 0], [0, 0, 0, 0], [3, 0, 0, 4]], np.float32)
 FC2 = np.array([[5, 0, 0], [0, 6, 0]], np.float32)
@@ -78,29 +78,30 @@ def fp8(folder: Path) -> Path:
     return safetensors(folder, ml_dtypes.float8_e4m3fn)
 
 
-ROADS = (smtx, npy, npz, scipy_npz, safetensors, sharded, bf16, fp8)
-road = pytest.mark.parametrize("write", ROADS, ids=lambda write: write.__name__)
+FORMATS = (smtx, npy, npz, scipy_npz, safetensors, sharded, bf16, fp8)
+each_format = pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
 
 
-def traced(source: ParsedNetwork, **counting):
-    return trace_network(source, CountOptions(**counting))[0]
+def traced(network: ParsedNetwork) -> TracedState:
+    """The only state of a network."""
+    return trace_network(network, CountOptions())[0]
 
 
-@road
-def test_every_road_gives_the_same_trace(write: Callable[[Path], Path], tmp_path):
-    source = parse_network(write(tmp_path))
-    assert [(row.name, row.m, row.k, row.n) for row in source.layers] == [("fc1", 3, 4, 1), ("fc2", 2, 3, 1)]
-    found = traced(source)
-    assert {name: layer.nnz for name, layer in found.statistics.items()} == {"fc1": 4, "fc2": 2}
-    assert list(found.statistics["fc1"].rows) == [2, 0, 2]
-    assert list(found.statistics["fc1"].columns) == [1, 1, 1, 1]
-    assert found.sparsity == pytest.approx(1 - 6 / 18)
-    assert found.statistics["fc1"].stored_elements()[parse("2:4")] == 6
-    assert sum(operator.became == "layer" for operator in source.operators) == 2
+@each_format
+def test_every_format_gives_the_same_trace(write: Callable[[Path], Path], tmp_path):
+    network = parse_network(write(tmp_path))
+    assert [(row.name, row.m, row.k, row.n) for row in network.layers] == [("fc1", 3, 4, 1), ("fc2", 2, 3, 1)]
+    state = traced(network)
+    assert {name: layer.nnz for name, layer in state.statistics.items()} == {"fc1": 4, "fc2": 2}
+    assert list(state.statistics["fc1"].rows) == [2, 0, 2]
+    assert list(state.statistics["fc1"].columns) == [1, 1, 1, 1]
+    assert state.sparsity == pytest.approx(1 - 6 / 18)
+    assert state.statistics["fc1"].stored_elements()[parse("2:4")] == 6
+    assert sum(operator.became == "layer" for operator in network.operators) == 2
 
 
-@road
-def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path, monkeypatch):
+@each_format
+def test_every_format_is_read_in_slabs(write: Callable[[Path], Path], tmp_path, monkeypatch):
     monkeypatch.setattr(parsed_network, "SLAB_BYTES", 1)
     for state in parse_network(write(tmp_path)).states:
         for name, weights in state.weights.items():
@@ -109,30 +110,30 @@ def test_every_road_is_walked_in_pieces(write: Callable[[Path], Path], tmp_path,
             np.testing.assert_array_equal(np.concatenate(slabs) != 0, LAYERS[name] != 0)
 
 
-@road
-@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
-def test_a_file_cut_short_is_told_by_every_road(write: Callable[[Path], Path], tmp_path, kept):
+@each_format
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_file_is_refused_in_every_format(write: Callable[[Path], Path], tmp_path, share):
     path = write(tmp_path)
-    victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[: int(kept * len(whole))])
+    damaged = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: int(share * len(content))])
     with pytest.raises(InputError) as caught:
         traced(parse_network(path))
-    assert str(victim) in str(caught.value)
+    assert str(damaged) in str(caught.value)
 
 
-@road
-def test_a_file_of_something_else_is_told_by_every_road(write: Callable[[Path], Path], tmp_path):
+@each_format
+def test_a_file_of_another_kind_is_refused_in_every_format(write: Callable[[Path], Path], tmp_path):
     path = write(tmp_path)
-    victim = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
-    victim.write_bytes(b"\x80\x02}q\x00X\x03\x00\x00\x00fc1q\x01.\n\xff\xfe and more\n" * 3)
+    damaged = path if path.is_file() else sorted(file for file in path.iterdir() if file.suffix != ".json")[0]
+    damaged.write_bytes(b"\x80\x02}q\x00X\x03\x00\x00\x00fc1q\x01.\n\xff\xfe and more\n" * 3)
     with pytest.raises(InputError) as caught:
         traced(parse_network(path))
-    assert str(victim) in str(caught.value)
+    assert str(damaged) in str(caught.value)
 
 
 @pytest.mark.parametrize("write", [npy, npz, scipy_npz, safetensors, sharded, bf16], ids=lambda write: write.__name__)
-def test_a_weight_that_is_not_a_number_is_told(write: Callable[[Path], Path], tmp_path, monkeypatch):
+def test_a_weight_that_is_not_a_number_is_refused(write: Callable[[Path], Path], tmp_path, monkeypatch):
     broken = FC1.copy()
     broken[2, 3] = np.nan
     monkeypatch.setitem(LAYERS, "fc1", broken)
@@ -147,7 +148,7 @@ def test_slabs_are_small(dtype):
     assert sum(len(slab) for slab in parsed_network.array_slabs(array)) == 1000
 
 
-# What is particular to a road.
+# Single formats.
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_smtx_mistakes_have_a_line_and_a_fix(text, message, tmp_path):
     assert str(caught.value).endswith(f"{path}{message}")
 
 
-def test_all_broken_masks_of_a_folder_are_told_at_once(tmp_path):
+def test_all_broken_masks_of_a_folder_are_reported_at_once(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.smtx").write_text("2, 3, 2\n0 1 2\n0 9\n")
     with pytest.raises(InputError) as caught:
@@ -185,8 +186,8 @@ def test_folders_name_methods_and_sparsities(tmp_path):
     for sparsity in ("0.5", "0.75"):
         (tmp_path / "magnitude" / sparsity).mkdir(parents=True)
         smtx(tmp_path / "magnitude" / sparsity)
-    found = trace_network(parse_network(tmp_path), CountOptions())
-    assert [(state.method, state.nominal_sparsity) for state in found] == [("magnitude", 0.5), ("magnitude", 0.75)]
+    states = trace_network(parse_network(tmp_path), CountOptions())
+    assert [(state.method, state.nominal_sparsity) for state in states] == [("magnitude", 0.5), ("magnitude", 0.75)]
 
 
 def test_states_of_different_networks_are_refused(tmp_path):
@@ -209,7 +210,7 @@ def test_pickled_arrays_are_never_opened(tmp_path):
         parse_network(tmp_path / "a.npy")
 
 
-def test_a_pickle_where_safetensors_was_promised(tmp_path):
+def test_a_pickle_named_safetensors_is_refused(tmp_path):
     pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"\x80\x02}q\x00.")
@@ -217,7 +218,7 @@ def test_a_pickle_where_safetensors_was_promised(tmp_path):
         parse_network(path)
 
 
-def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
+def test_tensors_that_are_not_layers_are_fused_with_a_reason(tmp_path):
     pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
     from safetensors.numpy import save_file
 
@@ -226,12 +227,12 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
         "attn.bias": np.ones((1, 1, 4, 4), np.float32), "norm.weight": np.ones(4, np.float32), "patch_embed.proj.weight": np.ones((2, 3, 2, 2), np.float32),
     }  # fmt: skip
     save_file(tensors, tmp_path / "a.safetensors")
-    source = parse_network(tmp_path / "a.safetensors")
-    assert {row.name: row.other_parameters for row in source.layers} == {"fc": 3, "patch_embed.proj": 0, "other_parameters": 9 * 4 + 4}
-    assert {operator.name: operator.reason for operator in source.operators if operator.became == "fused"} == {
+    network = parse_network(tmp_path / "a.safetensors")
+    assert {row.name: row.other_parameters for row in network.layers} == {"fc": 3, "patch_embed.proj": 0, "other_parameters": 9 * 4 + 4}
+    assert {operator.name: operator.reason for operator in network.operators if operator.became == "fused"} == {
         "attn.bias": "the same for every output", "embed_tokens.weight": "lookup", "fc.bias": "vector", "norm.weight": "vector",
     }  # fmt: skip
-    assert LayerArrays.from_rows(list(source.layers)).parameters == sum(t.size for name, t in tensors.items() if name != "attn.bias")
+    assert LayerArrays.from_rows(list(network.layers)).parameters == sum(t.size for name, t in tensors.items() if name != "attn.bias")
 
 
 @pytest.mark.parametrize(
@@ -241,33 +242,33 @@ def test_tensors_that_are_no_layers_are_named_as_such(tmp_path):
         "time_embed.0.weight", "positionwise_ffn.w_1.weight", "embed_out.weight", "patch_embed.proj.weight", "scale_proj.weight",
     ],
 )  # fmt: skip
-def test_layers_are_not_lost_for_the_company_they_keep(tmp_path, name):
+def test_a_layer_is_recognised_whatever_words_its_module_name_contains(tmp_path, name):
     np.savez(tmp_path / "a.npz", **{name: FC1, "other": FC2})
     assert len(parse_network(tmp_path / "a.npz").layers) == 2
 
 
 def test_tensors_that_may_be_weights_count_against_the_coverage(tmp_path):
     np.savez(tmp_path / "a.npz", fc=FC1, **{"q.qweight": np.ones((8, 8), np.int32), "pad_mask": np.ones((4, 4))})
-    source = parse_network(tmp_path / "a.npz")
-    assert {operator.name: operator.macs for operator in source.operators if operator.became == "skipped"} == {
+    network = parse_network(tmp_path / "a.npz")
+    assert {operator.name: operator.macs for operator in network.operators if operator.became == "skipped"} == {
         "q.qweight": 64,
         "pad_mask": 16,
     }
 
 
-def test_weights_kept_beside_their_masks_are_multiplied(tmp_path):
+def test_weights_stored_with_separate_masks_are_multiplied(tmp_path):
     np.savez(tmp_path / "a.npz", **{"fc.weight_orig": np.ones((3, 4), np.float32), "fc.weight_mask": FC1 != 0})
-    found = traced(parse_network(tmp_path / "a.npz"))
-    assert {name: layer.nnz for name, layer in found.statistics.items()} == {"fc": 4}
+    state = traced(parse_network(tmp_path / "a.npz"))
+    assert {name: layer.nnz for name, layer in state.statistics.items()} == {"fc": 4}
 
 
-def test_names_that_a_table_cannot_hold_are_mended_and_stay_apart(tmp_path):
-    source = parse_network(tmp_path_of(tmp_path, {"a": FC1, "a.weight": FC2, "b\nc": FC1, "b_c": FC2, " d ": FC1}))
-    assert [row.name for row in source.layers] == ["a", "a.weight", "b_c", "b_c#2", "d"]
-    assert set(source.states[0].weights) == {row.name for row in source.layers}
+def test_names_that_a_table_cannot_hold_are_replaced_and_stay_unique(tmp_path):
+    network = parse_network(archive_of(tmp_path, {"a": FC1, "a.weight": FC2, "b\nc": FC1, "b_c": FC2, " d ": FC1}))
+    assert [row.name for row in network.layers] == ["a", "a.weight", "b_c", "b_c#2", "d"]
+    assert set(network.states[0].weights) == {row.name for row in network.layers}
 
 
-def tmp_path_of(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+def archive_of(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
     np.savez(folder / "names.npz", **arrays)
     return folder / "names.npz"
 
@@ -279,18 +280,18 @@ def test_one_name_in_two_files_of_a_state_is_refused(tmp_path):
         parse_network(tmp_path)
 
 
-def test_endings_in_capitals_are_endings(tmp_path):
+def test_endings_may_be_in_capitals(tmp_path):
     np.save(tmp_path / "a.npy", FC1)
     (tmp_path / "a.npy").rename(tmp_path / "a.NPY")
     assert parse_network(tmp_path / "a.NPY").layers[0].m == 3
 
 
 @pytest.mark.parametrize(("write", "ending"), [(npz, ".npy"), (npy, ".npz")], ids=["npz as npy", "npy as npz"])
-def test_a_file_under_the_ending_of_another_is_told(tmp_path, write, ending):
+def test_a_file_with_the_ending_of_another_format_is_refused(tmp_path, write, ending):
     path = write(tmp_path)
-    victim = path if path.is_file() else path / "fc1.npy"
+    damaged = path if path.is_file() else path / "fc1.npy"
     with pytest.raises(InputError, match="name it"):
-        parse_network(victim.rename(tmp_path / f"wrong{ending}"))
+        parse_network(damaged.rename(tmp_path / f"wrong{ending}"))
 
 
 def test_layers_come_in_the_order_of_the_file_or_of_their_numbers(tmp_path):
@@ -306,7 +307,7 @@ def test_layers_come_in_the_order_of_the_file_or_of_their_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "text"), [("net.xyz", "no reader for '.xyz'"), ("net.npz", "the file is empty")])
-def test_what_cannot_be_read_is_told_before_anything_else(name, text, tmp_path):
+def test_an_unreadable_path_is_refused_first(name, text, tmp_path):
     (tmp_path / name).touch()
     with pytest.raises(InputError, match=text):
         parse_network(tmp_path / name)
@@ -315,15 +316,15 @@ def test_what_cannot_be_read_is_told_before_anything_else(name, text, tmp_path):
 TABLE = "name,kind,m,k,n,nnz\nfc1,gemm,3,4,7,4\nfc2,gemm,2,3,7,2\n"
 
 
-def test_a_layer_table_brings_sizes_and_nonzeros(tmp_path):
+def test_a_layer_table_gives_sizes_and_nonzeros(tmp_path):
     (tmp_path / "net.csv").write_text(TABLE)
     (tmp_path / "net.yaml").write_text(
         "layers:\n- {name: fc1, kind: gemm, m: 3, k: 4, n: 7, nnz: 4}\n- {name: fc2, kind: gemm, m: 2, k: 3, n: 7, density: 0.3333}\n"
     )
     for name in ("net.csv", "net.yaml"):
-        source = parse_network(tmp_path / name)
-        assert traced(source).nonzeros == {"fc1": 4, "fc2": 2}
-        assert [row.n for row in source.layers] == [7, 7]
+        network = parse_network(tmp_path / name)
+        assert traced(network).nonzeros == {"fc1": 4, "fc2": 2}
+        assert [row.n for row in network.layers] == [7, 7]
 
 
 @pytest.mark.parametrize(

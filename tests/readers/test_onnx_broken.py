@@ -1,4 +1,4 @@
-"""ONNX files that cannot be read: every one is told with its name and what to do, none ends in a traceback."""
+"""ONNX files that cannot be read: each is refused with its name and a fix, none ends in a traceback."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from onnx import TensorProto, save_model
 
 from dse.base.errors import InputError
 from dse.readers.onnx import read_onnx
-from tests.readers.onnx_models import NODE, model, numbers, save, save_beside
+from tests.readers.onnx_models import NODE, model, numbers, save, save_external
 
 PRODUCT = ([NODE("MatMul", ["x", "fc.weight"], ["y"])], {"x": [1, 100]}, {"fc.weight": numbers(100, 50)})
 NOT_WHOLE = "is not an ONNX model, or only a part of one; export the model again"
@@ -102,7 +102,7 @@ def test_inline_data_of_the_wrong_size(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_external_data(tmp_path: Path, keys, message):
-    path = save_beside(tmp_path, *PRODUCT)
+    path = save_external(tmp_path, *PRODUCT)
     broken = onnx.load_model(path, load_external_data=False)
     for item in broken.graph.initializer[0].external_data:
         item.value = keys.get(item.key, item.value)
@@ -110,15 +110,15 @@ def test_external_data(tmp_path: Path, keys, message):
     assert refused(path) == f"./net.onnx: tensor 'fc.weight' {message}"
 
 
-def test_every_broken_tensor_is_told_at_once(tmp_path: Path):
+def test_all_broken_tensors_are_reported_at_once(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "a"], ["h"]), NODE("MatMul", ["h", "b"], ["y"])]
-    path = save_beside(tmp_path, nodes, {"x": [1, 100]}, {"a": numbers(100, 100), "b": numbers(100, 100)})
+    path = save_external(tmp_path, nodes, {"x": [1, 100]}, {"a": numbers(100, 100), "b": numbers(100, 100)})
     (tmp_path / "net.data").unlink()
     assert [line.split(" is in")[0] for line in refused(path).splitlines()] == ["./net.onnx: tensor 'a'", "./net.onnx: tensor 'b'"]
 
 
 def test_data_that_vanishes_after_the_check(tmp_path: Path):
-    path = save_beside(tmp_path, *PRODUCT)
+    path = save_external(tmp_path, *PRODUCT)
     weights = read_onnx(path).states[0].weights["fc"]
     (tmp_path / "net.data").write_bytes(bytes(1000))
     with pytest.raises(InputError, match=r"ends at byte 20000 of 'net.data', which has 1000"):
@@ -130,7 +130,7 @@ def test_links_are_followed(tmp_path: Path):
     (tmp_path / "blobs").mkdir()
     (tmp_path / "snapshot").mkdir()
     for name in ("net.onnx", "net.data"):
-        save_beside(tmp_path / "blobs", *PRODUCT)
+        save_external(tmp_path / "blobs", *PRODUCT)
         (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / name)
     assert read_onnx(tmp_path / "snapshot" / "net.onnx").layers[0].name == "fc"
 

@@ -299,7 +299,7 @@ def test_what_no_layer_stands_for(tmp_path: Path, node, macs, reason):
     assert all((operator.reason, operator.macs) == (reason, 12) for operator in rest)
 
 
-def test_a_contradiction_is_told_and_the_rest_is_read(tmp_path: Path):
+def test_an_operator_that_contradicts_itself_is_skipped_and_the_rest_is_read(tmp_path: Path):
     nodes = [NODE("MatMul", ["x", "w"], ["y"]), NODE("Conv", ["y", "kernel"], ["z"], group=2), NODE("Softmax", [], ["p"])]
     outputs = {"z": [1, 3, 7, 7], "p": [1]}
     source = read_onnx(save(tmp_path, nodes, {"x": [1, 4, 8, 8]}, {"w": numbers(8, 8), "kernel": numbers(3, 2, 2, 2)}, outputs))

@@ -25,7 +25,7 @@ def test_an_open_batch_is_one(tmp_path: Path):
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_further_open_sizes_are_given(tmp_path: Path, batch):
+def test_open_sizes_of_further_inputs_follow_the_first(tmp_path: Path, batch):
     source = read_onnx(save(tmp_path, *TOKENS), (batch, 7, 8))
     assert sizes(source) == [("w", "gemm", 5, 8, 7, 1, 1), ("softmax_1", "elementwise", 35, 35)]
     assert source.notes == ()

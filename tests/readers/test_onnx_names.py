@@ -43,7 +43,7 @@ def test_names_of_modules(tmp_path: Path, weight, node, scopes, bias, name):
     assert [row.name for row in source.layers] == [name]
 
 
-def test_a_tensor_of_several_layers_is_told(tmp_path: Path):
+def test_layers_that_share_a_tensor_are_reported(tmp_path: Path):
     nodes = [
         NODE("Identity", ["tied.weight"], ["again"]),
         NODE("MatMul", ["x", "tied.weight"], ["a"]),

@@ -1,4 +1,4 @@
-"""Weights of an ONNX graph: the right numbers, [m, k], however they are stored and whatever stands before them."""
+"""Weights of an ONNX graph: the right numbers as [m, k], however they are stored and whatever constant operators follow."""
 
 import tracemalloc
 from pathlib import Path
@@ -16,7 +16,7 @@ from dse.readers import parsed_network
 from dse.readers.onnx import file as onnx_file
 from dse.readers.onnx import read_onnx
 from dse.readers.onnx import shapes as onnx_shapes
-from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, save, save_beside
+from tests.readers.onnx_models import MICROSOFT, NODE, model, numbers, save, save_external
 
 PRODUCT = ([NODE("MatMul", ["x", "w"], ["y"])], {"x": [1, 24]})
 
@@ -32,7 +32,7 @@ def whole(path: Path, name: str = "w") -> np.ndarray:
 # --- storage ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("store", [save, save_beside])
+@pytest.mark.parametrize("store", [save, save_external])
 @pytest.mark.parametrize("slab", [1, 7 * 24 * 4, 2**25])
 @pytest.mark.parametrize(
     ("node", "stored", "presented"),
@@ -49,7 +49,7 @@ def test_slabs_are_small_and_whole(tmp_path: Path, monkeypatch, store, slab, nod
     np.testing.assert_array_equal(np.concatenate(pieces), presented(numbers(*stored)))
 
 
-@pytest.mark.parametrize("store", [save, save_beside])
+@pytest.mark.parametrize("store", [save, save_external])
 @pytest.mark.parametrize("slab", [1, 200, 2**25])
 def test_kernels_and_stacked_matrices_in_slabs(tmp_path: Path, monkeypatch, store, slab):
     monkeypatch.setattr(parsed_network, "SLAB_BYTES", slab)
@@ -60,7 +60,7 @@ def test_kernels_and_stacked_matrices_in_slabs(tmp_path: Path, monkeypatch, stor
     np.testing.assert_array_equal(whole(path, "heads"), tensors["heads"].transpose(0, 2, 1).reshape(30, 3))
 
 
-@pytest.mark.parametrize("store", [save, save_beside])
+@pytest.mark.parametrize("store", [save, save_external])
 @pytest.mark.parametrize(
     ("dtype", "name"),
     [
@@ -80,8 +80,8 @@ def test_number_types(tmp_path: Path, monkeypatch, store, dtype, name, slab):
 @pytest.mark.parametrize(
     "node", [NODE("MatMul", ["x", "w"], ["y"]), NODE("Gemm", ["x", "w"], ["y"], transB=1)], ids=["transposed", "as stored"]
 )
-def test_a_large_tensor_beside_the_model_is_never_held(tmp_path: Path, monkeypatch, node):
-    path = save_beside(tmp_path, [node], {"x": [1, 1024]}, {"w": np.ones((1024, 1024), np.float32)})
+def test_a_large_external_tensor_is_never_in_memory_as_a_whole(tmp_path: Path, monkeypatch, node):
+    path = save_external(tmp_path, [node], {"x": [1, 1024]}, {"w": np.ones((1024, 1024), np.float32)})
     monkeypatch.setattr(parsed_network, "SLAB_BYTES", 2**18)
     tracemalloc.start()
     count = sum(np.count_nonzero(slab) for slab in read_onnx(path).states[0].weights["w"].slabs())
@@ -91,9 +91,9 @@ def test_a_large_tensor_beside_the_model_is_never_held(tmp_path: Path, monkeypat
     assert peak < 2**21  # of 4 MiB
 
 
-def test_shape_arithmetic_on_tensors_beside_the_model(tmp_path: Path):
+def test_shape_arithmetic_on_external_tensors(tmp_path: Path):
     nodes = [NODE("Reshape", ["x", "to"], ["r"]), NODE("MatMul", ["r", "w"], ["y"])]
-    path = save_beside(tmp_path, nodes, {"x": [2, 48]}, {"to": np.array([2, 2, 24]), "w": numbers(24, 5)})
+    path = save_external(tmp_path, nodes, {"x": [2, 48]}, {"to": np.array([2, 2, 24]), "w": numbers(24, 5)})
     assert read_onnx(path).layers[0].n == 2
 
 
@@ -111,7 +111,7 @@ def test_a_sparse_initializer(tmp_path: Path):
     np.testing.assert_array_equal(second, [[0, 0, 0], [0, 0, 2], [1, 0, 0]])
 
 
-# --- what stands before them --------------------------------------------------------------------------------------------------
+# --- constant operators --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_a_sparse_initializer(tmp_path: Path):
     ],
     ids=["cast", "transposed", "and passed on", "twice", "squeezed", "reshaped", "and transposed", "permuted", "masked", "split"],
 )  # fmt: skip
-@pytest.mark.parametrize("store", [save, save_beside])
+@pytest.mark.parametrize("store", [save, save_external])
 @pytest.mark.parametrize("small", [4, 4096])
 def test_weights_behind_other_operators(tmp_path: Path, monkeypatch, store, small, nodes, stored, expected):
     monkeypatch.setattr(
         onnx_file, "MAX_SMALL_ELEMENTS", small
-    )  # weights among the small tensors are known at once, others when they are read
+    )  # weights among the small tensors are evaluated at once, others when they are read
     tensors = {"w": stored, "mask": (np.arange(120).reshape(24, 5) % 2).astype(np.float32), "to": np.array([24, 5])}
     path = store(tmp_path, [*nodes, NODE("MatMul", ["x", "v"], ["y"])], {"x": [1, 24]}, tensors)
     assert [operator.kind for operator in read_onnx(path).operators] == ["MatMul"]

@@ -24,7 +24,7 @@ def linear(tmp_path: Path) -> Path:
 
 
 def changed(path: Path, **members: Callable[[bytes], bytes] | None) -> Path:
-    """The archive with some members (by the last part of their names) made other, or left out."""
+    """The archive with some members (by the last part of their names) replaced or left out."""
     with zipfile.ZipFile(path) as source:
         read = {name: source.read(name) for name in source.namelist()}
     with zipfile.ZipFile(path, "w") as target:

@@ -108,7 +108,7 @@ def test_quantised_tensors_have_zeros_where_they_mean_zero(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor, .* are deprecated:UserWarning")  # PyTorch, of the tensors made here
 @pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta state:UserWarning")
-def test_reading_warns_of_nothing(tmp_path):
+def test_reading_gives_no_warnings(tmp_path):
     """PyTorch warns once a process, so this needs one of its own."""
     quantised = torch.quantize_per_tensor(torch.eye(4), scale=0.1, zero_point=3, dtype=torch.qint8)
     path = saved(tmp_path, {"quantised": quantised, "csr": torch.eye(4).to_sparse_csr(), "bsr": torch.eye(4).to_sparse_bsr((2, 2))})
@@ -129,7 +129,7 @@ def test_masks_of_pruning_are_applied(tmp_path):
     np.testing.assert_array_equal(whole(named, "1.bias"), net[1].bias.detach().numpy())
 
 
-def test_tensors_that_are_one_are_told(tmp_path):
+def test_names_of_one_tensor_are_shared(tmp_path):
     tied, parts = torch.randn(6, 4), torch.randn(3, 4)
     state = {"embedding": tied, "head": tied, "head.t": tied.t(), "q": parts[:1], "k": parts[1:2], "copy": tied.clone()}
     assert read_checkpoint(saved(tmp_path, state)).shared == (("embedding", "head", "head.t"),)
@@ -204,7 +204,7 @@ def test_other_files(tmp_path, data, message):
 
 @pytest.mark.parametrize("archive", [True, False])
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
-def test_files_cut_short(tmp_path, archive, kept):
+def test_truncated_files(tmp_path, archive, kept):
     path = saved(tmp_path, {"w": torch.randn(100, 100)}, _use_new_zipfile_serialization=archive)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * kept)])
     with pytest.raises(InputError, match=r"net.pt: not a whole file of torch.save"):

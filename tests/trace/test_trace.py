@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 def pruned_24(m: int, k: int) -> np.ndarray:
-    """2 of each 4 along k kept, by size."""
+    """Random weights, of which the 2 largest of each 4 along k are kept."""
     weights = RNG.standard_normal((m, k))
     order = np.argsort(np.argsort(-np.abs(weights.reshape(m, -1, 4)), axis=-1), axis=-1)
     return np.where(order < 2, weights.reshape(m, -1, 4), 0).reshape(m, k)
@@ -84,7 +84,7 @@ def test_the_histograms_are_those_of_the_masks(tmp_path):
         assert found == dict(zip(*np.unique(counts, return_counts=True), strict=True))
 
 
-def test_a_24_network_is_known_as_one_and_runs_as_one(archive):
+def test_a_24_network_is_recognised_and_runs_as_one(archive):
     net = traced(archive(fc1=pruned_24(64, 128), fc2=pruned_24(32, 64), head=RNG.standard_normal((10, 32))))
     (variant,) = net.variants
     assert (str(variant.pattern), variant.method) == ("2:4", "traced")
@@ -93,7 +93,7 @@ def test_a_24_network_is_known_as_one_and_runs_as_one(archive):
     assert list(layers.execution.values) == ["tensor_core.sparse_24"] * 2 + ["tensor_core.dense"]
 
 
-def test_blocks_are_known_as_such(archive):
+def test_blocks_are_recognised(archive):
     mask = np.kron(RNG.random((8, 8)) < 0.5, np.ones((16, 16)))
     (variant,) = traced(archive(fc=mask)).variants
     assert str(variant.pattern) == "block:16x16"
@@ -117,11 +117,11 @@ def test_convolutions_are_24_along_the_channels_or_as_they_are_stored(archive):
     for weights, layout in ((along_channels, "channels-last"), (as_stored, "channels-first")):
         net = traced(archive(conv=weights))
         assert str(net.variants[0].pattern) == "2:4"
-        told = json.loads((net.folder / "trace.json").read_text())
-        assert told["states"][0]["layout"] == layout
+        report = json.loads((net.folder / "trace.json").read_text())
+        assert report["states"][0]["layout"] == layout
 
 
-def test_the_tolerance_decides_what_is_zero_and_is_told(archive, capsys):
+def test_the_tolerance_decides_what_is_zero_and_is_reported(archive, capsys):
     weights = np.array([[0.0, 1e-9, 1.0, 2.0]])
     assert len(traced(archive(fc=weights)).variants) == 1
     assert "zero        |w| <= 0\n" in capsys.readouterr().out
@@ -168,7 +168,7 @@ def test_accuracy_direction_and_names_are_kept(archive):
     assert (net.description.metric.name, net.description.metric.direction) == ("perplexity", "lower")
 
 
-def test_weights_alone_borrow_how_often_they_run(archive, capsys):
+def test_like_gives_weights_alone_their_sizes(archive, capsys):
     names = dse.load_workload("resnet50").layers
     fc = names.name.index("final_dense")
     net = traced(archive(final_dense=pruned_24(1000, 2048)), "--like", "resnet50")
@@ -199,7 +199,7 @@ def test_a_published_configuration_keeps_its_parameters(tmp_path, capsys):
     assert "not used of config.json: rms_norm_eps, torch_dtype" in capsys.readouterr().out
 
 
-def test_a_models_folder_brings_sizes_and_masks(tmp_path):
+def test_a_models_folder_gives_sizes_and_masks(tmp_path):
     pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
     from safetensors.numpy import save_file
 
@@ -216,8 +216,8 @@ def test_a_models_folder_brings_sizes_and_masks(tmp_path):
     density = dict(zip(net.layers.name, variant.density, strict=True))
     assert density["model.layers.1.self_attn.k_proj"] == 0.5
     assert density["model.layers.0.self_attn.k_proj"] == 1
-    told = json.loads((net.folder / "trace.json").read_text())
-    assert [operator["name"] for operator in told["skipped"]] == ["extra"]
+    report = json.loads((net.folder / "trace.json").read_text())
+    assert [operator["name"] for operator in report["skipped"]] == ["extra"]
 
 
 def test_experts_and_transposed_matrices_find_their_layers(tmp_path):
@@ -233,15 +233,15 @@ def test_experts_and_transposed_matrices_find_their_layers(tmp_path):
     assert density["model.layers.0.block_sparse_moe.experts.w1"] == 0.5
 
 
-def test_unknown_families_and_sizes_that_are_missing_are_told(tmp_path, capsys):
+def test_unknown_model_types_and_missing_sizes_are_refused(tmp_path, capsys):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "lama"}))
     assert main(["trace", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
     assert "model_type 'lama' is not known; did you mean 'llama'?" in capsys.readouterr().err
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "hidden_size": "x"}))
     assert main(["trace", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
-    told = capsys.readouterr().err
-    assert "hidden_size: 'x' cannot stand here" in told
-    assert "'vocab_size' is missing" in told
+    report = capsys.readouterr().err
+    assert "hidden_size: 'x' cannot stand here" in report
+    assert "'vocab_size' is missing" in report
 
 
 def test_nothing_is_half_written(archive, monkeypatch, capsys):
@@ -268,7 +268,7 @@ def test_nothing_that_is_not_a_trace_is_ever_replaced(tmp_path, monkeypatch, cap
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "link"]
 
 
-def test_what_a_user_added_to_a_trace_is_kept(archive, capsys):
+def test_files_that_a_user_added_to_a_trace_are_kept(archive, capsys):
     path = archive(fc=pruned_24(8, 8))
     folder = traced(path).folder
     write(folder / "accuracy.csv", "method,pattern,sparsity,value,source,kind\ntraced,2:4,0.5,75,me,measured")
@@ -326,7 +326,7 @@ def test_a_mixture_is_counted_as_one_of_its_experts(tmp_path):
     assert variant.stored_elements[parse("block:4x4")][layer] == expert.sum()
 
 
-def test_zeros_where_formulas_expect_none_are_no_mistake(tmp_path):
+def test_zeros_in_layers_that_formulas_call_unprunable_are_allowed(tmp_path):
     pytest.importorskip("safetensors", reason="the extra 'safetensors' is not installed")
     from safetensors.numpy import save_file
 
@@ -342,14 +342,14 @@ def test_zeros_where_formulas_expect_none_are_no_mistake(tmp_path):
     assert net.variants[0].density[net.layers.name.index("lm_head")] == 48 / 50
 
 
-def test_layers_without_a_mask_are_told(tmp_path, capsys):
+def test_layers_without_a_mask_are_warned_of(tmp_path, capsys):
     (tmp_path / "final_dense.smtx").write_text("1000, 2048, 1\n" + " ".join(["0"] * 1000 + ["1"]) + "\n5\n")
     traced(tmp_path / "final_dense.smtx", "--like", "resnet50")
-    told = capsys.readouterr().err
-    assert "has masks for 1 of 54 layers, 8.0% of the weights; the others count as dense: initial_conv" in told
+    report = capsys.readouterr().err
+    assert "has masks for 1 of 54 layers, 8.0% of the weights; the others count as dense: initial_conv" in report
 
 
-def test_a_folder_of_something_else_is_left_alone(archive, capsys):
+def test_a_folder_with_other_files_is_not_replaced(archive, capsys):
     path = archive(fc=pruned_24(8, 8))
     write(path.parent / "out" / "thesis.txt", "years of work")
     assert main(["trace", str(path), "-o", str(path.parent / "out")]) == 2
@@ -372,7 +372,7 @@ def test_a_folder_of_something_else_is_left_alone(archive, capsys):
         (("--shape", "²x3"), "--shape: '²x3' is not a shape"),
     ],
 )
-def test_wrong_options_are_told(archive, capsys, options, text):
+def test_wrong_options_are_refused(archive, capsys, options, text):
     path = archive(fc=pruned_24(8, 8))
     assert main(["trace", str(path), "-o", str(path.parent / "out"), *options]) == 2
     assert text in capsys.readouterr().err

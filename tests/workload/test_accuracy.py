@@ -1,4 +1,4 @@
-"""Accuracy curves: what was measured stands, nothing is said beyond it, and a tolerance answers with a network state."""
+"""Accuracy curves: they pass through the measured points, end with them, and give the variant at a tolerated loss."""
 
 import json
 import math
@@ -24,16 +24,16 @@ LAYERS = LayerArrays.from_rows(
 )
 
 
-def network(states: list[dict], direction: str = "higher") -> Workload:
-    """A workload of states given by method, pattern, densities of the prunable layers, accuracy and so on."""
+def make_workload(variants: list[dict], direction: str = "higher") -> Workload:
+    """A workload of variants, each a mapping of fields; `density` is that of the prunable layers."""
     about = {"name": "made", "task": "a test", "metric": {"name": "accuracy", "direction": direction}, "sources": ["a test"]}
     empty = Workload(Description.model_validate(about), LAYERS, (), None, {})  # type: ignore[arg-type]
-    return Workload(empty.description, LAYERS, tuple(map(state, states)), None, {})  # type: ignore[arg-type]
+    return Workload(empty.description, LAYERS, tuple(map(make_variant, variants)), None, {})  # type: ignore[arg-type]
 
 
-def state(given: dict) -> Variant:
+def make_variant(fields: dict) -> Variant:
     usual = {"method": "m", "pattern": "unstructured", "dense_accuracy": 76.0, "accuracy_kind": "published", "accuracy_source": "a test"}
-    chosen = usual | {"metric": "accuracy"} | given
+    chosen = usual | {"metric": "accuracy"} | fields
     density = np.array([*chosen.pop("density"), 1.0])
     return Variant("made", LAYERS, pattern=parse(chosen.pop("pattern")), nominal_sparsity=0.5, density=density, **chosen)
 
@@ -43,13 +43,13 @@ tolerances = st.floats(0, 40)
 
 
 @st.composite
-def made_curves(draw, direction: str | None = None):
+def random_curves(draw, direction: str | None = None):
     """A curve of free density with any accuracies, rising and falling, and with or without the dense network."""
     direction = direction or draw(st.sampled_from(["higher", "lower"]))
-    states = [{"density": density, "accuracy": draw(st.floats(40, 80)), "combined_with": "more"} for density in draw(densities)]
+    variants = [{"density": density, "accuracy": draw(st.floats(40, 80)), "combined_with": "more"} for density in draw(densities)]
     if draw(st.booleans()):
-        states = [{**each, "combined_with": ""} for each in states]
-    (curve,) = accuracy_curves(network(states, direction))
+        variants = [{**each, "combined_with": ""} for each in variants]
+    (curve,) = accuracy_curves(make_workload(variants, direction))
     assume(len(curve.points) < 2 or np.diff(curve.sparsities).min() > 1e-6)
     return curve
 
@@ -57,7 +57,7 @@ def made_curves(draw, direction: str | None = None):
 # -- the curve
 
 
-@given(made_curves())
+@given(random_curves())
 def test_a_curve_meets_every_point_and_turns_only_there(curve):
     accuracies = np.array([point.accuracy for point in curve.points])
     np.testing.assert_allclose(curve.accuracy(curve.sparsities), accuracies, rtol=1e-12)
@@ -68,8 +68,8 @@ def test_a_curve_meets_every_point_and_turns_only_there(curve):
         assert abs(between - left.accuracy).max() <= abs(right.accuracy - left.accuracy) + 1e-9
 
 
-@given(made_curves(), st.floats(0, 1))
-def test_nothing_is_said_beyond_what_was_measured(curve, sparsity):
+@given(random_curves(), st.floats(0, 1))
+def test_a_curve_raises_outside_of_the_measured_range(curve, sparsity):
     low, high = curve.sparsities[[0, -1]]
     if low <= sparsity <= high:
         assert math.isfinite(curve.accuracy(sparsity))
@@ -79,22 +79,22 @@ def test_nothing_is_said_beyond_what_was_measured(curve, sparsity):
             ask(sparsity)
 
 
-@given(made_curves(), st.floats(0, 1))
-def test_a_state_between_two_is_as_sparse_as_asked_and_its_layers_lie_between(curve, share):
+@given(random_curves(), st.floats(0, 1))
+def test_an_interpolated_variant_has_the_requested_sparsity_and_densities_between_its_neighbours(curve, share):
     low, high = map(float, curve.sparsities[[0, -1]])
-    asked = min(low + share * (high - low), high)
-    found = curve.variant(asked)
-    assert found.sparsity == pytest.approx(asked, abs=1e-12)
-    assert found.accuracy == pytest.approx(float(curve.accuracy(asked)))
-    right = min(int(np.searchsorted(curve.sparsities, asked)), len(curve.points) - 1)
-    beside = np.array([point.density for point in curve.points[max(right - 1, 0) : right + 1]])
-    assert (found.density >= beside.min(axis=0) - 1e-15).all()
-    assert (found.density <= beside.max(axis=0) + 1e-15).all()
+    sparsity = min(low + share * (high - low), high)
+    found = curve.variant(sparsity)
+    assert found.sparsity == pytest.approx(sparsity, abs=1e-12)
+    assert found.accuracy == pytest.approx(float(curve.accuracy(sparsity)))
+    right = min(int(np.searchsorted(curve.sparsities, sparsity)), len(curve.points) - 1)
+    neighbours = np.array([point.density for point in curve.points[max(right - 1, 0) : right + 1]])
+    assert (found.density >= neighbours.min(axis=0) - 1e-15).all()
+    assert (found.density <= neighbours.max(axis=0) + 1e-15).all()
     assert found.density[-1] == 1  # the head is not prunable
 
 
-@given(made_curves())
-def test_a_point_is_the_state_that_was_measured(curve):
+@given(random_curves())
+def test_a_point_is_the_variant_that_was_measured(curve):
     for point in curve.points:
         assert curve.variant(point.sparsity) is point
 
@@ -102,7 +102,7 @@ def test_a_point_is_the_state_that_was_measured(curve):
 # -- a tolerance
 
 
-@given(made_curves(), tolerances, tolerances, st.booleans())
+@given(random_curves(), tolerances, tolerances, st.booleans())
 def test_the_sparsity_grows_with_the_tolerance_and_stays_in_the_range(curve, one, other, relative):
     less, more = (curve.iso(drop, relative) for drop in sorted((one, other)))
     if less is None:
@@ -112,8 +112,8 @@ def test_the_sparsity_grows_with_the_tolerance_and_stays_in_the_range(curve, one
     assert more.sparsity <= curve.sparsities[-1] + 1e-12
 
 
-@given(made_curves(), tolerances)
-def test_the_answer_loses_no_more_and_everything_sparser_does(curve, drop):
+@given(random_curves(), tolerances)
+def test_iso_loses_at_most_the_drop_and_everything_sparser_loses_more(curve, drop):
     found = curve.iso(drop)
     worse = 1 if curve.metric.direction == "higher" else -1
     start = curve.sparsities[0]
@@ -126,18 +126,18 @@ def test_the_answer_loses_no_more_and_everything_sparser_does(curve, drop):
     assert (curve.loss(sparser) > drop - 1e-6).all()
 
 
-@given(made_curves("higher"), tolerances)
-def test_a_metric_that_falls_is_the_same_question_turned_over(curve, drop):
+@given(random_curves("higher"), tolerances)
+def test_a_metric_where_lower_is_better_mirrors_one_where_higher_is(curve, drop):
     turned = [
         {"density": p.density[:-1], "accuracy": 152 - p.accuracy, "combined_with": curve.sparsest.combined_with} for p in curve.points
     ]
-    (other,) = accuracy_curves(network([each for each in turned if each["density"].min() < 1], "lower"))
+    (other,) = accuracy_curves(make_workload([each for each in turned if each["density"].min() < 1], "lower"))
     ours, theirs = curve.iso(drop), other.iso(drop)
     assert (ours is None) == (theirs is None)
     assert ours is None or ours.sparsity == pytest.approx(theirs.sparsity, abs=1e-6)
 
 
-@given(made_curves(), tolerances)
+@given(random_curves(), tolerances)
 def test_a_relative_tolerance_is_in_percent_of_the_dense_network(curve, drop):
     absolute, relative = curve.iso(drop * 76 / 100), curve.iso(drop, relative=True)
     assert (absolute and absolute.sparsity) == (relative and relative.sparsity)
@@ -154,7 +154,7 @@ def test_published_decimals_are_met_exactly():
 
 
 def test_a_fixed_pattern_is_a_point_and_has_no_dense_end():
-    (curve,) = accuracy_curves(network([{"density": [0.5] * 3, "accuracy": 75.0, "pattern": "2:4"}]))
+    (curve,) = accuracy_curves(make_workload([{"density": [0.5] * 3, "accuracy": 75.0, "pattern": "2:4"}]))
     assert len(curve.points) == 1
     assert curve.iso(2.0) is curve.points[0]
     assert curve.iso(0.5) is None
@@ -164,38 +164,38 @@ def test_a_fixed_pattern_is_a_point_and_has_no_dense_end():
 
 
 def test_two_points_of_a_fixed_pattern_have_nothing_between():
-    states = [{"density": [d] * 3, "accuracy": a, "pattern": "2:4"} for d, a in ((0.5, 70.0), (0.6, 75.0))]
-    (curve,) = accuracy_curves(network(states))
-    assert curve.iso(3.0) is curve.points[0]  # 70 is too low, and no state lies between
+    variants = [{"density": [d] * 3, "accuracy": a, "pattern": "2:4"} for d, a in ((0.5, 70.0), (0.6, 75.0))]
+    (curve,) = accuracy_curves(make_workload(variants))
+    assert curve.iso(3.0) is curve.points[0]  # 70 is too low, and nothing is measured between
     with pytest.raises(InputError, match=r"choose one of 0\.4, 0\.5"):
         curve.accuracy(0.45)
 
 
 def test_only_a_free_pattern_measured_alone_starts_at_the_dense_network():
-    def first(**given) -> float:
-        (curve,) = accuracy_curves(network([{"density": [0.2] * 3, "accuracy": 75.0} | given]))
+    def first_sparsity(**fields) -> float:
+        (curve,) = accuracy_curves(make_workload([{"density": [0.2] * 3, "accuracy": 75.0} | fields]))
         return curve.points[0].sparsity
 
-    assert first() == 0
-    assert first(pattern="block:4x4") == 0
-    assert first(combined_with="8-bit quantisation") == pytest.approx(0.8)
-    assert first(dense_accuracy=np.nan) == pytest.approx(0.8)
+    assert first_sparsity() == 0
+    assert first_sparsity(pattern="block:4x4") == 0
+    assert first_sparsity(combined_with="8-bit quantisation") == pytest.approx(0.8)
+    assert first_sparsity(dense_accuracy=np.nan) == pytest.approx(0.8)
 
 
-def test_states_of_different_dense_networks_metrics_or_treatments_are_on_different_curves():
+def test_variants_of_different_dense_networks_metrics_or_treatments_are_on_different_curves():
     base = {"density": [0.2] * 3, "accuracy": 75.0}
-    states = [base, base | {"dense_accuracy": 77.0}, base | {"combined_with": "8-bit quantisation"}, base | {"method": "other"}]
-    found = accuracy_curves(network([*states, base | {"accuracy": 74.0}]))
+    variants = [base, base | {"dense_accuracy": 77.0}, base | {"combined_with": "8-bit quantisation"}, base | {"method": "other"}]
+    found = accuracy_curves(make_workload([*variants, base | {"accuracy": 74.0}]))
     assert [len(curve.points) for curve in found] == [2, 2, 1, 2]
-    assert found[0].points[-1].accuracy == 74  # two states of one sparsity: the worse counts
+    assert found[0].points[-1].accuracy == 74  # of two variants of one sparsity the worse is kept
 
 
-def test_every_answer_names_its_kind_and_source():
-    states = [
+def test_every_variant_names_its_kind_and_source():
+    variants = [
         {"density": [0.5] * 3, "accuracy": 75.5, "accuracy_kind": "measured", "accuracy_source": "A"},
         {"density": [0.2] * 3, "accuracy": 70.0, "accuracy_kind": "estimated", "accuracy_source": "B"},
     ]
-    (curve,) = accuracy_curves(network(states))
+    (curve,) = accuracy_curves(make_workload(variants))
     between = curve.iso(1.0)
     assert (between.accuracy_kind, between.accuracy_source) == ("interpolated, measured, estimated", "A; B")
     assert between.densities_from.startswith("a mixture of")
@@ -203,19 +203,19 @@ def test_every_answer_names_its_kind_and_source():
 
 
 def test_a_dense_network_that_is_not_known_gives_no_loss():
-    (curve,) = accuracy_curves(network([{"density": [0.5] * 3, "accuracy": 75.0, "dense_accuracy": np.nan}]))
+    (curve,) = accuracy_curves(make_workload([{"density": [0.5] * 3, "accuracy": 75.0, "dense_accuracy": np.nan}]))
     with pytest.raises(InputError, match=r"the dense accuracy of made: m unstructured, accuracy is not known; add its 'dense_value'"):
         curve.iso(1.0)
 
 
 @pytest.mark.parametrize("drop", [-0.1, math.nan])
 def test_a_tolerance_below_zero_is_refused(drop):
-    (curve,) = accuracy_curves(network([{"density": [0.5] * 3, "accuracy": 75.0}]))
+    (curve,) = accuracy_curves(make_workload([{"density": [0.5] * 3, "accuracy": 75.0}]))
     with pytest.raises(InputError, match="is out of range; write a number of at least 0"):
         curve.iso(drop)
 
 
-def test_asking_for_what_was_not_measured_suggests():
+def test_a_curve_that_was_not_measured_gets_a_suggestion():
     resnet = dse.load_workload("resnet50")
     with pytest.raises(InputError, match=r"has no accuracies of 'magnitude'; did you mean 'magnitude_pruning'\?"):
         accuracy_curves(resnet, "magnitude")
@@ -229,7 +229,7 @@ def test_asking_for_what_was_not_measured_suggests():
 
 
 def test_resnet50_by_hand():
-    """The cubic from 0.7 to 0.8 (Fritsch and Butland 1984): slopes are harmonic means weighted by the stretches beside.
+    """The cubic from 0.7 to 0.8 (Fritsch and Butland 1984): slopes are harmonic means weighted by the intervals on both sides.
 
     Points 0.5: 76.53, 0.7: 76.38, 0.8: 75.58, 0.9: 73.91, at their realised sparsities.
     """
@@ -259,7 +259,7 @@ def test_an_int8_network_does_not_start_at_the_dense_one_in_floating_point():
     assert curve.iso(1.0).nominal_sparsity == 0.61
 
 
-def test_every_shipped_curve_answers_with_states_that_hold_what_they_say():
+def test_every_shipped_curve_gives_variants_whose_accuracy_is_that_of_the_curve():
     networks = [dse.load_workload(name) for name in catalog.list_names("workloads")]
     pruned = [network for network in networks if any(math.isfinite(variant.accuracy) for variant in network.variants)]
     assert len(pruned) == 9
@@ -281,7 +281,7 @@ def test_a_mixture_is_evaluated_as_any_variant():
 # -- the command
 
 
-def test_the_table_says_what_set_each_answer(folder, capsys):
+def test_the_table_says_what_limits_each_sparsity(folder, capsys):
     assert entry.main(["iso", str(folder / "net"), "--drop", "3", "--json"]) == 0
     free, fixed = json.loads(capsys.readouterr().out)
     assert (free["method"], free["set by"], free["kind"]) == ("pruned", "the drop", "interpolated, published")
@@ -297,6 +297,6 @@ def test_a_source_without_a_dense_network_has_a_row_that_says_so(folder, edited,
     assert "none: the source names no dense network" in capsys.readouterr().out
 
 
-def test_a_bad_question_exits_2(folder, capsys):
+def test_a_negative_drop_exits_2(folder, capsys):
     assert entry.main(["iso", str(folder / "net"), "--drop", "-1"]) == 2
     assert "an accuracy drop of -1 is out of range" in capsys.readouterr().err

@@ -17,11 +17,11 @@ from dse.workload.schema import AccuracyRow
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}
 VARIANTS = [(name, variant) for name, network in NETWORKS.items() for variant in network.variants]
 RESNET, MOBILENET = NETWORKS["resnet50"], NETWORKS["mobilenet-v1"]
-TABLES = Path(__file__).parents[3] / "shared" / "data"  # the sources' own tables, where they lie beside the checkout
-needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the sources' tables do not lie beside this checkout")
+TABLES = Path(__file__).parents[3] / "shared" / "data"  # the sources' own tables, if they are next to the checkout
+needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the sources' tables are not next to this checkout")
 
 
-def kept(variant) -> np.ndarray:
+def kept_weights(variant) -> np.ndarray:
     """Nonzeros [layer]."""
     return variant.density * variant.layers.weights
 
@@ -85,10 +85,10 @@ def test_rigl_erk_keeps_in_proportion_to_the_fans(network):
         first = "initial_conv" if variant.nominal_sparsity == 0.99 else ""
         found = fans(variant, first)
         pruned = [n for n in found if variant.density[n] < 1]
-        eps = sum(kept(variant)[n] for n in pruned) / sum(found[n] for n in pruned)
+        eps = sum(kept_weights(variant)[n] for n in pruned) / sum(found[n] for n in pruned)
         for n, fan in found.items():
             size = variant.layers.weights[n]
-            assert kept(variant)[n] == pytest.approx(min(eps * fan, size), abs=2), (str(variant), variant.layers.name[n])
+            assert kept_weights(variant)[n] == pytest.approx(min(eps * fan, size), abs=2), (str(variant), variant.layers.name[n])
 
 
 def test_rigl_erk_at_90_percent_is_the_published_distribution():
@@ -120,10 +120,10 @@ def test_rigl_leaves_the_published_share_of_the_work(method, sparsity, share):
 ])  # fmt: skip
 def test_rigl_networks_have_the_published_size(method, sparsity, size):
     """MB: 4 bytes a nonzero and a bias, a bit a position of each pruned layer. Left out: 0.8 uniform and 0.965 ERK,
-    whose published sizes contradict the text and the work beside them."""
+    whose published sizes contradict the text and other papers."""
     variant = RESNET.variant(method, sparsity)
     biases = 26_560 + 1000
-    found = 4 * (kept(variant).sum() + biases) + variant.layers.weights[variant.density < 1].sum() / 8
+    found = 4 * (kept_weights(variant).sum() + biases) + variant.layers.weights[variant.density < 1].sum() / 8
     assert found / 1e6 == pytest.approx(size, abs=1.1e-3)
 
 
@@ -150,7 +150,7 @@ def test_longer_training_of_one_distribution_is_no_worse():
 ], ids=str)  # fmt: skip
 def test_distiller_schedules_add_up_to_the_published_total(network, method, sparsity, nonzeros, percent):
     variant = network.variant(method, sparsity)
-    assert kept(variant).sum() == pytest.approx(nonzeros, abs=1e-3)
+    assert kept_weights(variant).sum() == pytest.approx(nonzeros, abs=1e-3)
     assert 100 * variant.sparsity == pytest.approx(percent, abs=1e-5)
 
 
@@ -158,7 +158,7 @@ def test_distiller_blocks_are_whole_and_the_element_wise_layer_counts_as_dense()
     """16,147,304 nonzeros are published, with 614,400 of the 2,048,000 of final_dense."""
     variant = RESNET.variant("agp_blocks")
     assert variant.density[layer(variant, "final_dense")] == 1
-    assert kept(variant).sum() == pytest.approx(16_147_304 - 614_400 + 2_048_000, abs=1e-3)
+    assert kept_weights(variant).sum() == pytest.approx(16_147_304 - 614_400 + 2_048_000, abs=1e-3)
     pruned = [name for name, density in zip(variant.layers.name, variant.density, strict=True) if density < 1]
     assert all(name.startswith("bottleneck_2") for name in pruned)
     assert len(pruned) == 16
@@ -206,7 +206,7 @@ def test_blocks_are_whole():
         if isinstance(variant.pattern, Block) and variant.densities_from != "uniform":
             rows, columns = variant.pattern.tile
             pruned = variant.density < 1
-            blocks = kept(variant)[pruned] / (rows * columns)
+            blocks = kept_weights(variant)[pruned] / (rows * columns)
             np.testing.assert_allclose(blocks, np.round(blocks), rtol=0, atol=1e-6, err_msg=f"{name} {variant}")
             assert not (variant.layers.m[pruned] % rows).any()
             assert not (variant.layers.k[pruned] % columns).any()
@@ -218,7 +218,9 @@ def test_the_vision_transformer_is_pruned_in_its_mlps_only():
         assert len(pruned) == 24
         assert not any("attention" in name for name in pruned)
         mlp = variant.density < 1
-        assert 1 - (kept(variant)[mlp].sum() / variant.layers.weights[mlp].sum()) == pytest.approx(variant.nominal_sparsity, abs=3e-3)
+        assert 1 - (kept_weights(variant)[mlp].sum() / variant.layers.weights[mlp].sum()) == pytest.approx(
+            variant.nominal_sparsity, abs=3e-3
+        )
 
 
 # -- accuracies
@@ -319,7 +321,7 @@ def test_distiller_layers_are_those_of_its_tables():
         (MOBILENET, "agp", 0.5158, "agp-pruning/mobilenet.imagenet.schedule_agp.yaml"),
     ):
         counted = [float(row["nnz_sparse"]) for row in rows if row["schedule"] == schedule][:-1]
-        np.testing.assert_allclose(kept(network.variant(method, sparsity)), counted, atol=1e-6)
+        np.testing.assert_allclose(kept_weights(network.variant(method, sparsity)), counted, atol=1e-6)
 
 
 @needs_tables

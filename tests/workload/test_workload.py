@@ -144,7 +144,7 @@ def test_a_total_of_n_of_m_fills_what_it_may(accuracies, folder):
     assert variant.density[names.index("stem")] == 37 / 147  # 36 whole groups of 4, and one of 3
 
 
-def test_densities_by_a_rule_are_told_from_counted_ones(edited, folder):
+def test_computed_densities_are_distinguished_from_counted_ones(edited, folder):
     edited("net/accuracy.csv", ("source,kind", "source,kind,densities"), ("75,76,a test,published", "75,76,a test,published,computed"))
     net = tables.load(folder / "net")
     assert net.variant("pruned", 0.5).densities_from == "computed"
@@ -164,15 +164,15 @@ def test_one_mistake_in_the_optional_columns(accuracies, folder, row, expected):
     assert f"{accuracies(row)}{expected}" in problems(folder / "net")
 
 
-def test_what_was_counted_belongs_to_a_state_and_a_layer(folder):
+def test_stored_elements_belong_to_a_variant_and_a_layer(folder):
     (folder / "net/statistics").mkdir()
     path = folder / "net/statistics/stored.csv"
     path.write_text("method,pattern,sparsity,layer,stored_as,elements\npruned,unstructured,0.5,wid,2:4,4\n")
-    told = "no variant 'pruned unstructured 0.5' of a layer 'wid'; trace the network again, or remove statistics/"
-    assert f"{path}:2: {told}" in problems(folder / "net")
+    reported = "no variant 'pruned unstructured 0.5' of a layer 'wid'; trace the network again, or remove statistics/"
+    assert f"{path}:2: {reported}" in problems(folder / "net")
 
 
-def test_densities_of_activations_stand_with_the_layer_or_the_state(edited, folder):
+def test_activation_densities_are_those_of_the_layer_or_of_the_variant(edited, folder):
     edited(
         "net/layers.csv", ("output_elements,prunable", "output_elements,prunable,activation_density"), ("150528,,true", "150528,,true,0.4")
     )
@@ -183,13 +183,13 @@ def test_densities_of_activations_stand_with_the_layer_or_the_state(edited, fold
     assert f"{path}:4: activation_density: 1.3 is out of range; write a number of at most 1" in problems(folder / "net")
 
 
-def test_mistakes_in_several_files_are_told_at_once(edited, folder):
+def test_mistakes_in_several_files_are_reported_at_once(edited, folder):
     edited("net/workload.yaml", ("direction: higher", "direction: up"))
     edited("net/layers.csv", ("wide,gemm,4096", "wide,gemm,-4096"))
-    told = problems(folder / "net")
-    assert len(told) == 2
-    assert "layers.csv:3: m:" in told[0]
-    assert "workload.yaml:3: metric.direction: 'up' is not known here; write one of 'higher' or 'lower'" in told[1]
+    reported = problems(folder / "net")
+    assert len(reported) == 2
+    assert "layers.csv:3: m:" in reported[0]
+    assert "workload.yaml:3: metric.direction: 'up' is not known here; write one of 'higher' or 'lower'" in reported[1]
 
 
 def test_an_empty_table_and_a_missing_one(folder):
@@ -200,7 +200,7 @@ def test_an_empty_table_and_a_missing_one(folder):
 
 
 def test_hypothetical_variants_leave_unprunable_layers_dense(net):
-    made = net.hypothetical_variant(parse("1:4"), np.full(len(net.layers), 0.25), 0.75, "own")
-    assert made.density[list(net.layers.name).index("scores")] == 1
-    assert made.density[list(net.layers.name).index("wide")] == 0.25
-    assert (made.method, made.accuracy_kind) == ("hypothetical", "none")
+    variant = net.hypothetical_variant(parse("1:4"), np.full(len(net.layers), 0.25), 0.75, "own")
+    assert variant.density[list(net.layers.name).index("scores")] == 1
+    assert variant.density[list(net.layers.name).index("wide")] == 0.25
+    assert (variant.method, variant.accuracy_kind) == ("hypothetical", "none")

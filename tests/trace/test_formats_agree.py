@@ -1,4 +1,4 @@
-"""One pruned network, exported as ONNX, as torch.export, as safetensors and as a state dict: one trace."""
+"""One pruned network, exported as ONNX, torch.export, safetensors and a state dict, gives one and the same trace."""
 
 import warnings
 from pathlib import Path
@@ -47,9 +47,9 @@ def pruned() -> torch.nn.Module:
 
 
 @pytest.fixture(scope="module")
-def roads(tmp_path_factory) -> dict[str, Path]:
-    """Where each export was traced to."""
-    folder, model, image = tmp_path_factory.mktemp("roads"), pruned(), (torch.zeros(1, 3, 8, 8),)
+def traces(tmp_path_factory) -> dict[str, Path]:
+    """The trace of each export."""
+    folder, model, image = tmp_path_factory.mktemp("exports"), pruned(), (torch.zeros(1, 3, 8, 8),)
     from safetensors.torch import save_file
 
     with warnings.catch_warnings(action="ignore"):
@@ -59,7 +59,7 @@ def roads(tmp_path_factory) -> dict[str, Path]:
     torch.save(model.state_dict(), folder / "net.pt")
     for name in ("pt2", "onnx"):
         assert main(["trace", str(folder / f"net.{name}"), "-o", str(folder / name / "net")]) == 0
-    for name in ("safetensors", "pt"):  # files of weights: how often each layer runs comes from a network that knows
+    for name in ("safetensors", "pt"):  # files of weights: how often each layer runs comes from another trace
         assert main(["trace", str(folder / f"net.{name}"), "-o", str(folder / name / "net"), "--like", str(folder / "pt2" / "net")]) == 0
     return {name: folder / name / "net" for name in ("pt2", "onnx", "safetensors", "pt")}
 
@@ -74,16 +74,16 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("road", ["onnx", "safetensors", "pt"])
+@pytest.mark.parametrize("file_format", ["onnx", "safetensors", "pt"])
 @pytest.mark.parametrize("file", FILES)
-def test_every_road_writes_the_same_tables(roads, road, file):
-    assert (roads[road] / file).read_text() == (roads["pt2"] / file).read_text()
+def test_every_format_gives_the_same_tables(traces, file_format, file):
+    assert (traces[file_format] / file).read_text() == (traces["pt2"] / file).read_text()
 
 
-def test_the_trace_is_that_of_the_model(roads):
+def test_the_trace_is_that_of_the_model(traces):
     import dse
 
-    model, net = pruned(), dse.load_workload(roads["onnx"])
+    model, net = pruned(), dse.load_workload(traces["onnx"])
     (variant,) = net.variants
     density = dict(zip(net.layers.name, variant.density, strict=True))
     for name in ("stem", "depthwise", "grouped", "q", "k", "v", "head"):
