@@ -153,7 +153,16 @@ def _suggest(space: Space, trial: Trial) -> None:
     row = row_of(space, {})
     for number, dimension in enumerate(space.dimensions):
         if all(row[other] == value for other, value in dimension.when):
-            row[number] = trial._suggest(dimension.path, distribution(dimension))
+            row[number] = _suggest_value(trial, dimension)
+
+
+def _suggest_value(trial: Trial, dimension: Dimension) -> float:
+    if dimension.continuous:
+        low, high = map(float, dimension.axis.values)
+        return trial.suggest_float(dimension.path, low, high, log=dimension.log)
+    if dimension.categorical:
+        return trial.suggest_categorical(dimension.path, list(range(dimension.choices)))
+    return trial.suggest_int(dimension.path, 0, dimension.choices - 1)
 
 
 def _complete(space: Space, params: dict[str, Any]) -> bool:
