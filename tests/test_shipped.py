@@ -11,7 +11,7 @@ import dse
 from dse.base import catalog
 from dse.base.csv_table import read_rows
 from dse.base.yaml_document import load_document
-from dse.report import listing
+from dse.report.plan import describe_plan
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.searching import run as search
@@ -84,7 +84,7 @@ def test_every_sweep_resolves(name):
     found = load_plan(name)
     assert found.spec.name == name
     assert found.variants
-    assert all(f"axis         {axis.path}: {len(axis)} values" in listing.describe(found) for axis in found.axes)
+    assert all(f"axis         {axis.path}: {len(axis)} values" in describe_plan(found) for axis in found.axes)
 
 
 def test_resnet50_counts_what_is_published():

@@ -119,13 +119,13 @@ def _add_io(subcommands: Subcommands) -> None:
 
 def _add_check(subcommands: Subcommands) -> None:
     sentence = "check accelerator, workload and sweep files and report every problem with its line"
-    parser = _add(subcommands, "check", "dse.cli.catalog:check", sentence)
+    parser = _add(subcommands, "check", "dse.cli.descriptions:check", sentence)
     parser.add_argument("files", nargs="+", type=Path, help="YAML files, or folders of workloads")
 
 
 def _add_list(subcommands: Subcommands) -> None:
     sentence = "list the accelerators, workloads and sweeps that ship with the package"
-    parser = _add(subcommands, "list", "dse.cli.catalog:list_catalog", sentence)
+    parser = _add(subcommands, "list", "dse.cli.descriptions:list_catalog", sentence)
     kinds = ("accelerators", "workloads", "sweeps", "variants")
     parser.add_argument("what", nargs="?", choices=kinds, help="'variants' lists those of one workload (default: all but variants)")
     parser.add_argument("workload", nargs="?", help="with 'variants': a name of the catalogue or a path")
@@ -134,7 +134,7 @@ def _add_list(subcommands: Subcommands) -> None:
 
 def _add_iso(subcommands: Subcommands) -> None:
     sentence = "list the highest sparsity of each pruning method and pattern within an allowed loss of accuracy"
-    parser = _add(subcommands, "iso", "dse.cli.catalog:list_iso_accuracy", sentence)
+    parser = _add(subcommands, "iso", "dse.cli.descriptions:list_iso_accuracy", sentence)
     parser.add_argument("workload", help="a name of the catalogue or a path")
     parser.add_argument("--drop", type=float, default=1.0, help="allowed loss, in points of the metric (default: 1)")
     parser.add_argument("--relative", action="store_true", help="the loss is in %% of the dense network's value")
@@ -154,7 +154,7 @@ def _add_search(subcommands: Subcommands) -> None:
 
 def _add_pattern(subcommands: Subcommands) -> None:
     sentence = "report the storage of a sparsity pattern in each format, and the devices that run it"
-    parser = _add(subcommands, "pattern", "dse.cli.catalog:report_pattern", sentence)
+    parser = _add(subcommands, "pattern", "dse.cli.descriptions:report_pattern", sentence)
     parser.add_argument("pattern", help="as in 2:4, block:16x16, 64:2:8 or block:32x32/2:4")
     parser.add_argument("--density", type=float, help="share of nonzero weights, 0 to 1, where the pattern does not set it")
     parser.add_argument("--shape", default="4096x4096", help="rows x columns of the matrix (default: 4096x4096)")
@@ -164,7 +164,7 @@ def _add_pattern(subcommands: Subcommands) -> None:
 
 def _add_schema(subcommands: Subcommands) -> None:
     sentence = "print the JSON Schema of a kind of description, for editors"
-    parser = _add(subcommands, "schema", "dse.cli.catalog:print_schema", sentence)
+    parser = _add(subcommands, "schema", "dse.cli.descriptions:print_schema", sentence)
     parser.add_argument("kind", choices=("accelerator", "workload", "sweep"), help="kind of description")
 
 

@@ -14,7 +14,7 @@ from dse import plot
 from dse.base import atomic_write, catalog, lock
 from dse.base.errors import InputError
 from dse.plot import pareto as pareto_figure
-from dse.report import listing
+from dse.report.plan import describe_plan
 from dse.schema.reduction import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
 from dse.sweeping import run, store
@@ -41,7 +41,7 @@ def execute(options: Namespace) -> str:
     if not is_zarr_path(results) or plan.spec.plots:
         check_result_size(plan)
     if options.dry_run:
-        return listing.describe(plan)
+        return describe_plan(plan)
     _report_default_inputs(plan)
     atomic_write.check_writable(*([] if is_zarr_path(results) else [results]), *_derived_files(plan, folder, prefix))
     try:

@@ -1,1 +1,1 @@
-"""Text reports: what the catalogue holds (`listing`) and what a pattern costs to store and where it runs (`pattern`)."""
+"""Text reports as tables or JSON: the catalogue, sparsity at iso-accuracy, patterns, and the plan of a sweep."""

@@ -1,4 +1,4 @@
-"""A pattern by itself: what each format takes to store it, and what each device would run it as."""
+"""`dse pattern`: the storage of a sparsity pattern in each format, and the shipped devices that run it."""
 
 import json
 import re
@@ -8,6 +8,7 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.model.work import gathered
+from dse.report.table import Row
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run
 from dse.sparsity.format import Combinatorial, DenseFormat, candidate_formats
@@ -16,105 +17,117 @@ from dse.sparsity.kinds import DENSE, VNM_COLUMNS, BlockFamily, Structured, VNMF
 from dse.sparsity.mask import check_matrix_size
 from dse.sparsity.pattern import Pattern
 
+LINE_WIDTH = 132
+RunKey = tuple[str, str, float | None]  # name of the run, storage pattern, gain (None: 1 / density)
 
-def report(text: str, density: float | None, size: str, value: float, as_json: bool) -> str:
-    """What there is to say of a pattern; raises InputError."""
-    pattern, shape = parse(text), _shape(size)
-    if isinstance(pattern, BlockFamily | VNMFamily):
-        raise InputError(f"'{pattern}' is a family", "name one of its members")
-    if pattern.density is None and density is None:
-        raise InputError(f"'{pattern}' may keep any fraction", "say which, as in '--density 0.1'")
-    if density is not None and not 0 < density <= 1:
-        raise InputError(f"a density of {density:g} is out of range", "write a number above 0 and at most 1")
-    if not 0 < value <= 1024:
-        raise InputError(f"weights of {value:g} bit are out of range", "write a number above 0 and at most 1024")
+
+def report_pattern(text: str, density: float | None, shape_text: str, value_bits: float, as_json: bool) -> str:
+    """Report on a pattern at a density (None: that of the pattern) in a matrix of weights; raises InputError."""
+    pattern, shape = parse(text), _parse_shape(shape_text)
+    density = _checked_density(pattern, density)
+    if not 0 < value_bits <= 1024:
+        raise InputError(f"weights of {value_bits:g} bit are out of range", "write a number above 0 and at most 1024")
     check_matrix_size(pattern, *shape)
-    kept = float(pattern.density if pattern.density is not None else density or 0.0)
-    found = {
-        "pattern": str(pattern),
-        "density": kept,
-        "formats": formats(pattern, kept, shape, value),
-        "devices": devices(pattern),
-    }
-    return json.dumps(found, indent=2) if as_json else _written(found, shape, value)
+    formats, devices = format_rows(pattern, density, shape, value_bits), device_rows(pattern)
+    if as_json:
+        return json.dumps({"pattern": str(pattern), "density": density, "formats": formats, "devices": devices}, indent=2)
+    matrix = f"({shape[0]} x {shape[1]} weights of {value_bits:g} bit; expected sizes of random masks where a size depends on the mask)"
+    return "\n".join([f"{pattern}: density {density:g}", "", *_format_lines(formats), matrix, "", *_device_lines(devices)])
 
 
-def _shape(text: str) -> tuple[int, int]:
+def _parse_shape(text: str) -> tuple[int, int]:
     if not re.fullmatch(r"[1-9]\d{0,8}x[1-9]\d{0,8}", text):
-        raise InputError(f"'{text}' is no shape of a matrix", "write rows x columns, as in '4096x11008'")
+        raise InputError(f"'{text}' is not a valid matrix shape", "write rows x columns, as in '4096x11008'")
     rows, columns = map(int, text.split("x"))
     return rows, columns
 
 
-def formats(pattern: Pattern, density: float, shape: tuple[int, int], value: float) -> list[dict[str, Any]]:
-    """What an [m, k] matrix of the pattern takes in each format that can hold it, at its best widths, the smallest first."""
+def _checked_density(pattern: Pattern, density: float | None) -> float:
+    """The density of the pattern, which is that of the user only where the pattern has none."""
+    if isinstance(pattern, BlockFamily | VNMFamily):
+        raise InputError(f"'{pattern}' is a family of patterns", "name one of its members")
+    if density is not None and not 0 < density <= 1:
+        raise InputError(f"a density of {density:g} is out of range", "write a number above 0 and at most 1")
+    if pattern.density is not None:
+        return float(pattern.density)
+    if density is None:
+        raise InputError(f"'{pattern}' has no density of its own", "add one, as in '--density 0.1'")
+    return density
+
+
+def format_rows(pattern: Pattern, density: float, shape: tuple[int, int], value_bits: float) -> list[Row]:
+    """Storage of an [m, k] matrix in each format that can hold the pattern, at its best index widths, the smallest first.
+
+    `stored` is the share of elements that are stored, `metadata` the metadata bits for each nonzero weight, `size` the size
+    relative to that of the dense matrix.
+    """
     m, k = map(float, shape)
-    stored, found = float(pattern.stored_elements(m, k, density)), {}
+    stored = float(pattern.stored_elements(m, k, density))
+    smallest: dict[Any, Row] = {}
     for form in [*candidate_formats(pattern, *shape, stored), Combinatorial(), DenseFormat()]:
         if form.can_store(pattern):
             cost = form.cost(pattern, m, k, stored)
             row = {
-                "format": written(form),
+                "format": describe_format(form),
                 "stored": float(cost.elements) / (m * k),
                 "metadata": float(cost.metadata_bits) / (density * m * k),
+                "size": float(value_bits * cost.elements + cost.metadata_bits) / (value_bits * m * k),
             }
-            row["size"] = float(value * cost.elements + cost.metadata_bits) / (value * m * k)
             kind = form.kind, getattr(form, "order", None)
-            found[kind] = min(found.get(kind, row), row, key=lambda row: row["size"])
-    return sorted(found.values(), key=lambda row: row["size"])
+            smallest[kind] = min(smallest.get(kind, row), row, key=lambda row: row["size"])
+    return sorted(smallest.values(), key=lambda row: row["size"])
 
 
-def written(form: Any) -> str:
+def describe_format(form: Any) -> str:
     """A format in a few words: 'csr index=12 pointer=24'."""
-    given = {name: getattr(form, name) for name in type(form).model_fields if name not in ("kind", "levels")}
-    numbers = {name: f"{found.value:g}" if hasattr(found, "value") else str(found) for name, found in given.items() if found is not None}
+    fields = {name: getattr(form, name) for name in type(form).model_fields if name not in ("kind", "levels")}
+    texts = {name: f"{field.value:g}" if hasattr(field, "value") else str(field) for name, field in fields.items() if field is not None}
     ranks = [rank.kind for rank in getattr(form, "levels", ())]
-    return " ".join([form.kind, *(f"{name}={number}" for name, number in numbers.items()), *ranks])
+    return " ".join([form.kind, *(f"{name}={text}" for name, text in texts.items()), *ranks])
 
 
-def devices(pattern: Pattern) -> list[dict[str, Any]]:
-    """The runs of shipped devices that take a mask of the pattern, as what they store it and the most that they gain; alike ones as one."""
-    found: dict[Any, list[str]] = {}
+def device_rows(pattern: Pattern) -> list[Row]:
+    """The runs of shipped devices that execute the pattern: storage pattern and largest gain, with all devices that have such a run."""
+    devices: dict[RunKey, list[str]] = {}
     for name in catalog.list_names("accel_models"):
-        device = read_accelerator(catalog.find_path("accel_models", name))
-        for key in _runs(device, pattern):
-            found.setdefault(key, []).append(name)
-    return [{"run": run, "as": member, "gain": gain, "devices": names} for (run, member, gain), names in found.items()]
+        accelerator = read_accelerator(catalog.find_path("accel_models", name))
+        for key in _runs(accelerator, pattern):
+            devices.setdefault(key, []).append(name)
+    return [{"run": run, "as": storage, "gain": gain, "devices": names} for (run, storage, gain), names in devices.items()]
 
 
-def _runs(device: Accelerator, pattern: Pattern) -> list[tuple[str, str, float | None]]:
-    """Run, what the mask is stored as, and the most that the run speeds it up (None: as much as its density allows)."""
-    found = []
-    for unit, described in device.units.items():
+def _runs(accelerator: Accelerator, pattern: Pattern) -> list[RunKey]:
+    runs: list[RunKey] = []
+    for unit_name, unit in accelerator.units.items():
         if isinstance(pattern, Structured):
-            found.append((f"{unit}.dense", "a smaller matrix", None))
-        for name, run in described.runs.items():
-            narrow, contains = gathered(run.pattern, pattern), run.pattern.storage_pattern_for(pattern)
-            if run.enabled and run.pattern != DENSE and (member := narrow or contains) is not None:
-                wider = narrow.m / VNM_COLUMNS if narrow is not None else 1.0
-                found.append((f"{unit}.{name}", str(member), _gain(run, member, wider)))
-    return found
+            runs.append((f"{unit_name}.dense", "a smaller matrix", None))
+        for name, run in unit.runs.items():
+            vnm = gathered(run.pattern, pattern)
+            storage = vnm or run.pattern.storage_pattern_for(pattern)
+            if run.enabled and run.pattern != DENSE and storage is not None:
+                columns_ratio = vnm.m / VNM_COLUMNS if vnm is not None else 1.0
+                runs.append((f"{unit_name}.{name}", str(storage), _largest_gain(run, storage, columns_ratio)))
+    return runs
 
 
-def _gain(run: Run, member: Pattern, wider: float) -> float | None:
-    """The least of the cap (which counts from the columns that the unit sees) and 1 / density."""
-    cap = [run.gain.value * wider] if run.gain else []
-    own = [1 / member.density] if member.density else []
-    return min(cap + own, default=None)
+def _largest_gain(run: Run, storage: Pattern, columns_ratio: float) -> float | None:
+    """The smaller of the gain cap, which counts from the columns that the unit sees, and 1 / density; None without both."""
+    cap = [run.gain.value * columns_ratio] if run.gain else []
+    reduction = [1 / storage.density] if storage.density else []
+    return min(cap + reduction, default=None)
 
 
-def _written(found: dict[str, Any], shape: tuple[int, int], value: float) -> str:
-    lines = [f"{found['pattern']}: density {found['density']:g}", ""]
-    lines += [f"{'format (widths in bits)':42}{'stored':>8}{'bits for each weight kept':>27}{'of dense':>10}"]
-    lines += [f"{row['format']:42}{row['stored']:>8.4g}{row['metadata']:>27.4g}{row['size']:>10.4g}" for row in found["formats"]]
-    lines += [f"({shape[0]} x {shape[1]} weights of {value:g} bit; random masks, where their size varies)", ""]
-    if not found["devices"]:
-        return "\n".join([*lines, "no shipped device runs it faster than dense"])
-    lines += [f"{'run':28}{'stored as':24}{'gain at most':14}devices"]
-    for row in found["devices"]:
-        told = f"{row['run']:28}{row['as']:24}{'1 / density' if row['gain'] is None else format(row['gain'], 'g'):14}"
-        lines += textwrap.wrap(
-            told + ", ".join(row["devices"]), 132, subsequent_indent=" " * 66, drop_whitespace=False, break_on_hyphens=False
-        )
-    lines.append("(the gain is over the dense peak of the same unit)")
-    return "\n".join(line.rstrip() for line in lines)
+def _format_lines(rows: list[Row]) -> list[str]:
+    header = f"{'format (widths in bits)':42}{'stored':>8}{'metadata bits for each nonzero':>32}{'of dense':>10}"
+    return [header, *(f"{row['format']:42}{row['stored']:>8.4g}{row['metadata']:>32.4g}{row['size']:>10.4g}" for row in rows)]
+
+
+def _device_lines(rows: list[Row]) -> list[str]:
+    if not rows:
+        return ["no shipped device runs it faster than dense"]
+    lines = [f"{'run':28}{'stored as':24}{'gain at most':14}devices"]
+    for row in rows:
+        gain = "1 / density" if row["gain"] is None else format(row["gain"], "g")
+        text = f"{row['run']:28}{row['as']:24}{gain:14}" + ", ".join(row["devices"])
+        lines += textwrap.wrap(text, LINE_WIDTH, subsequent_indent=" " * 66, drop_whitespace=False, break_on_hyphens=False)
+    return [*(line.rstrip() for line in lines), "(the gain is over the dense peak of the same unit)"]

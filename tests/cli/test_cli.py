@@ -102,7 +102,7 @@ def test_a_bad_sweep_exits_2_with_every_problem_and_writes_nothing(folder, edite
 def test_dry_run_says_what_would_run_and_writes_nothing(folder):
     done = dse("sweep", "small.yaml", "--dry-run", cwd=folder)
     assert done.returncode == 0
-    assert "evaluates    1 designs x 8 network states" in done.stdout
+    assert "evaluates    1 designs x 4 variants x 2 batch sizes x 1 dtypes, layers: " in done.stdout
     assert not (folder / "small").exists()
 
 
@@ -172,7 +172,7 @@ def test_an_interrupt_exits_130(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dse.report.listing.render", interrupted)
+    monkeypatch.setattr("dse.report.catalog_tables.list_catalog", interrupted)
     assert entry.main(["list"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

@@ -252,7 +252,7 @@ def test_the_dataset_that_is_read_is_not_written_over(results, tmp_path, capsys)
     store.write(results, tmp_path / "mine.nc")
     path = str(tmp_path / "mine.nc")
     assert entry.main(["pareto", path, "--maximize", "speedup", "-o", path]) == 2
-    assert "is what is read; give another file" in capsys.readouterr().err
+    assert "is also the input; give another output file" in capsys.readouterr().err
 
 
 def test_a_dataset_of_someone_elses_with_a_variable_called_accuracy():

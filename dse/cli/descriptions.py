@@ -1,0 +1,63 @@
+"""Subcommands about descriptions: `dse check`, `list`, `iso`, `pattern` and `schema`."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from dse.base.errors import InputError
+from dse.base.yaml_document import load_document
+from dse.report import catalog_tables, iso_accuracy, pattern
+from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import SweepSpec
+from dse.workload import tables
+from dse.workload.schema import Description
+
+SCHEMAS = {"accelerator": Accelerator, "workload": Description, "sweep": SweepSpec}
+
+
+def check(options: Namespace) -> int:
+    """Check every file, also after one with problems; exit code 2 if there is any problem."""
+    failed = False
+    for path in options.files:
+        try:
+            print(f"{path}: ok, {_check_description(path)}")
+        except InputError as error:
+            print(error, file=sys.stderr)
+            failed = True
+    return 2 if failed else 0
+
+
+def _check_description(path: Path) -> str:
+    """Kind and name of the description at `path`; raises InputError with every problem of it and of the files that it names."""
+    if path.is_dir() or path.name == "workload.yaml":
+        return f"workload '{tables.load(path).name}'"
+    document = load_document(path)
+    kind = max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
+    if kind != "sweep":
+        return f"{kind} '{document.validate(SCHEMAS[kind]).name}'"
+    if document.data.get("search"):
+        from dse.searching import problem
+
+        problem.load(path)
+        return f"search '{document.data['name']}'"
+    from dse.sweeping.plan_builder import load_plan
+
+    return f"sweep '{load_plan(path).spec.name}'"
+
+
+def list_catalog(options: Namespace) -> str:
+    return catalog_tables.list_catalog(options.what, options.workload, as_json=options.json)
+
+
+def list_iso_accuracy(options: Namespace) -> str:
+    return iso_accuracy.list_iso_accuracy(options.workload, options.drop, options.relative, as_json=options.json)
+
+
+def report_pattern(options: Namespace) -> str:
+    return pattern.report_pattern(options.pattern, options.density, options.shape, options.value, as_json=options.json)
+
+
+def print_schema(options: Namespace) -> str:
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMAS[options.kind].model_json_schema()}
+    return json.dumps(schema, indent=2)

@@ -1,0 +1,98 @@
+"""`dse list`: the accelerators, workloads and sweeps of the catalogue, and the variants of a workload."""
+
+from collections.abc import Callable
+
+from dse.base import catalog
+from dse.base.errors import InputError
+from dse.base.units import Quantity
+from dse.report.table import UNVERIFIED_MARK, LargeCount, Row, format_json, format_table, has_unverified, none_if_nan
+from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.compute_unit import Unit
+from dse.schema.sweep import read_sweep
+from dse.workload import tables
+
+
+def list_catalog(kind: str | None, workload: str | None, as_json: bool) -> str:
+    """One table (`kind`), or one for each kind of description. Kind `variants` needs a workload; raises InputError."""
+    if kind == "variants":
+        if workload is None:
+            raise InputError("'dse list variants' needs a workload", "write 'dse list variants NAME'")
+        lists = {f"variants of {workload}": list_variants(workload)}
+    else:
+        lists = {name: make_rows() for name, make_rows in LISTS.items() if kind in (None, name)}
+    if as_json:
+        return format_json(lists if kind is None else next(iter(lists.values())))
+    tables_ = [f"{title}\n\n{format_table(rows)}" if len(lists) > 1 else format_table(rows) for title, rows in lists.items()]
+    if any(map(has_unverified, lists.values())):
+        tables_.append(f"{UNVERIFIED_MARK.strip()} not read at its source: verify before you rely on it")
+    return "\n\n".join(tables_)
+
+
+def list_accelerators() -> list[Row]:
+    return [_accelerator_row(read_accelerator(catalog.find_path("accel_models", name))) for name in catalog.list_names("accel_models")]
+
+
+def _accelerator_row(accelerator: Accelerator) -> Row:
+    memory, units = accelerator.memory[accelerator.outermost], list(accelerator.units.values())
+    return {
+        "name": accelerator.name,
+        "fp16/bf16": _highest_peak(units, ("fp16", "bf16")),
+        "int8": _highest_peak(units, ("int8",)),
+        "bandwidth": memory.bandwidth,
+        "capacity": memory.capacity,
+        "area": accelerator.cost.area,
+        "power": accelerator.cost.power,
+        "sparse patterns": " ".join(dict.fromkeys(str(run.pattern) for unit in units for run in unit.runs.values())),
+        "hypothetical": accelerator.hypothetical,
+        "source": accelerator.source,
+    }
+
+
+def _highest_peak(units: list[Unit], dtypes: tuple[str, ...]) -> Quantity | None:
+    peaks = [unit.peak[dtype] for unit in units for dtype in dtypes if dtype in unit.peak]
+    return max(peaks, key=lambda peak: peak.value, default=None)
+
+
+def list_workloads() -> list[Row]:
+    workloads = [tables.load(catalog.find_path("workloads", name)) for name in catalog.list_names("workloads")]
+    return [
+        {
+            "name": workload.name,
+            "task": workload.description.task,
+            "metric": workload.description.metric.name,
+            "parameters": LargeCount(workload.layers.parameters),
+            "MAC": LargeCount(workload.layers.macs),
+            "inputs": " ".join(f"{key}={value}" for key, value in workload.description.inputs.items()),
+            "layers": len(workload.layers),
+            "variants": len(workload.variants),
+            "methods": len(workload.methods),
+            "source": workload.description.sources[0],
+        }
+        for workload in workloads
+    ]
+
+
+def list_variants(reference: str) -> list[Row]:
+    return [
+        {
+            "method": variant.method,
+            "pattern": str(variant.pattern),
+            "nominal": variant.nominal_sparsity,
+            "sparsity": round(variant.sparsity, 4),
+            "densities": variant.densities_from or "traced",
+            "metric": variant.metric,
+            "accuracy": none_if_nan(variant.accuracy),
+            "dense": none_if_nan(variant.dense_accuracy),
+            "kind": variant.accuracy_kind,
+            "accuracy source": variant.accuracy_source,
+        }
+        for variant in tables.load(catalog.find_path("workloads", reference)).variants
+    ]
+
+
+def list_sweeps() -> list[Row]:
+    specs = [read_sweep(catalog.find_path("sweeps", name))[0] for name in catalog.list_names("sweeps")]
+    return [{"name": spec.name, "description": " ".join(spec.description.split())} for spec in specs]
+
+
+LISTS: dict[str, Callable[[], list[Row]]] = {"accelerators": list_accelerators, "workloads": list_workloads, "sweeps": list_sweeps}

@@ -1,0 +1,53 @@
+"""Rows as an aligned text table or as JSON."""
+
+import json
+import math
+from typing import Any
+
+from dse.base.units import Quantity, format_count
+
+Row = dict[str, Any]  # by column; None where there is no value
+UNVERIFIED_MARK = " (?)"
+
+
+class LargeCount(float):
+    """A count that a table shows with four digits and a prefix."""
+
+    def __str__(self) -> str:
+        return format_count(self)
+
+
+def format_table(rows: list[Row]) -> str:
+    """Aligned columns under their names; columns without any content are left out."""
+    cells = [{column: _cell_text(value) for column, value in row.items()} for row in rows]
+    columns = [column for column in (cells[0] if cells else ()) if any(row[column] for row in cells)]
+    widths = {column: max(len(column), *(len(row[column]) for row in cells)) for column in columns}
+    lines = [{column: column for column in columns}, *cells]
+    return "\n".join("  ".join(line[column].ljust(widths[column]) for column in columns).rstrip() for line in lines)
+
+
+def _cell_text(value: Any) -> str:
+    if isinstance(value, Quantity):
+        return value.text + (UNVERIFIED_MARK if value.unverified else "")
+    if isinstance(value, bool) or value is None:
+        return "yes" if value else ""
+    if isinstance(value, float) and not isinstance(value, LargeCount):
+        return f"{value:g}"
+    return str(value)
+
+
+def format_json(content: Any) -> str:
+    """JSON in which a quantity has its value, unit, text and whether it is unverified."""
+    return json.dumps(content, indent=2, default=_quantity_fields)
+
+
+def _quantity_fields(quantity: Quantity) -> dict[str, Any]:
+    return {"value": quantity.value, "unit": quantity.unit, "text": quantity.text, "unverified": quantity.unverified}
+
+
+def has_unverified(rows: list[Row]) -> bool:
+    return any(isinstance(value, Quantity) and value.unverified for row in rows for value in row.values())
+
+
+def none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
