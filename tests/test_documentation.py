@@ -22,6 +22,7 @@ from yamlcore import CoreLoader
 import dse
 from dse.cli import entry
 from dse.schema.accelerator import Accelerator
+from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
 from dse.schema.sweep import SweepSpec
 
 TOP = Path(__file__).parents[1]
@@ -167,41 +168,46 @@ def test_an_output_that_is_not_printed_is_found(expected, fails):
         assert_output(expected, "3\n", "page:1")
 
 
-def verbs(page: Path) -> set[str]:
+def subcommands(page: Path) -> set[str]:
     """What follows `dse` in code blocks and in code between backticks, in tables as in prose."""
     code = [block.text for block in blocks(page)] + [" ".join(span.split()) for span in SPAN.findall(prose(page))]
-    return {verb for text in code for verb in re.findall(r"(?<![\w.-])dse ([a-z]\w*)", text)}
+    return {subcommand for text in code for subcommand in re.findall(r"(?<![\w.-])dse ([a-z]\w*)", text)}
 
 
-def help_text(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
+def help_text(subcommand: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
-        entry.main([verb, "--help"])
+        entry.main([subcommand, "--help"])
     captured = capsys.readouterr()
     assert ended.value.code == 0, captured.err
     return captured.out
 
 
-@pytest.mark.parametrize("verb", sorted({verb for page in PAGES for verb in verbs(page)}))
-def test_every_verb_named_is_one_of_the_command_line(verb, capsys):
-    assert help_text(verb, capsys)
+@pytest.mark.parametrize("subcommand", sorted({subcommand for page in PAGES for subcommand in subcommands(page)}))
+def test_every_subcommand_named_exists(subcommand, capsys):
+    assert help_text(subcommand, capsys)
 
 
 def options(text: str) -> set[tuple[str, str]]:
-    """Each verb and option of the commands in a block or a span."""
+    """Each subcommand and option of the commands in a block or a span."""
     lines = re.sub(r"\\\n", " ", text).splitlines()
     called = [called for line in lines for called in re.findall(r"(?<![\w.-])dse ([a-z]\w*)([^|;&#)`]*)", line)]
-    return {(verb, option) for verb, rest in called for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", rest)}
+    return {(subcommand, option) for subcommand, rest in called for option in re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", rest)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_option_of_a_command_is_one_of_its_verb(page, capsys):
+def test_every_option_of_a_command_exists(page, capsys):
     code = [block.text for block in blocks(page) if block.language in SHELLS] + [span.strip("`") for span in SPAN.findall(prose(page))]
-    for verb, option in sorted({found for text in code for found in options(text)}):
-        assert re.search(rf"(?<![\w-]){option}(?![\w-])", help_text(verb, capsys)), f"dse {verb} {option}"
+    for subcommand, option in sorted({found for text in code for found in options(text)}):
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", help_text(subcommand, capsys)), f"dse {subcommand} {option}"
 
 
-def test_the_readme_and_the_reference_name_every_verb(capsys):
+def test_the_readme_and_the_reference_name_every_subcommand(capsys):
     with pytest.raises(SystemExit):
         entry.main(["--help"])
     known = set(re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
-    assert {"sweep", "trace"} <= known <= verbs(README) & verbs(TOP / "docs" / "reference" / "command-line.md")
+    assert {"sweep", "trace"} <= known <= subcommands(README) & subcommands(TOP / "docs" / "reference" / "command-line.md")
+
+
+def test_the_reference_lists_every_kind_of_figure():
+    reference = (TOP / "docs" / "reference" / "sweep.md").read_text()
+    assert all(f"| `{kind}` | {SHOWS[kind]} | {NEEDS[kind]} |\n" in reference for kind in FIGURE_KINDS)
