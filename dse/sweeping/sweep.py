@@ -24,14 +24,15 @@ def sweep(
     resume: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> xr.Dataset:
-    """Evaluate a sweep specification, given by name, by path, or as a mapping with the content of such a file.
+    """Evaluate every design of a sweep specification on every network.
 
     The results are written to `out` if that is given: to a Zarr store if the path ends in .zarr, otherwise as netCDF. A Zarr store is
     filled chunk by chunk, so results may be larger than memory. A reduction (`keep` in the specification) is merged from partials, which
     are in a folder beside `out` until it is complete.
 
     Args:
-        spec: the specification.
+        spec: a name of the catalogue, the path of a YAML file, or a mapping with the keys of such a file, in which accelerators and
+            workloads may be objects.
         out: where to write the results, if anywhere.
         executor: evaluates and writes the chunks, in processes that see the same files, for example `Client(...).get_executor()` of
             Dask, or a ProcessPoolExecutor that spawns processes.
@@ -47,6 +48,21 @@ def sweep(
         InputError: the specification, or a file that it names, has problems (all of them are reported), or another process writes to
             `out`.
         UnfinishedError: a disk is full, or a worker failed.
+
+    Examples:
+        >>> import dse
+        >>> results = dse.sweep({
+        ...     "name": "bandwidth",
+        ...     "accelerators": ["a100-sxm4-80gb"],
+        ...     "workloads": {"resnet50": {"methods": ["magnitude_pruning"], "sparsities": [0.9]}},
+        ...     "batch": [1, 32],
+        ...     "dtype": "fp16",
+        ...     "axes": {"memory.dram.bandwidth": ["1 TB/s", "2 TB/s", "4 TB/s"]},
+        ... })
+        >>> results.speedup.dims
+        ('accelerator', 'memory.dram.bandwidth', 'batch', 'dtype', 'variant')
+        >>> results.speedup.sel(batch=1).squeeze().values.round(2)
+        array([1.61, 1.67, 1.93])
     """
     plan = load_plan(spec)
     if out is not None and is_distributable(plan, out):
