@@ -7,7 +7,6 @@ import re
 import sys
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import yaml
 from yamlcore import CCoreLoader
@@ -103,7 +102,7 @@ def _check_groups(groups: list[int]) -> tuple[int, ...]:
     return tuple(groups)
 
 
-def _parse_input(text: str) -> tuple[str, Any]:
+def _parse_input(text: str) -> tuple[str, object]:
     """'sequence=512' as a key and a value of YAML."""
     key, equals, value = text.partition("=")
     if not (key and equals and value):

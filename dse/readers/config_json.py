@@ -1,6 +1,7 @@
 """Read config.json of a published model: the layers follow from its sizes by formula, nothing is downloaded or run."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +14,8 @@ from dse.networks.architecture import Architecture
 from dse.networks.registry import ARCHITECTURES
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, operators_of_layers
 
+Config = dict[str, Any]  # the keys of config.json, or those that an architecture uses
+
 # Values that the formulas assume (for some keys by model_type), and that a configuration may contradict.
 _ASSUMED = {
     "enable_bias": True, "qkv_bias": True, "tie_word_embeddings": {"gpt2": True, "opt": True}, "downsample_in_first_stage": False,
@@ -20,11 +23,11 @@ _ASSUMED = {
 }  # fmt: skip
 
 
-def read_config(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
+def read_config(path: Path, inputs: Mapping[str, object]) -> ParsedNetwork:
     """Compute the layers of a configuration for `inputs`; raises InputError."""
     config = _read_json(path)
     architecture = _parse_architecture(path, config)
-    rows = tuple(architecture.build_layers(validate_mapping(type(architecture).inputs, inputs, ("inputs",))))
+    rows = tuple(architecture.build_layers(validate_mapping(type(architecture).inputs, dict(inputs), ("inputs",))))
     notes = (_note_defaults(path, architecture), _note_contradictions(path, config), _note_unused(path, config, architecture))
     return ParsedNetwork(
         path, "config.json", rows, (NetworkState({}),), operators_of_layers(rows), notes=tuple(filter(None, notes)),
@@ -32,7 +35,7 @@ def read_config(path: Path, inputs: dict[str, Any]) -> ParsedNetwork:
     )  # fmt: skip
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Config:
     check_regular(path)
     try:
         config = json.loads(path.read_bytes())
@@ -43,7 +46,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return config
 
 
-def _parse_architecture(path: Path, config: dict[str, Any]) -> Architecture:
+def _parse_architecture(path: Path, config: Config) -> Architecture:
     architectures = {name: model for model in ARCHITECTURES for name in get_args(model.model_fields["model_type"].annotation)}
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type not in architectures:
@@ -57,7 +60,7 @@ def _parse_architecture(path: Path, config: dict[str, Any]) -> Architecture:
         ) from error
 
 
-def _sizes(config: dict[str, Any], model: type[Architecture]) -> dict[str, Any]:
+def _sizes(config: Config, model: type[Architecture]) -> Config:
     """The keys of a configuration that its architecture uses, those included that follow from other keys."""
     derived = dict(config)
     if isinstance(labels := config.get("id2label"), dict):
@@ -73,10 +76,10 @@ def _note_defaults(path: Path, architecture: Architecture) -> str:
     """Sizes that the configuration leaves out."""
     defaults = {key: value for key, value in architecture.model_dump(exclude=architecture.model_fields_set).items() if value is not None}
     listed = ", ".join(f"{key} {value}" for key, value in defaults.items())
-    return f"assumed, since {path.name} does not say: {listed}" if defaults else ""
+    return f"what {path.name} leaves out: {listed}" if defaults else ""
 
 
-def _note_contradictions(path: Path, config: dict[str, Any]) -> str:
+def _note_contradictions(path: Path, config: Config) -> str:
     """Values that differ from those that the formulas assume."""
     different = []
     for key, value in _ASSUMED.items():
@@ -86,7 +89,7 @@ def _note_contradictions(path: Path, config: dict[str, Any]) -> str:
     return f"{path.name} differs from the formulas: {', '.join(different)}" if different else ""
 
 
-def _note_unused(path: Path, config: dict[str, Any], architecture: Architecture) -> str:
+def _note_unused(path: Path, config: Config, architecture: Architecture) -> str:
     """Keys that the layers do not depend on."""
     unused = sorted(config.keys() - _sizes(config, type(architecture)).keys())
-    return f"not used of {path.name}: {', '.join(unused)}" if unused else ""
+    return f"keys of {path.name} that the layers do not depend on: {', '.join(unused)}" if unused else ""

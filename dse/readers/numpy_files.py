@@ -132,7 +132,7 @@ def _read_scipy_matrix(path: Path) -> WeightTensor:
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
         raise InputError("a value is not finite, so it may or may not be zero", "give finite weights", path)
-    return WeightTensor(matrix.shape, str(matrix.dtype), lambda: csr_slabs(matrix))
+    return WeightTensor(stored.shape, str(matrix.dtype), lambda: csr_slabs(matrix, stored.shape))
 
 
 def _convert_errors(path: Path, step: Callable[[], Result], name: str = "") -> Result:

@@ -106,10 +106,10 @@ def array_slabs(array: Shaped[np.ndarray, "row ..."]) -> Iterator[Shaped[np.ndar
         yield array[start : start + rows]
 
 
-def csr_slabs(matrix: csr_array) -> Iterator[Shaped[np.ndarray, "row column"]]:
+def csr_slabs(matrix: csr_array, shape: tuple[int, int]) -> Iterator[Shaped[np.ndarray, "row column"]]:
     """Slabs of a sparse matrix, as dense arrays."""
-    rows = rows_per_slab(matrix.shape[1] * matrix.dtype.itemsize)
-    for start in range(0, matrix.shape[0], rows):
+    rows = rows_per_slab(shape[1] * matrix.dtype.itemsize)
+    for start in range(0, shape[0], rows):
         yield matrix[start : start + rows].toarray()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Shaped
@@ -18,6 +18,14 @@ from jaxtyping import Shaped
 from dse.base.errors import InputError
 from dse.readers.dtypes import SAFETENSORS_DTYPES
 from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, rows_per_slab
+
+
+class HeaderEntry(TypedDict):
+    """One tensor in the header; `data_offsets` [byte] count from the end of the header."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ def read_safetensors(path: Path) -> NamedTensors:
     return NamedTensors({name: _weight_tensor(path, name, entry, start) for name, entry in header.items() if name != "__metadata__"})
 
 
-def _weight_tensor(path: Path, name: str, entry: dict[str, Any], start: int) -> WeightTensor:
+def _weight_tensor(path: Path, name: str, entry: HeaderEntry, start: int) -> WeightTensor:
     """The tensor of a header's entry; `start`: byte at which the data begins."""
     shape = tuple(entry["shape"])
     if entry["dtype"] not in SAFETENSORS_DTYPES:
@@ -58,7 +66,7 @@ def _refuse_dtype(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:
     raise InputError(f"{dtype} cannot be read", f"convert it to one of {', '.join(SAFETENSORS_DTYPES)}", path, key=name)
 
 
-def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+def _read_header(path: Path) -> tuple[dict[str, HeaderEntry], int]:
     """The header, checked by the library, and the byte at which the data begins."""
     try:
         from safetensors import SafetensorError, safe_open

@@ -17,7 +17,7 @@ from dse.readers.parsed_network import NamedTensors, WeightTensor, check_weight_
 def read_smtx(path: Path) -> NamedTensors:
     """Read the mask in one file, named after the file; raises InputError with the line of each problem."""
     shape = _read_shape(path)
-    return NamedTensors({path.stem: WeightTensor(shape, "bool", lambda: csr_slabs(_read_matrix(path)))})
+    return NamedTensors({path.stem: WeightTensor(shape, "bool", lambda: csr_slabs(_read_matrix(path), shape))})
 
 
 def _read_shape(path: Path) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, TypedDict
 
 from dse.base.units import format_count
 from dse.networks.layers import WITH_WEIGHTS, LayerArrays
@@ -14,8 +15,39 @@ MIN_COVERAGE = 0.95  # of the multiply-adds; below, a warning is given
 MAX_LISTED = 20  # operators and layers in a text; trace.json lists all operators
 
 
-def make_report(network: ParsedNetwork, states: list[TracedState], options: CountOptions) -> dict[str, Any]:
-    """The coverage report as JSON data (trace.json)."""
+class StateReport(TypedDict):
+    """One network state."""
+
+    method: str
+    pattern: str
+    nominal_sparsity: float
+    sparsity: float
+    layers: int
+    layout: str
+    dtypes: dict[str, int]
+
+
+class CoverageReport(TypedDict):
+    """The contents of trace.json."""
+
+    source: str
+    format: str
+    layers: int
+    macs: float  # of one sample
+    parameters: float
+    coverage: float
+    coverage_of: str  # what the coverage counts: multiply-adds or weights
+    became: dict[str, dict[str, int]]  # operators by what became of them and by kind
+    skipped: list[dict[str, Any]]  # operators
+    shared: list[list[str]]
+    tolerance: float
+    states: list[StateReport]
+    notes: list[str]
+    warnings: list[str]
+
+
+def make_report(network: ParsedNetwork, states: list[TracedState], options: CountOptions) -> CoverageReport:
+    """The coverage report of a traced network."""
     layers = LayerArrays.from_rows(list(network.layers))
     return {
         "source": network.path.name.encode("utf-8", "replace").decode(),
@@ -26,7 +58,7 @@ def make_report(network: ParsedNetwork, states: list[TracedState], options: Coun
         "coverage": coverage(network),
         "coverage_of": _covered_quantity(network),
         "became": {became: _count_kinds(network, became) for became in ("layer", "fused", "skipped")},
-        "skipped": [vars(operator) for operator in _skipped(network)],
+        "skipped": [asdict(operator) for operator in _skipped(network)],
         "shared": [list(names) for names in network.shared],
         "tolerance": options.tolerance,
         "states": [_report_state(state) for state in states],
@@ -59,7 +91,7 @@ def _kind(operator: Operator) -> str:
     return f"{operator.kind} ({operator.reason})" if operator.became == "fused" and operator.reason else operator.kind
 
 
-def _report_state(state: TracedState) -> dict[str, Any]:
+def _report_state(state: TracedState) -> StateReport:
     return {
         "method": state.method,
         "pattern": str(state.pattern),
@@ -104,7 +136,7 @@ def _join_first(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
 
 
-def format_report(report: dict[str, Any]) -> str:
+def format_report(report: CoverageReport) -> str:
     """The coverage report as text."""
     size = f"{report['layers']}; {format_count(report['macs'])}MAC a sample; {format_count(report['parameters'])} parameters"
     became = report["became"]
@@ -129,7 +161,7 @@ def _format_kinds(counts: dict[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _format_state(state: dict[str, Any]) -> str:
+def _format_state(state: StateReport) -> str:
     name = f"{state['method']} {state['pattern']} {state['nominal_sparsity']:g}"
     sparsity = f"sparsity {state['sparsity']:.4f} of {state['layers']} layers"
     layout = "" if state["layout"] == "channels-last" else state["layout"]

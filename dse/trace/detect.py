@@ -1,10 +1,9 @@
 """Choose the reader for a path, by the ending of a file or the contents of a folder, and normalise what it returns."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import check_regular
@@ -24,7 +23,7 @@ class ReaderOptions:
     """Sizes that a file may leave open."""
 
     shape: Shape | None = None  # of the first input of a graph
-    inputs: dict[str, Any] = field(default_factory=dict)  # of a network whose layers are computed by formula
+    inputs: Mapping[str, object] = field(default_factory=dict)  # of a network whose layers are computed by formula
 
 
 def parse_network(path: Path, options: ReaderOptions | None = None) -> ParsedNetwork:

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -19,9 +18,12 @@ from dse.base.errors import InputError
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.statistics import MaskStatistics
+from dse.trace.coverage import CoverageReport
 from dse.trace.trace import TracedState
 from dse.workload import tables
 
+Cell = str | float | bool | None
+TableRow = tuple[Cell, ...]
 REPORT = "trace.json"
 FILES, FOLDERS = {"workload.yaml", "layers.csv", "accuracy.csv", REPORT}, {"variants", "statistics"}
 FIX_DESTINATION = "give a new folder, or one that 'dse trace' wrote and nothing was added to"
@@ -75,9 +77,9 @@ def write_workload(
     out: Path,
     network: ParsedNetwork,
     states: list[TracedState],
-    report: Mapping[str, Any],
+    report: CoverageReport,
     details: WorkloadDetails,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
 ) -> None:
     """Write the workload to a temporary folder, load it once as a check, then put it in the place of `out`. Raises InputError.
 
@@ -112,9 +114,9 @@ def _write_files(
     folder: Path,
     network: ParsedNetwork,
     states: list[TracedState],
-    report: Mapping[str, Any],
+    report: CoverageReport,
     details: WorkloadDetails,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
 ) -> None:
     description = _make_description(folder.name, network, states, details, inputs)
     (folder / "workload.yaml").write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=120))
@@ -132,8 +134,8 @@ def _write_files(
 
 
 def _make_description(
-    name: str, network: ParsedNetwork, states: list[TracedState], details: WorkloadDetails, inputs: Mapping[str, Any]
-) -> dict[str, Any]:
+    name: str, network: ParsedNetwork, states: list[TracedState], details: WorkloadDetails, inputs: Mapping[str, object]
+) -> dict[str, object]:
     """workload.yaml"""
     source = network.path.name.encode("utf-8", "replace").decode()
     architecture = network.architecture and network.architecture.model_dump(mode="json", exclude_none=True)
@@ -156,7 +158,7 @@ def _set_prunable(row: LayerRow, states: list[TracedState]) -> LayerRow:
     return row.model_copy(update={"prunable": True}) if pruned and not row.prunable else row
 
 
-def _layer_table(rows: list[LayerRow]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+def _layer_table(rows: list[LayerRow]) -> tuple[tuple[str, ...], list[TableRow]]:
     """The columns in which some layer differs from the default, and the rows."""
     defaults = {name: field.default for name, field in LayerRow.model_fields.items()}
     columns = tuple(
@@ -169,7 +171,7 @@ def _key(state: TracedState) -> tuple[str, str, float]:
     return (state.method, str(state.pattern), state.nominal_sparsity)
 
 
-def _variant_rows(state: TracedState, rows: Iterable[LayerRow]) -> Iterator[tuple[Any, ...]]:
+def _variant_rows(state: TracedState, rows: Iterable[LayerRow]) -> Iterator[TableRow]:
     """A row for each layer of which something was counted: its mask, the nonzeros of its weights, or those of its input."""
     for row in rows:
         if row.name not in state.nonzeros and row.name not in state.activation_density:
@@ -201,15 +203,20 @@ def _block_histogram(mask: MaskStatistics) -> Iterator[tuple[str, int, int]]:
             yield f"{rows}x{columns}", int(nonzeros), int(histogram[nonzeros])
 
 
-STATISTICS: dict[str, tuple[tuple[str, ...], Callable[[MaskStatistics], Iterable[tuple[Any, ...]]]]] = {
+def _stored_rows(mask: MaskStatistics) -> Iterator[tuple[str, float]]:
+    """Pattern, and the elements that it stores."""
+    yield from ((str(pattern), elements) for pattern, elements in mask.stored_elements().items())
+
+
+STATISTICS: dict[str, tuple[tuple[str, ...], Callable[[MaskStatistics], Iterable[TableRow]]]] = {
     "rows.csv": (("nonzeros", "rows"), lambda mask: _histogram(mask.rows)),
     "columns.csv": (("nonzeros", "columns"), lambda mask: _histogram(mask.columns)),
     "blocks.csv": (("block", "nonzeros", "blocks"), _block_histogram),
-    "stored.csv": (("stored_as", "elements"), lambda mask: mask.stored_elements().items()),
+    "stored.csv": (("stored_as", "elements"), _stored_rows),
 }
 
 
-def _write_table(path: Path, header: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> None:
+def _write_table(path: Path, header: Iterable[str], rows: Iterable[TableRow]) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -217,7 +224,7 @@ def _write_table(path: Path, header: Iterable[str], rows: Iterable[tuple[Any, ..
         writer.writerows([_format_cell(value) for value in row] for row in rows)
 
 
-def _format_cell(value: Any) -> Any:
+def _format_cell(value: Cell) -> Cell:
     """Truth values in lower case, floats in full precision but without a decimal point if they are whole."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -31,7 +31,7 @@ SPARSITY_TOLERANCE = 1e-6  # within which a sparsity means a measured point of a
 Values = TypeVar("Values", float, np.ndarray)
 
 
-def accuracy_loss(accuracy: Any, dense_accuracy: Any, direction: str) -> Any:
+def accuracy_loss(accuracy: Values, dense_accuracy: float, direction: str) -> Values:
     """Loss against the dense network, in the unit of the metric: positive is worse, whichever direction of the metric is better."""
     return dense_accuracy - accuracy if direction == "higher" else accuracy - dense_accuracy
 
@@ -76,7 +76,7 @@ class AccuracyCurve:
         return np.array([point.accuracy for point in self.points])
 
     @cached_property
-    def _interpolant(self) -> Callable[[Any], np.ndarray]:
+    def _interpolant(self) -> Callable[[Any], Any]:
         from scipy.interpolate import PchipInterpolator
 
         if len(self.points) == 1:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
@@ -20,7 +19,7 @@ from dse.workload.workload import Workload
 VARIANT_FILES, ACCURACY_FILES, STORED_FILES = "variants/*.csv", "accuracy.csv", "statistics/stored.csv"
 
 
-def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
+def load(path: str | Path, inputs: Mapping[str, object] | None = None) -> Workload:
     """Load a workload from its folder or workload.yaml; raises InputError with the problems of all its files.
 
     `inputs` replace those of the description, for a network whose layers are computed by formula.
@@ -41,7 +40,7 @@ def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> Workload:
     return replace(network, variants=join_variants(network, layer_rows, accuracy_rows, stored_rows))
 
 
-def load_mapping(document: YamlDocument, inputs: Mapping[str, Any] | None = None) -> Workload:
+def load_mapping(document: YamlDocument, inputs: Mapping[str, object] | None = None) -> Workload:
     """Make a workload without variants from a description that is in no folder; raises InputError if it has no `network`."""
     description = document.validate(Description)
     if description.network is None:
@@ -60,7 +59,7 @@ def _read_tables(folder: Path, pattern: str, model: type[Row], problems: Problem
     return rows
 
 
-def _load_layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, Any]) -> LayerArrays:
+def _load_layers(folder: Path, document: YamlDocument | None, description: Description | None, inputs: Mapping[str, object]) -> LayerArrays:
     """Compute the layers from the architecture in the description if there is one, otherwise read layers.csv."""
     if document is None and not (folder / "layers.csv").exists():
         return LayerArrays.from_rows([])  # the architecture may be in the description, whose problems are reported already
@@ -77,7 +76,7 @@ def _load_layers(folder: Path, document: YamlDocument | None, description: Descr
 
 
 def _compute_layers(
-    network: Architecture, document: YamlDocument, described_inputs: Mapping[str, Any], inputs: Mapping[str, Any]
+    network: Architecture, document: YamlDocument, described_inputs: Mapping[str, object], inputs: Mapping[str, object]
 ) -> LayerArrays:
     """Compute the layers of an architecture on the described inputs, of which `inputs` replace some."""
     model, problems = type(network).inputs, ProblemCollector()

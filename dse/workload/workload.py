@@ -29,8 +29,8 @@ class Workload:
     variants: tuple[Variant, ...]
     folder: Path
     files: dict[str, str]  # SHA-256 of each file that was read
-    inputs: Mapping[str, Any] = field(default_factory=dict)  # those set by the caller, in place of the description's own
-    mapping: Mapping[str, Any] | None = None  # the description, if it was not read from a folder
+    inputs: Mapping[str, object] = field(default_factory=dict)  # those set by the caller, in place of the description's own
+    mapping: Mapping[str, object] | None = None  # the description, if it was not read from a folder
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class Workload:
         return f"{self.description.name} ({_format_inputs(self.inputs)})" if self.inputs else self.description.name
 
     @cached_property
-    def all_inputs(self) -> dict[str, Any]:
+    def all_inputs(self) -> dict[str, object]:
         """Inputs that the layers are for, defaults included; empty for a table of layers and for a network without inputs."""
         if self.description.network is None:
             return {}
@@ -148,7 +148,7 @@ class Workload:
         return html_table(caption, header, rows)
 
 
-def _format_inputs(inputs: Mapping[str, Any]) -> str:
+def _format_inputs(inputs: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in inputs.items())
 
 

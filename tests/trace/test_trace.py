@@ -196,7 +196,7 @@ def test_a_published_configuration_keeps_its_parameters(tmp_path, capsys):
     assert net.description.inputs == {"phase": "decode", "sequence": 100}
     again = dse.load_workload(net.folder, phase="prefill", sequence=10)
     assert again.layers.macs > net.layers.macs
-    assert "not used of config.json: rms_norm_eps, torch_dtype" in capsys.readouterr().out
+    assert "keys of config.json that the layers do not depend on: rms_norm_eps, torch_dtype" in capsys.readouterr().out
 
 
 def test_a_models_folder_gives_sizes_and_masks(tmp_path):

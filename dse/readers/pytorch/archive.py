@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from dse.base.errors import InputError, Problem
 from dse.readers.dtypes import TORCH_SCALAR_TYPES, torch_dtype_in_numpy, torch_dtype_name
 from dse.readers.parsed_network import Shape, WeightTensor, array_slabs, check_computed_size, rows_per_slab
-from dse.readers.pytorch.program import STRIDED, JsonProgram, JsonTensor, Program, check_version, flatten_graph, size_value
+from dse.readers.pytorch.program import STRIDED, JsonObject, JsonProgram, JsonTensor, Program, check_version, flatten_graph, size_value
 
 FIX = "write it again with torch.export.save(torch.export.export(model, inputs), path)"
 OLD_ARCHIVE = ("the archive is of an old torch", "load it with torch.export.load there and save it with a newer one")
@@ -168,7 +167,7 @@ def _read_program(archive: zipfile.ZipFile, root: str, model: str) -> JsonProgra
     return program
 
 
-def _held_tensors(specs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
+def _held_tensors(specs: list[JsonObject]) -> Iterator[tuple[str, str, str]]:
     """Tensors that the file holds: name in the program, name in the module, and kind."""
     for spec in specs:
         for kind in ("parameter", "buffer", "tensor_constant"):
@@ -176,7 +175,7 @@ def _held_tensors(specs: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]
                 yield spec[kind]["arg"]["name"], spec[kind][f"{kind}_name"], kind
 
 
-def _network_inputs(specs: list[dict[str, Any]]) -> tuple[str, ...]:
+def _network_inputs(specs: list[JsonObject]) -> tuple[str, ...]:
     args = (spec["user_input"]["arg"] for spec in specs if "user_input" in spec)
     return tuple(arg["as_tensor"]["name"] for arg in args if "as_tensor" in arg)
 

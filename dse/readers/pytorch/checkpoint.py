@@ -17,6 +17,8 @@ from dse.base.errors import InputError, Problem
 from dse.readers.dtypes import torch_dtype_in_numpy, torch_dtype_name
 from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, rows_per_slab
 
+Torch = Any  # the module `torch`, an optional dependency that is imported when it is needed
+TorchTensor = Any  # torch.Tensor
 FIX = "save model.state_dict() with torch.save, or use safetensors"
 STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model", "module")  # under which a checkpoint holds its weights
 SPARSE_LAYOUTS = ("torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc")
@@ -34,7 +36,7 @@ def read_checkpoint(path: Path) -> NamedTensors:
         return NamedTensors(weights, _shared_names(tensors), ordered=True)
 
 
-def _import_torch(path: Path) -> Any:
+def _import_torch(path: Path) -> Torch:
     try:
         return import_module("torch")
     except ImportError as error:
@@ -71,7 +73,7 @@ def _check_archive(path: Path) -> None:
         raise InputError("this is a TorchScript program", FIX, path)
 
 
-def _load(torch: Any, path: Path, is_archive: bool) -> Any:
+def _load(torch: Torch, path: Path, is_archive: bool) -> object:
     """The contents of the file; tensors of an archive are mapped, not read."""
     with torch.sparse.check_sparse_tensor_invariants():
         return torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_archive)
@@ -103,7 +105,7 @@ def _checkpoint_errors(path: Path) -> Iterator[None]:
         raise InputError(f"not a whole file of torch.save ({reason[:200]})", FIX, path) from error
 
 
-def _find_state_dict(loaded: Any) -> dict[str, Any]:
+def _find_state_dict(loaded: object) -> dict[str, TorchTensor]:
     """The named tensors of a state dict, or of the first entry of a checkpoint that holds one."""
     if not isinstance(loaded, Mapping):
         return {}
@@ -113,7 +115,7 @@ def _find_state_dict(loaded: Any) -> dict[str, Any]:
     return {name: value for name, value in loaded.items() if isinstance(name, str) and hasattr(value, "untyped_storage")}
 
 
-def _weight_tensor(torch: Any, path: Path, name: str, tensor: Any) -> WeightTensor:
+def _weight_tensor(torch: Torch, path: Path, name: str, tensor: TorchTensor) -> WeightTensor:
     if tensor.is_meta:
         raise InputError(f"'{name}' has a shape, but no numbers", "save the network after its weights are loaded")
     if tensor.is_nested:
@@ -122,7 +124,7 @@ def _weight_tensor(torch: Any, path: Path, name: str, tensor: Any) -> WeightTens
     return WeightTensor(tuple(tensor.shape), torch_dtype_name(dtype), lambda: _read_slabs(torch, path, tensor.detach(), dtype))
 
 
-def _read_slabs(torch: Any, path: Path, tensor: Any, dtype: str) -> Iterator[Shaped[np.ndarray, "row ..."]]:
+def _read_slabs(torch: Torch, path: Path, tensor: TorchTensor, dtype: str) -> Iterator[Shaped[np.ndarray, "row ..."]]:
     with _checkpoint_errors(path):
         if str(tensor.layout) in SPARSE_LAYOUTS:
             yield from _sparse_slabs(*_nonzeros(tensor, dtype), tuple(tensor.shape))
@@ -135,7 +137,7 @@ def _read_slabs(torch: Any, path: Path, tensor: Any, dtype: str) -> Iterator[Sha
             yield _to_numpy(torch, tensor[start : start + rows], dtype)
 
 
-def _to_numpy(torch: Any, tensor: Any, dtype: str) -> Shaped[np.ndarray, "..."]:
+def _to_numpy(torch: Torch, tensor: TorchTensor, dtype: str) -> Shaped[np.ndarray, "..."]:
     """A tensor in NumPy; number types that PyTorch does not convert are passed as their bits."""
     if tensor.is_quantized:
         return tensor.dequantize().numpy()
@@ -147,7 +149,7 @@ def _to_numpy(torch: Any, tensor: Any, dtype: str) -> Shaped[np.ndarray, "..."]:
     return tensor.numpy()
 
 
-def _nonzeros(tensor: Any, dtype: str) -> tuple[Int[np.ndarray, "dimension nonzero"], Shaped[np.ndarray, " nonzero"]]:
+def _nonzeros(tensor: TorchTensor, dtype: str) -> tuple[Int[np.ndarray, "dimension nonzero"], Shaped[np.ndarray, " nonzero"]]:
     """Indices and values of the stored elements of a sparse tensor, sorted by index."""
     with _no_warnings():
         blocked = str(tensor.layout) in ("torch.sparse_bsr", "torch.sparse_bsc")
@@ -168,7 +170,7 @@ def _sparse_slabs(
         yield slab
 
 
-def _shared_names(tensors: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+def _shared_names(tensors: Mapping[str, TorchTensor]) -> tuple[tuple[str, ...], ...]:
     """Names of one and the same tensor: same start and length of the data. Neighbouring parts of one storage are different tensors."""
     groups: dict[object, list[str]] = {}
     for name, tensor in tensors.items():

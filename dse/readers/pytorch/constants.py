@@ -15,7 +15,7 @@ from jaxtyping import Shaped
 from dse.base.errors import InputError
 from dse.readers.parsed_network import Shape, WeightTensor, array_slabs, check_computed_size
 from dse.readers.pytorch import aten
-from dse.readers.pytorch.program import Node
+from dse.readers.pytorch.program import Argument, Node
 
 UNKNOWN = "unknown"  # a step that cannot be followed; its argument is the kind of the operator
 
@@ -143,7 +143,7 @@ def _apply_operator(name: str, node: Node, constant: Constant, shape: Shape) -> 
     return constant.apply_unknown(node.kind, shape)
 
 
-def _transposed_order(name: str, args: Mapping[str, Any], rank: int) -> tuple[int, ...]:
+def _transposed_order(name: str, args: Mapping[str, Argument], rank: int) -> tuple[int, ...]:
     """The order in which one of the transpositions puts the dimensions."""
     if name.startswith("permute"):
         return tuple(int(axis) % rank for axis in args["dims"])

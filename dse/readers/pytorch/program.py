@@ -13,6 +13,8 @@ from pydantic import BaseModel
 from dse.base.errors import InputError
 from dse.readers.parsed_network import Shape
 
+JsonObject = dict[str, Any]
+Argument = Any  # of an operator: a TensorName, a number, text, a JsonGraph, None, or a list of them
 SCHEMA_MAJOR = 8
 STRIDED = 7  # a plain tensor, in the enumeration Layout
 # Operators that run a subgraph once, in place; the operands of the subgraph follow it among the arguments.
@@ -23,7 +25,7 @@ class JsonExpression(BaseModel):
     """A symbolic size; `hint` holds its value at export."""
 
     expr_str: str
-    hint: dict[str, Any] | None = None
+    hint: JsonObject | None = None
 
 
 class JsonSize(BaseModel):
@@ -43,26 +45,26 @@ class JsonTensor(BaseModel):
 
 class JsonArgument(BaseModel):
     name: str
-    arg: dict[str, Any]
+    arg: JsonObject
 
 
 class JsonNode(BaseModel):
     name: str | None = None
     target: str
     inputs: list[JsonArgument]
-    outputs: list[dict[str, Any]]
+    outputs: list[JsonObject]
 
 
 class JsonGraph(BaseModel):
-    inputs: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
+    inputs: list[JsonObject]
+    outputs: list[JsonObject]
     nodes: list[JsonNode]
     tensor_values: dict[str, JsonTensor]
     sym_int_values: dict[str, JsonSize] = {}
 
 
 class JsonSignature(BaseModel):
-    input_specs: list[dict[str, Any]]
+    input_specs: list[JsonObject]
 
 
 class JsonGraphModule(BaseModel):
@@ -89,7 +91,7 @@ class Node:
 
     kind: str
     name: str
-    args: dict[str, Any]
+    args: dict[str, Argument]
     outputs: tuple[str, ...]
 
     @property
@@ -157,7 +159,7 @@ def _append_graph(graph: JsonGraph, program: Program, outer_names: dict[str, str
             program.nodes.append(Node(kind, prefix + (node.name or [*outputs, kind][0]), args, names))
 
 
-def _append_subgraph(args: list[Any], outputs: list[TensorName], program: Program, outer_names: dict[str, str], prefix: str) -> None:
+def _append_subgraph(args: list[Argument], outputs: list[TensorName], program: Program, outer_names: dict[str, str], prefix: str) -> None:
     """Append the graph among the arguments; its inputs get the names of its operands, its results those of the outputs."""
     place = next(place for place, arg in enumerate(args) if isinstance(arg, JsonGraph))
     graph, operands = args[place], args[place + 1 :]
@@ -169,7 +171,7 @@ def _append_subgraph(args: list[Any], outputs: list[TensorName], program: Progra
     outer_names |= {outer: operand_names.get(name, inner_prefix + name) for outer, name in zip(outputs, results, strict=True)}
 
 
-def _argument_value(arg: dict[str, Any], integers: dict[str, int]) -> Any:
+def _argument_value(arg: JsonObject, integers: dict[str, int]) -> Argument:
     """The value in a tagged union such as {"as_ints": [1, 1]}; `integers` are the symbolic ones by name."""
     ((tag, value),) = arg.items()
     match tag:
@@ -194,11 +196,11 @@ def _argument_value(arg: dict[str, Any], integers: dict[str, int]) -> Any:
     return value
 
 
-def _tensor_names(value: Any) -> list[TensorName]:
+def _tensor_names(value: Argument) -> list[TensorName]:
     return [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, TensorName)]
 
 
-def _rename(value: Any, outer_names: dict[str, str], prefix: str) -> Any:
+def _rename(value: Argument, outer_names: dict[str, str], prefix: str) -> Argument:
     if isinstance(value, TensorName):
         return TensorName(outer_names.get(value, prefix + value))
     return [_rename(part, outer_names, prefix) for part in value] if isinstance(value, list) else value
