@@ -49,7 +49,7 @@ def match_weights(
     """The weights of each layer, and the names of tensors that belong to none; raises InputError if shapes differ.
 
     A tensor belongs to the layer of its name, or to the only layer whose name it ends with or that ends with its name.
-    `layout` is that of square matrices in case all matrices of the file are square; the shapes of others tell it.
+    `layout` is used if all matrices of the file are square; otherwise the shapes of the others determine the layout.
     """
     by_name = {row.name: row for row in rows if row.kind in WITH_WEIGHTS}
     owners = {name: _find_owner(name, by_name) for name in weights}

@@ -1,7 +1,7 @@
-"""Turn named tensors without a graph (safetensors, state dicts, arrays) into layers, judging by names and shapes.
+"""Turn named tensors without a graph (safetensors, state dicts, arrays) into layers, by their names and shapes.
 
-A file of weights does not say how often a layer runs: once per sample is assumed, until the sizes of a network that knows are
-given (`dse trace --like`).
+How often a layer runs is not in a file of weights: once per sample is assumed, unless another network gives the sizes
+(`dse trace --like`).
 """
 
 import re
@@ -17,14 +17,14 @@ from dse.networks.layers import LayerRow, make_layer_row
 from dse.readers.layer_rows import layer_name
 from dse.readers.parsed_network import NamedTensors, NetworkState, Operator, ParsedNetwork, Shape, WeightTensor
 
-# Names of tensors that are no weights of a layer. Matched with the last part of the name; _TABLE_MODULE with the module before it.
+# Names of tensors that are not the weight of a layer. Matched with the last part of the name; _TABLE_MODULE with the module before it.
 _TABLE_MODULE = re.compile(r"\w*embed(ding)?s?|\w*embed_(tokens|positions)|wte|wpe|relative_attention_bias", re.I)
 _TABLE = re.compile(r"\w*embed(ding)?s?|\w*_table", re.I)
 _PACKED = re.compile(r"qweight|qzeros|g_idx|weight_packed|compressed|bitmask|row_offsets|absmax|quant_map|weight_scale|weight_shape", re.I)
 _OTHER = re.compile(r"\w*bias|\w*mask|\w*index|\w*_ids|\w*token|scales?|zeros|zero_points?", re.I)
 _BUFFER = re.compile(r"running_(mean|var)|num_batches_tracked|\w*mask|\w*index|\w*_ids|inv_freq", re.I)
 MAX_DIMENSIONS = 5  # of a weight: the kernel of a convolution over volumes
-RUNS_ONCE_NOTE = "how often a layer runs is not in a file of weights: once per sample is assumed (give a network that knows by --like)"
+RUNS_ONCE_NOTE = "how often a layer runs is not in a file of weights: once per sample is assumed (--like takes it from another network)"
 
 
 def network_from_tensors(path: Path, file_format: str, named: NamedTensors) -> ParsedNetwork:
@@ -67,7 +67,7 @@ def _is_buffer(own_name: str, shape: Shape) -> bool:
 
 
 def _operator_of_other(name: str, tensor: WeightTensor) -> Operator | None:
-    """What becomes of a tensor that is no weight of a layer, judging by its own name and that of its module; None for a weight."""
+    """The operator of a tensor that is not the weight of a layer, by its own name and that of its module; None for a weight."""
     *_, module, own_name = ("", *name.split("."))
     elements, dimensions = prod(tensor.shape), len(tensor.shape)
     if dimensions < 2 or elements == 0:

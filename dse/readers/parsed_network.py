@@ -91,7 +91,7 @@ class ParsedNetwork:
     shared: tuple[tuple[str, ...], ...] = ()  # names of layers that use one tensor
     notes: tuple[str, ...] = ()  # assumptions
     architecture: Architecture | None = None  # if the layers are computed by formula
-    parameters: float | None = None  # of the whole file: shared tensors once, with norms and tables, which are no layers
+    parameters: float | None = None  # of the whole file: shared tensors once, with norms and tables, which are not layers
 
 
 def rows_per_slab(row_bytes: int) -> int:

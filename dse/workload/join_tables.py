@@ -29,7 +29,7 @@ class LocatedRow(NamedTuple, Generic[Row]):
 
 
 class VariantKey(NamedTuple):
-    """What tells the variants of a workload apart."""
+    """Identifies a variant of a workload."""
 
     method: str
     pattern: Pattern

@@ -18,7 +18,7 @@ _PARAMETRIZED = re.compile(r"\.parametrizations\.(\w+)\.original\d*$")
 
 
 def find_module_name(node: NodeProto, weight: str, bias: str) -> str | None:
-    """The module of a layer with these tensors ('' for none); None if no name tells it."""
+    """The module of a layer with these tensors ('' for none); None if it cannot be found."""
     if name := _module_of_tensor(weight):
         return name
     module = _module_of_scopes(node) or _module_of_path(node)
