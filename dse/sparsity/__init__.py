@@ -1,7 +1,13 @@
-"""What may be nonzero (`pattern`, `kinds`, `grammar`), how many bits it takes to say where (`format`), and masks themselves.
+"""Sparsity patterns, storage formats and pruning.
 
-from dse.sparsity import apply
-mask = apply(weights, "64:2:8")
+A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
+takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits. `pruning` finds the best mask of a
+pattern, `mask` checks a mask, `statistics` counts a real one, and `expectation` and `columns` compute means over random masks.
+
+>>> import numpy as np
+>>> from dse.sparsity import apply
+>>> apply(np.arange(8.0).reshape(1, 8), "2:4").astype(int)
+array([[0, 0, 1, 1, 0, 0, 1, 1]])
 """
 
 import importlib
@@ -17,18 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "best_format", "count", "decode", "encode", "legal", "nearest", "parse", "random_mask"]
 
-_LAZY = {
-    "apply": "pruning",
-    "nearest": "pruning",
-    "random_mask": "pruning",
-    "count": "encoding",
-    "decode": "encoding",
-    "encode": "encoding",
-}
+_MODULES = {
+    "apply": "pruning", "nearest": "pruning", "random_mask": "pruning", "count": "encoding", "decode": "encoding", "encode": "encoding",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """JAX takes a second to import: only when masks are chosen."""
-    if name not in _LAZY:
+    """Import the functions that need JAX when they are first used: it takes a second to import."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'dse.sparsity' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"dse.sparsity.{_LAZY[name]}"), name)
+    return getattr(importlib.import_module(f"dse.sparsity.{_MODULES[name]}"), name)

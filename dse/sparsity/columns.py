@@ -1,35 +1,39 @@
-"""Which columns of a random mask hold any nonzero: the rows of the other operand that a product has to read.
+"""The expected columns of a random mask with any nonzero: the rows of the other operand that a product has to read.
 
-In C[m, n] = A[m, k] B[k, n] row j of B is needed only if column j of A has a nonzero. Patterns choose columns for several rows
-together (V:N:M for V rows, blocks for their height), so few distinct columns may be left. Means are over random masks whose
-choices are independent from tile to tile, which leaves slightly fewer columns than masks with a fixed number of tiles have
-(Hoeffding 1963: sampling without replacement is no more spread out), so a lower bound stays one.
+In C[m, n] = A[m, k] B[k, n], row j of B is needed only if column j of A has a nonzero. Patterns choose columns for several rows together
+(V:N:M for V rows, blocks for their height), so that fewer distinct columns may have nonzeros. The means are over random masks whose tiles
+are chosen independently. They have slightly fewer such columns than masks with a fixed number of tiles (Hoeffding 1963: sampling without
+replacement has no larger spread), so a lower bound on bytes remains one.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Hierarchy, Structured, density_of_kept_blocks
+from dse.sparsity.hierarchy import Hierarchy, density_of_kept_blocks
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
 from dse.sparsity.pattern import FloatOrArray, Pattern
 
-Segment = tuple[FloatOrArray, FloatOrArray]  # number of columns, chance that one of them holds a nonzero
+Segment = tuple[FloatOrArray, FloatOrArray]  # number of columns, and the probability that one of them has a nonzero
 
 
 def needed_share(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, density: FloatOrArray, uses: FloatOrArray = 1.0) -> FloatOrArray:
-    """Expected share of k that is needed by `rows` rows of a random mask of `pattern` of which `density` is nonzero [1].
+    """The expected fraction of k that `rows` rows of a random mask of `pattern` with this density need.
 
-    `uses`: columns, with nonzeros independent of each other, that need the same element (the offsets of a convolution's kernel).
+    `uses`: columns with independent nonzeros that need the same element (the offsets of a convolution's kernel).
     """
-    parts = _segments(pattern, rows, k, *_fill(pattern, rows, k, density))
-    joint = uses if not (isinstance(pattern, Structured) and pattern.axis == "channel") else 1.0
-    return np.minimum(sum(count * _any(chance, joint) for count, chance in parts) / k, 1.0)
+    segments = _segments(pattern, rows, k, *_kept_and_filled(pattern, rows, k, density))
+    columns_each = uses if not (isinstance(pattern, Structured) and pattern.axis == "channel") else 1.0
+    return np.minimum(sum(count * _any_of(chance, columns_each) for count, chance in segments) / k, 1.0)
 
 
 @dataclass(frozen=True)
 class SharedColumnChoices:
-    """Choices that rows share: an aligned stripe of `rows` rows opens a column by the chance `share`; in an open one each band of
-    `band_rows` rows by `band_share`; and each row of an open band has a nonzero there by `element_share`."""
+    """Choices of columns that rows share, as nested probabilities.
+
+    An aligned stripe of `rows` rows selects a column with probability `share`. In a selected column, each band of `band_rows` rows is
+    selected with probability `band_share`, and each row of a selected band has a nonzero with probability `element_share`.
+    """
 
     rows: FloatOrArray
     share: FloatOrArray
@@ -39,15 +43,15 @@ class SharedColumnChoices:
 
 
 def shared_column_choices(pattern: Pattern, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> SharedColumnChoices:
-    """How the rows of a random mask of `pattern` share columns; choices deeper than two levels count as those of single rows."""
-    levels = [(rows, share) for rows, share in _levels(pattern, m, density) if np.any(rows > 1)]
+    """How the rows of a random mask of `pattern` share columns; choices below two levels count as choices of single rows."""
+    levels = [(rows, share) for rows, share in _shared_choices(pattern, m, density) if np.any(rows > 1)]
     (rows, share), (band_rows, band_share) = (levels + [(1.0, 1.0)] * 2)[:2]
     element = np.clip(density / np.maximum(share * band_share, 1e-300), 0.0, 1.0)
     return SharedColumnChoices(rows, share, band_rows, band_share, element)
 
 
 def columns_kept_together(pattern: Pattern) -> int:
-    """Neighbouring columns that are kept or dropped together."""
+    """The number of neighbouring columns that are kept or dropped together."""
     if isinstance(pattern, Block):
         return pattern.columns
     return (
@@ -55,8 +59,8 @@ def columns_kept_together(pattern: Pattern) -> int:
     )
 
 
-def _levels(pattern: Pattern, m: FloatOrArray, density: FloatOrArray) -> list[tuple[FloatOrArray, FloatOrArray]]:
-    """(rows, share) of each choice that rows share, outermost first."""
+def _shared_choices(pattern: Pattern, m: FloatOrArray, density: FloatOrArray) -> list[tuple[FloatOrArray, FloatOrArray]]:
+    """Rows and probability of each choice that rows share, outermost first."""
     if isinstance(pattern, Structured) and pattern.axis != "row":
         return [(m, density)]
     if isinstance(pattern, Block):
@@ -69,74 +73,82 @@ def _levels(pattern: Pattern, m: FloatOrArray, density: FloatOrArray) -> list[tu
         return []
     inner = np.full_like(density, density_of_kept_blocks(pattern.inner))
     if isinstance(pattern.outer, Block):
-        return [(float(pattern.outer.rows), np.minimum(density / inner, 1.0)), *_levels(pattern.inner, m, inner)]
+        return [(float(pattern.outer.rows), np.minimum(density / inner, 1.0)), *_shared_choices(pattern.inner, m, inner)]
     share = np.full_like(density, pattern.outer.n / pattern.outer.m)
-    return [(float(pattern.inner.tile[0]), share), *_levels(pattern.inner, m, inner)]
+    return [(float(pattern.inner.tile[0]), share), *_shared_choices(pattern.inner, m, inner)]
 
 
-def _fill(pattern: Pattern, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> tuple[FloatOrArray, FloatOrArray]:
-    """Share of the free tiles that is kept, and how full what a pattern fixes is."""
+def _kept_and_filled(pattern: Pattern, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> tuple[FloatOrArray, FloatOrArray]:
+    """The fraction of free tiles that is kept, and the fraction of fixed slots that is nonzero."""
     if pattern.density is not None:
         return 1.0, np.minimum(density * m * k / np.maximum(pattern.max_nonzeros(m, k), 1e-300), 1.0)
     inner = density_of_kept_blocks(pattern.inner) if isinstance(pattern, Hierarchy) else 1.0
     return np.minimum(density / inner, 1.0), 1.0
 
 
-def _segments(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, full: FloatOrArray) -> list[Segment]:
-    """The columns of a mask [rows, k], those that are alike together; cut tiles at the edge are segments of their own."""
+def _segments(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, filled: FloatOrArray) -> list[Segment]:
+    """The columns of a mask [rows, k], grouped by equal probability; incomplete tiles at the edge are separate segments."""
     if isinstance(pattern, Dense):
-        return [(k, np.ones_like(k * full))]
+        return [(k, np.ones_like(k * filled))]
     if isinstance(pattern, Structured):
         return [(k, np.where(kept > 0, 1.0, 0.0) if pattern.axis == "row" else kept)]
     if isinstance(pattern, Block):
-        return [(k, _any(kept, np.ceil(rows / pattern.rows)))]
+        return [(k, _any_of(kept, np.ceil(rows / pattern.rows)))]
     if isinstance(pattern, NM):
-        return [(n, _any(full * np.minimum(pattern.n / size, 1), np.ceil(rows / pattern.v))) for size, n in _groups(k, pattern.m)]
+        return [(n, _any_of(filled * np.minimum(pattern.n / size, 1), np.ceil(rows / pattern.v))) for size, n in _groups(k, pattern.m)]
     if isinstance(pattern, VNM):
-        return [(n, _chosen(pattern, rows, size, full)) for size, n in _groups(k, pattern.m)]
+        return [(n, _in_vnm_group(pattern, rows, size, filled)) for size, n in _groups(k, pattern.m)]
     assert isinstance(pattern, Hierarchy)
     if isinstance(pattern.outer, Block):
-        return _in_blocks(pattern, rows, k, kept, full)
-    return _in_groups(pattern, rows, k, full)
+        return _in_blocks(pattern, rows, k, kept, filled)
+    return _in_groups(pattern, rows, k, filled)
 
 
-def _in_blocks(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, full: FloatOrArray) -> list[Segment]:
-    (high, wide), found = pattern.tile, []
-    for size, columns in _groups(k, wide):
-        whole, last = (_segments(pattern.inner, deep, size, 1.0, full) for deep in (1.0 * high, rows % high))
-        for (n, chance), (_, cut) in zip(whole, last, strict=True):
-            found.append((n * columns / size, 1 - (1 - kept * chance) ** (rows // high) * (1 - kept * cut)))
-    return found
+def _in_blocks(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, kept: FloatOrArray, filled: FloatOrArray) -> list[Segment]:
+    """The segments of an inner pattern inside blocks, of which the fraction `kept` is kept."""
+    (height, width), segments = pattern.tile, []
+    for size, columns in _groups(k, width):
+        for count, full_block, last_block in _inner_segments(pattern.inner, rows, height, size, filled):
+            untouched = (1 - kept * full_block) ** (rows // height) * (1 - kept * last_block)
+            segments.append((count * columns / size, 1 - untouched))
+    return segments
 
 
-def _in_groups(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, full: FloatOrArray) -> list[Segment]:
-    """Tiles of the inner pattern, of which so many of each group are kept."""
+def _in_groups(pattern: Hierarchy, rows: FloatOrArray, k: FloatOrArray, filled: FloatOrArray) -> list[Segment]:
+    """The segments of an inner pattern inside tiles, of which an outer N:M keeps N of each group of M."""
     assert isinstance(pattern.outer, NM)
-    (high, wide), found = pattern.inner.tile, []
-    for span, columns in _groups(k, wide * pattern.outer.m):
-        chosen = np.minimum(pattern.outer.n / np.ceil(span / wide), 1.0)
-        for size, within in _groups(span, wide):
-            whole, last = (_segments(pattern.inner, deep, size, 1.0, full) for deep in (1.0 * high, rows % high))
-            for (n, chance), (_, cut) in zip(whole, last, strict=True):
-                share = n / size * within * columns / span
-                found.append((share, 1 - (1 - chosen * chance) ** (rows // high) * (1 - chosen * cut)))
-    return found
+    (height, width), segments = pattern.inner.tile, []
+    for span, columns in _groups(k, width * pattern.outer.m):
+        kept = np.minimum(pattern.outer.n / np.ceil(span / width), 1.0)
+        for size, within in _groups(span, width):
+            for count, full_tile, last_tile in _inner_segments(pattern.inner, rows, height, size, filled):
+                untouched = (1 - kept * full_tile) ** (rows // height) * (1 - kept * last_tile)
+                segments.append((count / size * within * columns / span, 1 - untouched))
+    return segments
 
 
-def _chosen(pattern: VNM, rows: FloatOrArray, size: FloatOrArray, full: FloatOrArray) -> FloatOrArray:
-    """The chance that one of the columns of a group of `size` has a nonzero in `rows` rows."""
+def _inner_segments(
+    inner: Pattern, rows: FloatOrArray, height: int, size: FloatOrArray, filled: FloatOrArray
+) -> list[tuple[FloatOrArray, FloatOrArray, FloatOrArray]]:
+    """The segments of kept tiles of `height` rows and `size` columns: columns, probability in a full tile, and in the last, shorter one."""
+    full, last = (_segments(inner, tile_rows, size, 1.0, filled) for tile_rows in (1.0 * height, rows % height))
+    return [(count, in_full, in_last) for (count, in_full), (_, in_last) in zip(full, last, strict=True)]
+
+
+def _in_vnm_group(pattern: VNM, rows: FloatOrArray, size: FloatOrArray, filled: FloatOrArray) -> FloatOrArray:
+    """The probability that a column of a group of `size` columns has a nonzero in `rows` rows."""
     columns = np.minimum(VNM_COLUMNS, size)
-    each, stripe = full * np.minimum(pattern.n / columns, 1.0), float(pattern.v)
-    whole, last = (columns / size * _any(each, deep) for deep in (stripe, rows % stripe))
-    return 1 - (1 - whole) ** (rows // stripe) * (1 - last)
+    in_row, height = filled * np.minimum(pattern.n / columns, 1.0), float(pattern.v)
+    full, last = (columns / size * _any_of(in_row, stripe_rows) for stripe_rows in (height, rows % height))
+    return 1 - (1 - full) ** (rows // height) * (1 - last)
 
 
-def _groups(k: FloatOrArray, size: FloatOrArray) -> list[Segment]:
-    """(size of a group, columns in groups of that size): whole groups, and the one that the edge cuts."""
-    whole = np.floor(k / size) * size
-    return [(size * np.ones_like(whole, float), whole), (np.where(k > whole, k - whole, 1.0), k - whole)]
+def _groups(k: FloatOrArray, size: FloatOrArray) -> list[tuple[FloatOrArray, FloatOrArray]]:
+    """Size of a group and columns in groups of that size: the complete groups, and the incomplete one at the edge."""
+    complete = np.floor(k / size) * size
+    return [(size * np.ones_like(complete, float), complete), (np.where(k > complete, k - complete, 1.0), k - complete)]
 
 
-def _any(chance: FloatOrArray, times: FloatOrArray) -> FloatOrArray:
-    """The chance that at least one of `times` independent choices falls on something."""
-    return -np.expm1(times * np.log1p(-np.minimum(chance, 1 - 1e-16)))
+def _any_of(probability: FloatOrArray, choices: FloatOrArray) -> FloatOrArray:
+    """The probability that at least one of several independent choices succeeds."""
+    return -np.expm1(choices * np.log1p(-np.minimum(probability, 1 - 1e-16)))

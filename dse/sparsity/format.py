@@ -1,23 +1,23 @@
-"""Storage formats: how many bits say where the stored elements of a pattern stand.
+"""Storage formats: how many bits it takes to store the positions of the elements of a pattern.
 
-A format is a composition of ranks, outermost first (see `dse.sparsity.rank`): those of the grid of tiles, then those of the places
-inside a tile. Named ones (Shinn et al. 2023, arXiv 2310.00496, and textbooks), for an [m, k] matrix of which z elements are stored:
+A format is a sequence of ranks, outermost first (see `dse.sparsity.rank`): those of the grid of tiles, then those of the places inside a
+tile. Named formats (Shinn et al. 2023, arXiv 2310.00496, and textbooks), for an [m, k] matrix of which z elements are stored:
 
     csr, csc        index * z + pointer * (m + 1), or (k + 1)
     coo             2 index * z
-    bsr             index for each block kept + pointer * (ceil(m / R) + 1); inside a block, as nm_index
-    ell             rows padded to the longest; index for each element (blocked_ell: block)
-    delta           `width` bits for each element or block: how many dropped ones precede it (run_length is the same)
-    nm_index        ceil(log2 size) for each place kept, level by level: z * ceil(log2 M) for N:M
-    bitmask         one bit per place, kept or not, level by level
+    bsr             index for each kept block + pointer * (ceil(m / R) + 1); inside a block, as nm_index
+    ell             rows padded to the longest; index for each element (blocked_ell: for each block)
+    delta           `width` bits for each element or block: the number of dropped ones before it (run_length is the same)
+    nm_index        ceil(log2 size) for each kept place, level by level: z * ceil(log2 M) for N:M
+    bitmask         one bit for each place, kept or not, level by level
     enumerative     the number of the choice among all, group by group: ceil(log2 C(M, N)) for N:M
     combinatorial   the same, not rounded up: what no lossless code beats on average
-    levels          any other: `order` (rows or columns outside, or the grid `flat`) and `levels`, rank by rank
+    levels          any other format: `order` (rows or columns outside, or the grid `flat`) and `levels`, rank by rank
 """
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,11 +29,12 @@ from dse.sparsity.grammar import as_pattern
 from dse.sparsity.kinds import UNSTRUCTURED, Dense, VNMFamily
 from dse.sparsity.layout import Layout, Order, StorageCost, is_decodable
 from dse.sparsity.pattern import FloatOrArray, Pattern
-from dse.sparsity.rank import Rank
+from dse.sparsity.rank import Rank, RankKind
 
 
-def assumed_width(number: float) -> Width:
-    return Width.model_construct(value=float(number))  # no text: assumed, not given
+def assumed_width(bits: float) -> Width:
+    """A width that no description states: it has no text."""
+    return Width.model_construct(value=float(bits))
 
 
 def _word() -> Width:
@@ -41,19 +42,19 @@ def _word() -> Width:
 
 
 class _Format(StrictModel):
-    """Where the nonzeros are, in bits; the values themselves are counted apart."""
+    """A storage format; its bits store the positions of the elements, not their values."""
 
     stores_description: ClassVar[str] = ""
 
     @abstractmethod
     def layout(self, pattern: Pattern) -> Layout | None:
-        """The ranks that say where the grains of `pattern` stand; None if the format can't say it."""
+        """The ranks that store the positions of the elements of `pattern`; None if the format cannot store it."""
 
     def can_store(self, pattern: Pattern) -> bool:
         return self.layout(pattern) is not None
 
     def cost(self, pattern: Pattern, m: FloatOrArray, k: FloatOrArray, stored: FloatOrArray) -> StorageCost:
-        """Of an [m, k] matrix in `pattern`, an accepted one, which stores `stored` elements of it."""
+        """The storage of an [m, k] matrix of which `pattern`, which the format can store, stores `stored` elements."""
         layout = self.layout(pattern)
         assert layout is not None, f"'{self.kind}' stores '{pattern}'"  # pyright: ignore[reportAttributeAccessIssue]
         return layout.cost(m, k, stored)
@@ -68,12 +69,12 @@ class DenseFormat(_Format):
 
 
 class _Elements(_Format):
-    """Elements one by one, wherever they stand."""
+    """A format of single elements at any positions."""
 
-    stores_description = "unstructured, and patterns of single elements that fix how many they keep, as N:M and V:N:M"
+    stores_description = "unstructured, and patterns of single elements with a fixed density, such as N:M and V:N:M"
 
     def _elements(self, pattern: Pattern, order: Order, *ranks: Rank, coordinate: Width | None = None) -> Layout | None:
-        single = pattern == UNSTRUCTURED or (pattern.granularity == (1, 1) and _fixed(pattern))
+        single = pattern == UNSTRUCTURED or (pattern.granularity == (1, 1) and _has_fixed_groups(pattern))
         return Layout(order, ranks, UNSTRUCTURED, pattern.tile, coordinate) if single else None
 
 
@@ -105,12 +106,12 @@ class COO(_Elements):
 
 
 class _Tiles(_Format):
-    """Any tiles of a grid, and what each of them keeps."""
+    """A format of any tiles of a grid, and of the places inside each tile."""
 
     stores_description = "blocks, and N:M inside blocks"
 
     def _tiles(self, pattern: Pattern, order: Order, *ranks: Rank) -> Layout | None:
-        return Layout(order, (*ranks, *_inside(pattern, "index")), pattern) if pattern.has_free_tiles else None
+        return Layout(order, (*ranks, *_ranks_inside(pattern, "index")), pattern) if pattern.has_free_tiles else None
 
 
 class BSR(_Tiles):
@@ -134,27 +135,27 @@ class ELL(_Tiles):
 
 
 class Delta(_Tiles):
-    """Distances, in one stream or in one for each row or column (EIE, Han et al. 2016, arXiv 1602.01528: 4 bits along a column)."""
+    """Distances in one stream, or in one stream for each row or column (EIE, Han et al. 2016, arXiv 1602.01528: 4 bits along a column)."""
 
     kind: Literal["delta", "run_length"] = "delta"
     width: Width = Field(default_factory=lambda: assumed_width(4))
     order: Order = "flat"
-    pointer: Width = Field(default_factory=_word, description="where each row or column starts")
+    pointer: Width = Field(default_factory=_word, description="width of the offset of each row or column")
     stores_description = "unstructured, blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        lines = () if self.order == "flat" else (Rank(kind="dense", pointer=self.pointer),)
-        return self._tiles(pattern, self.order, *lines, Rank(kind="delta", width=self.width))
+        outer = () if self.order == "flat" else (Rank(kind="dense", pointer=self.pointer),)
+        return self._tiles(pattern, self.order, *outer, Rank(kind="delta", width=self.width))
 
 
 class _Groups(_Format):
-    """Each group by itself."""
+    """A format that encodes each group on its own."""
 
     align: Width | None = Field(default=None, description="bits of each group are rounded up to a multiple", examples=["8 bit"])
-    stores_description = "patterns that fix how many they keep"
+    stores_description = "patterns with a fixed density"
 
-    def _groups(self, pattern: Pattern, kind: Any) -> Layout | None:
-        return Layout("flat", _inside(pattern, kind, self.align), pattern) if _fixed(pattern) else None
+    def _groups(self, pattern: Pattern, kind: RankKind) -> Layout | None:
+        return Layout("flat", _ranks_inside(pattern, kind, self.align), pattern) if _has_fixed_groups(pattern) else None
 
 
 class NMIndex(_Groups):
@@ -172,13 +173,13 @@ class Enumerative(_Groups):
 
 
 class _Stream(_Format):
-    """All groups of a level, one after the other."""
+    """A format that encodes the groups of a level as one stream."""
 
     stores_description = "every sparse pattern"
 
-    def _stream(self, pattern: Pattern, kind: Any) -> Layout | None:
-        first = () if _fixed(pattern) else (Rank(kind=kind),)
-        return None if isinstance(pattern, Dense) else Layout("flat", (*first, *_inside(pattern, kind)), pattern)
+    def _stream(self, pattern: Pattern, kind: RankKind) -> Layout | None:
+        first = () if _has_fixed_groups(pattern) else (Rank(kind=kind),)
+        return None if isinstance(pattern, Dense) else Layout("flat", (*first, *_ranks_inside(pattern, kind)), pattern)
 
 
 class Bitmask(_Stream):
@@ -196,13 +197,13 @@ class Combinatorial(_Stream):
 
 
 class Levels(_Format):
-    """Rank by rank; what is not given inside a tile is an index."""
+    """A format that is given rank by rank; ranks inside a tile that are left out are indices."""
 
     kind: Literal["levels"] = "levels"
     order: Order = "row"
     levels: tuple[Rank, ...] = Field(min_length=1, examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"])
     stores_description = (
-        "patterns with as many levels, if a reader can tell how long each row is: by 'pointer', 'padded: true' or a bit mask"
+        "patterns with as many levels, if a reader can tell the length of each row: by 'pointer', 'padded: true' or a bit mask"
     )
 
     @model_validator(mode="after")
@@ -211,26 +212,26 @@ class Levels(_Format):
             if rank.width and rank.kind not in ("index", "delta"):
                 raise field_error(f"a rank of kind '{rank.kind}' has no width", "remove 'width', or write 'kind: index' or 'kind: delta'")
             if rank.kind == "delta" and (rank.align or not rank.width):
-                raise field_error("a delta has a width, and fibres of any length", "write '{kind: delta, width: 4 bit}', without 'align'")
+                raise field_error("a delta has a width and no 'align'", "write '{kind: delta, width: 4 bit}', without 'align'")
         return self
 
     def layout(self, pattern: Pattern) -> Layout | None:
-        first = 2 if pattern.has_free_tiles and self.order != "flat" else 0 if _fixed(pattern) else 1
-        ranks = self.levels + _inside(pattern, "index")[max(len(self.levels) - first, 0) :]
-        if isinstance(pattern, Dense) or len(ranks) != first + len(_inside(pattern, "index")):
+        first = 2 if pattern.has_free_tiles and self.order != "flat" else 0 if _has_fixed_groups(pattern) else 1
+        ranks = self.levels + _ranks_inside(pattern, "index")[max(len(self.levels) - first, 0) :]
+        if isinstance(pattern, Dense) or len(ranks) != first + len(_ranks_inside(pattern, "index")):
             return None
         streamed = not pattern.has_free_tiles and any(rank.kind == "delta" for rank in ranks)
         return Layout(self.order, ranks, pattern) if is_decodable(ranks[:first], ranks[first:]) and not streamed else None
 
 
-def _fixed(pattern: Pattern) -> bool:
-    """Whether groups keep what the pattern says, and none is left out."""
+def _has_fixed_groups(pattern: Pattern) -> bool:
+    """Whether the pattern fixes what each group keeps, so that no group is left out."""
     fixed = pattern.density is not None and not isinstance(pattern, Dense) and not pattern.has_free_tiles
     return fixed or isinstance(pattern, VNMFamily)
 
 
-def _inside(pattern: Pattern, kind: Any, align: Width | None = None) -> tuple[Rank, ...]:
-    """The same kind of rank for every level inside a tile."""
+def _ranks_inside(pattern: Pattern, kind: RankKind, align: Width | None = None) -> tuple[Rank, ...]:
+    """A rank of one kind for every level inside a tile."""
     return (Rank(kind=kind, align=align),) * len(pattern.levels_inside(1.0))
 
 
@@ -240,22 +241,22 @@ Format = Annotated[
 ]
 
 
-def default_format(pattern: Pattern) -> Any:
-    """The usual format of a pattern, for descriptions that name none."""
+def default_format(pattern: Pattern) -> Format:
+    """The usual format of a pattern, for descriptions that state none."""
     return next(kind() for kind in (DenseFormat, NMIndex, CSR, BSR, Bitmask) if kind().can_store(pattern))
 
 
-def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4096, k: int = 4096, value: float = 16) -> Any:
-    """The code that takes the fewest bits, values of `value` bits included, for an [m, k] matrix in `pattern`; raises InputError.
+def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4096, k: int = 4096, value: float = 16) -> Format:
+    """Find the format with the fewest bits, values of `value` bits included, for an [m, k] matrix in `pattern`; raises InputError.
 
-    `density` [1] is that of patterns which may keep any fraction; their masks are taken as random. Every number is as narrow as
-    the matrix allows; a delta is tried at every width. `dense` is among the candidates: it stores the zeros too.
+    `density` is needed for patterns that may keep any fraction; their masks are taken as random. Every number is as narrow as the matrix
+    allows, and a delta is tried at every width. `dense`, which stores the zeros too, is among the candidates.
     """
     pattern = as_pattern(pattern)
     if pattern.density is None and density is None:
-        raise InputError(f"'{pattern}' may keep any fraction", "say which density, from 0 to 1")
+        raise InputError(f"'{pattern}' may keep any fraction", "give a density, from 0 to 1")
     stored = pattern.stored_elements(float(m), float(k), density if pattern.density is None else pattern.density)
-    best: _Format = DenseFormat()
+    best: Format = DenseFormat()
     fewest = value * m * k
     for form in candidate_formats(pattern, m, k, stored):
         if form.can_store(pattern):
@@ -265,13 +266,13 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     return best
 
 
-def candidate_formats(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Any]:
-    """Codes for an [m, k] matrix that stores `stored` elements, with numbers as narrow as it allows; not all accept the pattern."""
+def candidate_formats(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Format]:
+    """Formats for an [m, k] matrix with `stored` elements, their numbers as narrow as it allows; some cannot store the pattern."""
     down, across = pattern.tile_grid(m, k)
     sizes = (across, down * pattern.tile[0], across * pattern.tile[1], stored + 1)
     tile, row, column, start = (assumed_width(max(1, np.ceil(np.log2(number)))) for number in sizes)
     yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=tile, pointer=start), ELL(index=tile), ELL(kind="blocked_ell", index=tile))
     yield from (CSR(index=column, pointer=start), CSC(index=row, pointer=start))
-    yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_inside(pattern, "enumerative")))
+    yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_ranks_inside(pattern, "enumerative")))
     orders: tuple[Order, ...] = ("flat", "row", "column")
     yield from (Delta(width=assumed_width(width), order=order, pointer=start) for width in range(1, 17) for order in orders)

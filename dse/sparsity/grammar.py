@@ -1,4 +1,4 @@
-"""From text to patterns: `2:4`, `block:16x16`, `64:2:8`, `block:32x32/2:4` (see `dse.sparsity.kinds`)."""
+"""Parse the text of patterns: `2:4`, `block:16x16`, `64:2:8`, `block:32x32/2:4` (see `dse.sparsity.kinds`)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,20 +10,8 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Str
 
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
-from dse.sparsity.kinds import (
-    DENSE,
-    NM,
-    UNSTRUCTURED,
-    VNM,
-    VNM_COLUMNS,
-    Block,
-    BlockFamily,
-    Dense,
-    Hierarchy,
-    Structured,
-    VNMFamily,
-    canonicalize,
-)
+from dse.sparsity.hierarchy import Hierarchy, canonicalize
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Structured, VNMFamily
 from dse.sparsity.pattern import Pattern
 
 KNOWN_FORMS = (
@@ -31,13 +19,13 @@ KNOWN_FORMS = (
     "or levels as in 'block:32x32/2:4'"
 )
 NUMBER = r"[0-9]{1,9}"
-MAX_COLUMNS = 999_999_999  # of all levels together: as much as one number of a pattern can say
+MAX_COLUMNS = 999_999_999  # of all levels together; the largest number in a pattern
 MAX_CHARACTERS = 200
-MAX_LEVELS = 8  # the properties of a pattern are found level by level, some of them twice
+MAX_LEVELS = 8  # properties of a pattern are computed recursively, some of them twice
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
-    """Each form as its pieces, so that a mistake can be placed, and what it makes of its numbers."""
+    """Each form of a level as regular expressions, piece by piece, and the function that makes the pattern from its numbers."""
     return [
         (["dense"], lambda: DENSE),
         (["unstructured"], lambda: UNSTRUCTURED),
@@ -50,60 +38,63 @@ def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
         ([NUMBER, ":", NUMBER], _nm),
         ([NUMBER, ":", NUMBER, "x", NUMBER], _nm),
         ([NUMBER, ":", NUMBER, ":", NUMBER], _vnm),
-        ([NUMBER, ":", NUMBER, ":", r"\*"], lambda v, n: VNMFamily(*_checked_vnm(v, n, VNM_COLUMNS)[:2])),
+        ([NUMBER, ":", NUMBER, ":", r"\*"], lambda v, n: VNMFamily(*_check_vnm(v, n, VNM_COLUMNS)[:2])),
     ]
 
 
 def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
-    """The canonical pattern that `text` describes, level by level, by a form or by one of `names` (patterns as written); raises
-    InputError with what is impossible about it, and at which character."""
-    return canonicalize(_written(text, names or {}))
+    """Parse a pattern and return its canonical form; a level may also be one of `names`.
+
+    Raises InputError that says what is wrong, and at which character.
+    """
+    return canonicalize(_parse_as_written(text, names or {}))
 
 
-def _written(text: str, names: Mapping[str, Pattern]) -> Pattern:
-    """The pattern with its levels as written: an outer N:M counts tiles of them, so a level must not be simplified on its own."""
+def _parse_as_written(text: str, names: Mapping[str, Pattern]) -> Pattern:
+    """Parse a pattern without simplifying its levels, because an outer N:M counts the tiles of an inner level as it is written."""
     if len(text) > MAX_CHARACTERS:
         raise InputError(f"the pattern '{text[:40]}...' has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
-    found, start = [], 0
+    levels, start = [], 0
     for part in text.split("/"):
-        found.append(names[part.strip()] if part.strip() in names else _level(text, part, start))
+        levels.append(names[part.strip()] if part.strip() in names else _parse_level(text, part, start))
         start += len(part) + 1
-    if (levels := sum(map(_levels, found))) > MAX_LEVELS:
-        raise InputError(f"'{text}' has {levels} levels", f"write at most {MAX_LEVELS}")
-    pattern = found.pop()
-    while found:
-        pattern = _nested(found.pop(), pattern)
+    if (count := sum(map(_count_levels, levels))) > MAX_LEVELS:
+        raise InputError(f"'{text}' has {count} levels", f"write at most {MAX_LEVELS}")
+    pattern = levels.pop()
+    while levels:
+        pattern = _nest(levels.pop(), pattern)
     return pattern
 
 
-def _levels(pattern: Pattern) -> int:
-    return 1 + _levels(pattern.inner) if isinstance(pattern, Hierarchy) else 1
+def _count_levels(pattern: Pattern) -> int:
+    return 1 + _count_levels(pattern.inner) if isinstance(pattern, Hierarchy) else 1
 
 
 def as_pattern(pattern: Pattern | str) -> Pattern:
-    """A pattern, or the one that a text names; raises InputError."""
+    """Parse a pattern if it is text; raises InputError."""
     return parse(pattern) if isinstance(pattern, str) else pattern
 
 
 @lru_cache(maxsize=1024)  # tables name the same pattern thousands of times
-def _level(text: str, part: str, start: int) -> Pattern:
-    wanted, reached = part.strip().lower(), 0
+def _parse_level(text: str, part: str, start: int) -> Pattern:
+    """Parse one level, which begins at character `start` of the text."""
+    level, matched = part.strip().lower(), 0
     for pieces, build in _forms():
-        length = _matched(pieces, wanted)
-        if length == len(wanted) and (match := re.fullmatch("".join(_grouped(piece) for piece in pieces), wanted)):
+        length = _matched_length(pieces, level)
+        if length == len(level) and (match := re.fullmatch("".join(_capture_number(piece) for piece in pieces), level)):
             return build(*map(int, match.groups()))
-        reached = max(reached, length)
-    place = start + len(part) - len(part.lstrip()) + reached
+        matched = max(matched, length)
+    place = start + len(part) - len(part.lstrip()) + matched
     where = f" (see character {place + 1}, '{text[place]}')" if place < len(text) else " (it ends too early)"
     raise InputError(f"'{text}' is not a pattern{where}", f"write {KNOWN_FORMS}")
 
 
-def _grouped(piece: str) -> str:
+def _capture_number(piece: str) -> str:
     return f"({piece})" if piece == NUMBER else piece
 
 
-def _matched(pieces: list[str], text: str) -> int:
-    """How many characters of the text the first pieces of a form account for."""
+def _matched_length(pieces: list[str], text: str) -> int:
+    """The number of characters of the text that the first pieces of a form match."""
     length = 0
     for piece in pieces:
         if match := re.compile(piece).match(text, length):
@@ -127,17 +118,17 @@ def _nm(n: int, m: int, v: int = 1) -> Pattern:
     return NM(n, m, v)
 
 
-def _checked_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
+def _check_vnm(v: int, n: int, m: int) -> tuple[int, int, int]:
     if v == 0 or n == 0:
         raise InputError(f"'{v}:{n}:{m}' keeps nothing", "write V:N:M with V >= 1 and N >= 1, as in '64:2:8'")
     if n > VNM_COLUMNS or m < VNM_COLUMNS:
-        what = f"'{v}:{n}:{m}' keeps {n} of {VNM_COLUMNS} columns chosen from {m}, which is impossible"
-        raise InputError(what, f"write V:N:M with N <= {VNM_COLUMNS} <= M, as in '64:2:8'")
+        message = f"'{v}:{n}:{m}' keeps {n} of {VNM_COLUMNS} columns chosen from {m}, which is impossible"
+        raise InputError(message, f"write V:N:M with N <= {VNM_COLUMNS} <= M, as in '64:2:8'")
     return v, n, m
 
 
 def _vnm(v: int, n: int, m: int) -> Pattern:
-    return VNM(*_checked_vnm(v, n, m))
+    return VNM(*_check_vnm(v, n, m))
 
 
 def _block(rows: int, columns: int) -> Block:
@@ -146,8 +137,8 @@ def _block(rows: int, columns: int) -> Block:
     return Block(rows, columns)
 
 
-def _nested(outer: Pattern, inner: Pattern) -> Pattern:
-    """One level around another; raises InputError where the two don't go together."""
+def _nest(outer: Pattern, inner: Pattern) -> Pattern:
+    """Nest one level in another; raises InputError for an invalid combination."""
     text = f"{outer}/{inner}"
     if isinstance(outer, Dense):
         return inner
@@ -158,10 +149,10 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
         or not isinstance(outer, Block | NM)
         or (isinstance(outer, NM) and outer.v > 1)
     ):
-        raise InputError(f"'{text}' can't be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
+        raise InputError(f"'{text}' cannot be nested", "write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside")
     if inner.density is None and (isinstance(outer, Block) or outer.n == outer.m):
-        what = "both levels keep" if isinstance(outer, Block) else f"'{outer}' keeps every tile, and each"
-        raise InputError(f"in '{text}' {what} any fraction", f"write '{inner}' alone, which has the same masks")
+        keeps = "both levels keep" if isinstance(outer, Block) else f"'{outer}' keeps every tile, and each"
+        raise InputError(f"in '{text}' {keeps} any fraction", f"write '{inner}' alone, which has the same masks")
     if isinstance(outer, Block) and (outer.rows % inner.tile[0] or outer.columns % inner.tile[1]):
         rows, columns = inner.tile
         raise InputError(f"tiles of {rows}x{columns} do not fill '{outer}'", f"write a block that is a multiple of {rows}x{columns}")
@@ -171,7 +162,8 @@ def _nested(outer: Pattern, inner: Pattern) -> Pattern:
     return nested
 
 
-def validate(value: Any, info: ValidationInfo) -> Pattern:
+def _validate_pattern(value: Any, info: ValidationInfo) -> Pattern:
+    """Parse the pattern in a description, which may use names that the description defines."""
     if isinstance(value, Pattern):
         return canonicalize(value)
     if not isinstance(value, str):
@@ -182,7 +174,8 @@ def validate(value: Any, info: ValidationInfo) -> Pattern:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
-def _unlike_forms(name: str) -> str:
+def _refuse_forms(name: str) -> str:
+    """Raise a validation error for a name that is the text of a pattern."""
     if any(name == form[0] for form, _ in _forms()):
         raise field_error(f"'{name}' is a pattern already", "give yours another name")
     return name
@@ -190,32 +183,32 @@ def _unlike_forms(name: str) -> str:
 
 PATTERN_EXAMPLES = ["2:4", "unstructured", "block:16x16", "block:16x16*", "64:2:8", "1:4x32", "block:32x32/2:4", "dense"]
 PatternField = Annotated[
-    Pattern, PlainValidator(validate), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": PATTERN_EXAMPLES})
-]  # a pattern as it stands in a description
-PatternName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), AfterValidator(_unlike_forms)]
+    Pattern, PlainValidator(_validate_pattern), PlainSerializer(str), WithJsonSchema({"type": "string", "examples": PATTERN_EXAMPLES})
+]  # a pattern in a description
+PatternName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), AfterValidator(_refuse_forms)]
 MAX_ALIASES = 100
 PatternAliases = Annotated[
     dict[PatternName, PatternField], Field(max_length=MAX_ALIASES)
-]  # patterns by names of one's own: `patterns:` of a description
+]  # user-defined names of patterns: `patterns:` of a description
 
 
 def read_pattern_aliases(description: Any) -> dict[str, Pattern]:
-    """The patterns that a description names; one may build on another. Those that make no sense are told where they are validated."""
+    """Read the pattern names that a description defines, which may build on each other, without invalid ones."""
     written = description.get("patterns") if isinstance(description, Mapping) else None
     if not isinstance(written, Mapping) or len(written) > MAX_ALIASES:
         return {}
-    return _resolved(tuple((name, text) for name, text in written.items() if isinstance(text, str)))
+    return _resolve_aliases(tuple((name, text) for name, text in written.items() if isinstance(text, str)))
 
 
 @lru_cache(maxsize=16)  # every pattern of a description asks for its names
-def _resolved(written: tuple[tuple[str, str], ...]) -> dict[str, Pattern]:
-    """The patterns of names whose texts may name each other."""
-    found: dict[str, Pattern] = {}
+def _resolve_aliases(written: tuple[tuple[str, str], ...]) -> dict[str, Pattern]:
+    """Parse patterns whose texts may use the names of each other."""
+    patterns: dict[str, Pattern] = {}
     known = -1
-    while known < len(found):  # each round knows more names than the one before
-        known = len(found)
+    while known < len(patterns):  # until a round resolves no more names
+        known = len(patterns)
         for name, text in written:
-            if name not in found:
+            if name not in patterns:
                 with suppress(InputError):
-                    found[name] = _written(text, found)
-    return found
+                    patterns[name] = _parse_as_written(text, patterns)
+    return patterns

@@ -1,8 +1,9 @@
-"""The best legal mask: of all masks of a pattern, one that keeps the most.
+"""Find the legal mask of a pattern with the largest score.
 
-What a mask is worth is a sum over what it keeps, so every choice is made where it stands: the best N of each M, the best blocks,
-the best four columns and then the best N of them, an inner pattern within each tile of an outer one. Each of these is optimal;
-the columns of V:N:M are for M up to MOST_COLUMNS (all combinations are weighed), and a good guess beyond (the heaviest).
+The score of a mask is the sum of the scores of the elements that it keeps, so each choice is made on its own: the best N of each M, the
+best blocks, the best four columns and then the best N of them, an inner pattern within each tile of an outer one. Each choice is optimal.
+The columns of V:N:M are optimal for M up to MAX_EXACT_COLUMNS, where all combinations are scored; for larger M, the columns with the
+largest sums are taken.
 """
 
 from collections.abc import Mapping
@@ -19,199 +20,211 @@ from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
 from dse.sparsity.grammar import as_pattern
-from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Hierarchy, Structured, VNMFamily
+from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Structured, VNMFamily
 from dse.sparsity.mask import check_matrix_size, split_into_tiles
 from dse.sparsity.pattern import Pattern
 
 MAX_EXACT_COLUMNS = 16
 
-Scores = Float[Any, "m k"]
+Scores = Float[np.ndarray, "m k"]
 Mask = Bool[np.ndarray, "m k"]
 
 
 def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, scope: Literal["layer", "global"] = "layer") -> Any:
-    """The mask of `pattern` that keeps the most of the squares of `weights` [m, k]; of several matrices, by name, one for each.
+    """Find the mask of `pattern` that keeps the largest sum of squared `weights` [m, k]; for a mapping of matrices, one mask each.
 
-    `sparsity` [1] is that of patterns which don't fix it (elements, blocks, rows, columns): the share of them to drop, of each
-    matrix or, with `scope="global"`, of all together, the lightest for their size first. Raises InputError.
+    `sparsity` is needed for patterns that do not fix it: the fraction of elements, blocks, rows or columns to drop. It is dropped from each
+    matrix or, with `scope="global"`, from all matrices together, those with the smallest sum for their size first. Raises InputError.
     """
     pattern = as_pattern(pattern)
-    sparsity = _checked(pattern, sparsity)
+    _check_sparsity(pattern, sparsity)
     if not isinstance(weights, Mapping):
-        return _best(_squares(weights, pattern), pattern, sparsity)
+        return _best_mask(_squares(weights, pattern), pattern, sparsity)
     scores = {name: _squares(matrix, pattern) for name, matrix in weights.items()}
-    shares = dict.fromkeys(scores, sparsity) if scope == "layer" or sparsity is None else _shares(scores, pattern, sparsity)
-    return {name: _best(score, pattern, shares[name]) for name, score in scores.items()}
+    if scope == "layer" or sparsity is None:
+        return {name: _best_mask(score, pattern, sparsity) for name, score in scores.items()}
+    sparsities = _global_sparsities(scores, pattern, sparsity)
+    return {name: _best_mask(score, pattern, sparsities[name]) for name, score in scores.items()}
 
 
-def _squares(weights: Any, pattern: Pattern) -> np.ndarray:
+def _squares(weights: Any, pattern: Pattern) -> Scores:
     scores = np.square(np.asarray(weights, np.float32))
     check_matrix_size(pattern, *scores.shape)
     return scores
 
 
-def _shares(scores: Mapping[str, np.ndarray], pattern: Pattern, sparsity: float) -> dict[str, float]:
-    """The sparsity of each matrix where the lightest grains of all are dropped: heavier is more square for each element."""
-    worth = {name: _tile_worth(score, pattern) for name, score in scores.items()}
-    sizes = {name: np.full(len(tiles), scores[name].size / len(tiles)) for name, tiles in worth.items()}
-    order = np.argsort(-np.concatenate(list(worth.values())), kind="stable")
-    share = _share(pattern, sparsity) or 0.0
-    size = np.concatenate(list(sizes.values()))[order].cumsum()
+def _global_sparsities(scores: Mapping[str, Scores], pattern: Pattern, sparsity: float) -> dict[str, float]:
+    """The sparsity of each matrix if the tiles with the smallest mean scores of all matrices are dropped."""
+    tile_scores = {name: _mean_tile_scores(score, pattern) for name, score in scores.items()}
+    tile_sizes = {name: np.full(len(tiles), scores[name].size / len(tiles)) for name, tiles in tile_scores.items()}
+    order = np.argsort(-np.concatenate(list(tile_scores.values())), kind="stable")
+    dropped = _dropped_tiles(pattern, sparsity) or 0.0
+    size = np.concatenate(list(tile_sizes.values()))[order].cumsum()
     kept = np.zeros(len(order), bool)
-    kept[order] = size <= (1 - share) * size[-1] * (1 + 1e-12)
-    ends = np.cumsum([len(tiles) for tiles in worth.values()])
-    inner = (1 - sparsity) / (1 - share) if share < 1 else 1.0
-    return {name: 1 - inner * float(part.mean()) for name, part in zip(worth, np.split(kept, ends[:-1]), strict=True)}
+    kept[order] = size <= (1 - dropped) * size[-1] * (1 + 1e-12)
+    ends = np.cumsum([len(tiles) for tiles in tile_scores.values()])
+    inner = (1 - sparsity) / (1 - dropped) if dropped < 1 else 1.0
+    return {name: 1 - inner * float(part.mean()) for name, part in zip(tile_scores, np.split(kept, ends[:-1]), strict=True)}
 
 
-def _tile_worth(scores: np.ndarray, pattern: Pattern) -> np.ndarray:
-    """What each tile, row or column keeps, for each of its elements [tile]."""
-    rows, columns = _tile(pattern, *scores.shape)
-    kept = scores * _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else scores
+def _mean_tile_scores(scores: Scores, pattern: Pattern) -> Float[np.ndarray, " tile"]:
+    """The score that each tile, row or column would keep, divided by its elements."""
+    rows, columns = _tile_shape(pattern, *scores.shape)
+    kept = scores * _best_mask(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else scores
     return np.asarray(split_into_tiles(kept, rows, columns).sum(axis=(1, 3))).ravel() / (rows * columns)
 
 
 def random_mask(pattern: Pattern | str, m: int, k: int, sparsity: float | None = None, seed: int = 0) -> Mask:
-    """A random mask of `pattern`, as full as it may be, every choice of tiles equally likely; raises InputError."""
-    pattern, draw = as_pattern(pattern), np.random.default_rng(seed)
+    """A random mask of `pattern` with as many nonzeros as it allows; every choice of tiles is equally likely. Raises InputError."""
+    pattern, generator = as_pattern(pattern), np.random.default_rng(seed)
     check_matrix_size(pattern, m, k)
-    sparsity, scores = _checked(pattern, sparsity), draw.random((m, k), np.float32)
+    _check_sparsity(pattern, sparsity)
+    scores = generator.random((m, k), np.float32)
     if not pattern.has_free_tiles:
-        return _best(scores, pattern, sparsity)
+        return _best_mask(scores, pattern, sparsity)
     down, across = pattern.tile_grid(m, k)
-    tiles = expand_tiles(_fraction(draw.random((int(down), int(across))), 1, 1, _share(pattern, sparsity)), *pattern.tile)[:m, :k]
-    return tiles & _best(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else tiles
+    tiles = _best_tiles(generator.random((int(down), int(across))), 1, 1, _dropped_tiles(pattern, sparsity))
+    mask = expand_tiles(tiles, *pattern.tile)[:m, :k]
+    return mask & _best_mask(scores, pattern.inner, None) if isinstance(pattern, Hierarchy) else mask
 
 
 def nearest(mask: Mask, pattern: Pattern | str) -> Mask:
-    """The mask of `pattern` that differs from `mask` in the fewest places; raises InputError for a family."""
+    """Find the mask of `pattern` that differs from `mask` in the fewest places; raises InputError for a family."""
     pattern = as_pattern(pattern)
-    _checked(pattern, None if pattern.density is not None else 0.0)
-    return _best(np.where(mask, 1.0, -1.0).astype(np.float32), pattern, None)
+    _check_sparsity(pattern, None if pattern.density is not None else 0.0)
+    return _best_mask(np.where(mask, 1.0, -1.0).astype(np.float32), pattern, None)
 
 
-def _checked(pattern: Pattern, sparsity: float | None) -> float | None:
+def _check_sparsity(pattern: Pattern, sparsity: float | None) -> None:
+    """Raise InputError for a family, and unless the sparsity is stated where the pattern does not fix it, and only there."""
     if isinstance(pattern, BlockFamily | VNMFamily):
         raise InputError(f"'{pattern}' is a family", "name one of its members")
     if pattern.density is None and sparsity is None:
-        raise InputError(f"'{pattern}' may keep any fraction", "say which sparsity, from 0 to 1")
+        raise InputError(f"'{pattern}' may keep any fraction", "give a sparsity, from 0 to 1")
     if pattern.density is not None and sparsity is not None and abs(1 - sparsity - pattern.density) > 1e-9:
         raise InputError(f"'{pattern}' is {1 - pattern.density:g} sparse, not {sparsity:g}", "leave the sparsity out")
     if sparsity is not None and not 0 <= sparsity <= 1:
         raise InputError(f"a sparsity of {sparsity:g} is out of range", "write a number from 0 to 1")
-    return sparsity
 
 
-def _best(scores: np.ndarray, pattern: Pattern, sparsity: float | None) -> Mask:
-    """The mask that is worth most; without a sparsity, a free pattern keeps whatever is worth anything."""
+def _best_mask(scores: Scores, pattern: Pattern, sparsity: float | None) -> Mask:
+    """The mask with the largest score. Without a sparsity, free tiles are kept where their score is positive."""
     m, k = scores.shape
     if isinstance(pattern, Dense):
         return np.ones((m, k), bool)
-    rows, columns = _tile(pattern, m, k)
+    rows, columns = _tile_shape(pattern, m, k)
     padded = np.pad(scores, ((0, -m % rows), (0, -k % columns)))
     if isinstance(pattern, Block | Structured):
-        kept = _fraction(padded, rows, columns, sparsity)
+        kept = _best_tiles(padded, rows, columns, sparsity)
     elif isinstance(pattern, Hierarchy) and isinstance(pattern.outer, Block):
-        inner = _best(padded, pattern.inner, None)
-        kept = inner & _fraction(padded * inner, rows, columns, _share(pattern, sparsity))
+        inner = _best_mask(padded, pattern.inner, None)
+        kept = inner & _best_tiles(padded * inner, rows, columns, _dropped_tiles(pattern, sparsity))
     else:
         kept = best_fixed_mask(padded, pattern)
-    return np.asarray(kept)[:m, :k] & (True if sparsity is not None or scores.min(initial=0) >= 0 else _worth(scores, pattern))
+    mask = np.asarray(kept)[:m, :k]
+    return mask if sparsity is not None or scores.min(initial=0) >= 0 else mask & _positive_blocks(scores, pattern)
 
 
-def _share(pattern: Pattern, sparsity: float | None) -> float | None:
-    """Which share of the tiles to drop, where those that are kept are sparse themselves."""
+def _dropped_tiles(pattern: Pattern, sparsity: float | None) -> float | None:
+    """The fraction of tiles to drop for a sparsity of the matrix, if the kept tiles are sparse themselves."""
     inner = pattern.inner.density if isinstance(pattern, Hierarchy) else None
     return None if sparsity is None else 1 - (1 - sparsity) / (inner or 1.0)
 
 
-def _tile(pattern: Pattern, m: int, k: int) -> tuple[int, int]:
+def _tile_shape(pattern: Pattern, m: int, k: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of an [m, k] matrix; whole rows and columns for structured patterns."""
     if isinstance(pattern, Structured):
         return (1, k) if pattern.axis == "row" else (m, 1)
     return pattern.tile
 
 
-def _worth(scores: np.ndarray, pattern: Pattern) -> Mask:
-    """Where keeping a grain is worth more than dropping it."""
+def _positive_blocks(scores: Scores, pattern: Pattern) -> Mask:
+    """The blocks of the pattern's granularity with a positive score."""
     m, k = scores.shape
     rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.granularity, scores.shape, strict=True))
     return expand_tiles(split_into_tiles(scores, rows, columns).sum(axis=(1, 3)) > 0, rows, columns)[:m, :k]
 
 
-def _fraction(scores: np.ndarray, rows: int, columns: int, sparsity: float | None) -> Mask:
-    """The heaviest blocks, as many as the sparsity leaves."""
-    blocks = np.asarray(split_into_tiles(scores, rows, columns).sum(axis=(1, 3)))
+def _best_tiles(scores: Scores, rows: int, columns: int, sparsity: float | None) -> Mask:
+    """The elements of the tiles with the largest scores, as many as the sparsity leaves; without one, of tiles with a positive score."""
+    tiles = np.asarray(split_into_tiles(scores, rows, columns).sum(axis=(1, 3)))
     if sparsity is None:
-        return expand_tiles(blocks > 0, rows, columns)
-    kept = round((1 - sparsity) * blocks.size)
-    chosen = np.zeros(blocks.size, bool)
-    chosen[np.argpartition(-blocks.ravel(), min(kept, blocks.size - 1))[:kept]] = True
-    return expand_tiles(chosen.reshape(blocks.shape), rows, columns)
+        return expand_tiles(tiles > 0, rows, columns)
+    number = round((1 - sparsity) * tiles.size)
+    kept = np.zeros(tiles.size, bool)
+    kept[np.argpartition(-tiles.ravel(), min(number, tiles.size - 1))[:number]] = True
+    return expand_tiles(kept.reshape(tiles.shape), rows, columns)
 
 
-def best_fixed_mask(scores: np.ndarray, pattern: Pattern) -> Any:
-    """Of each group as many as the pattern fixes, and every block of one that may keep any fraction; `scores` are whole tiles."""
+def best_fixed_mask(scores: Scores, pattern: Pattern) -> Any:
+    """The best mask of a pattern with fixed groups, and all elements of free blocks; `scores` are complete tiles."""
     if isinstance(pattern, Dense | Block):
         return np.ones(scores.shape, bool)
     if isinstance(pattern, NM):
-        return expand_tiles(_top_along(split_into_tiles(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
+        return expand_tiles(_top_n_of_groups(split_into_tiles(scores, pattern.v, 1).sum(axis=(1, 3)), pattern.m, pattern.n), pattern.v, 1)
     if isinstance(pattern, VNM):
-        blocks = jnp.moveaxis(jnp.maximum(split_into_tiles(scores, pattern.v, pattern.m), 0), 2, 1)  # what costs is dropped
-        chosen = _columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
-        kept = top_n(jnp.where(chosen, blocks, -jnp.inf), pattern.n) & chosen
-        return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
+        return _best_vnm_mask(scores, pattern)
     assert isinstance(pattern, Hierarchy)
     inner = best_fixed_mask(scores, pattern.inner)
     if isinstance(pattern.outer, Block):
         return inner
     rows, columns = pattern.inner.tile
-    gains = scores * (inner & (True if scores.min(initial=0) >= 0 else _worth(scores, pattern.inner)))  # slots may stay empty
-    tiles = split_into_tiles(gains, rows, columns).sum(axis=(1, 3))
-    return inner & expand_tiles(_top_along(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
+    used = inner if scores.min(initial=0) >= 0 else inner & _positive_blocks(scores, pattern.inner)  # slots may stay empty
+    tiles = split_into_tiles(scores * used, rows, columns).sum(axis=(1, 3))
+    return inner & expand_tiles(_top_n_of_groups(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
 
 
-def expand_tiles(chosen: Any, rows: int, columns: int) -> np.ndarray:
-    """A choice of tiles as a choice of elements."""
-    return np.repeat(np.repeat(np.asarray(chosen), rows, axis=0), columns, axis=1)
+def _best_vnm_mask(scores: Scores, pattern: VNM) -> Any:
+    """The best columns of each block, then the best n of them in each row; negative scores are dropped."""
+    blocks = jnp.moveaxis(jnp.maximum(split_into_tiles(scores, pattern.v, pattern.m), 0), 2, 1)
+    in_columns = _best_columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
+    kept = top_n(jnp.where(in_columns, blocks, -jnp.inf), pattern.n) & in_columns
+    return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
 
 
-def _top_along(scores: Any, group: int, n: int) -> Any:
-    """The n best of each `group` neighbours in each row."""
+def expand_tiles(tiles: Any, rows: int, columns: int) -> np.ndarray:
+    """Repeat the value of each tile for all elements of the tile."""
+    return np.repeat(np.repeat(np.asarray(tiles), rows, axis=0), columns, axis=1)
+
+
+def _top_n_of_groups(scores: Any, group: int, n: int) -> Any:
+    """The n largest of each `group` neighbours in each row."""
     return top_n(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
 
 
 @partial(jax.jit, static_argnames="n")
 def top_n(scores: Float[Array, "*group size"], n: int) -> Bool[Array, "*group size"]:
-    """The n largest along the last axis, the first ones among equals: those that fewer than n others beat."""
+    """The n largest along the last axis, the first ones among equals: elements that fewer than n others precede."""
     size = scores.shape[-1]
-    earlier = jnp.arange(size)
-    beaten = jnp.zeros(scores.shape, jnp.int32)
+    position = jnp.arange(size)
+    preceding = jnp.zeros(scores.shape, jnp.int32)
     for other in range(size):
-        rival = scores[..., other : other + 1]
-        beaten += (rival > scores) | ((rival == scores) & (other < earlier))
-    return beaten < n
+        score = scores[..., other : other + 1]
+        preceding += (score > scores) | ((score == scores) & (other < position))
+    return preceding < n
 
 
 @partial(jax.jit, static_argnames="n")
-def _columns(blocks: Float[Array, "down across v m"], n: int) -> Bool[Array, "down across m"]:
-    """The 4 columns of each block that leave the most for the best n of them in each row."""
+def _best_columns(blocks: Float[Array, "down across v m"], n: int) -> Bool[Array, "down across m"]:
+    """The 4 columns of each block whose best n elements in each row have the largest sum."""
     m = blocks.shape[-1]
     if m > MAX_EXACT_COLUMNS:
         return top_n(blocks.sum(axis=2), VNM_COLUMNS)
     columns = jnp.moveaxis(blocks, -1, 0)
     choices = jnp.array(list(combinations(range(m), VNM_COLUMNS)))
 
-    def weigh(best: tuple[Array, Array], choice: Array) -> tuple[tuple[Array, Array], None]:
+    def keep_better(best: tuple[Array, Array], choice: Array) -> tuple[tuple[Array, Array], None]:
         a, b, c, d = (columns[choice[place]] for place in range(VNM_COLUMNS))
-        worth = _best_of_four(a, b, c, d, n).sum(axis=-1)
-        return (jnp.maximum(best[0], worth), jnp.where((worth > best[0])[..., None], choice, best[1])), None
+        score = _sum_of_largest(a, b, c, d, n).sum(axis=-1)
+        return (jnp.maximum(best[0], score), jnp.where((score > best[0])[..., None], choice, best[1])), None
 
     start = jnp.full(blocks.shape[:2], -jnp.inf), jnp.zeros((*blocks.shape[:2], VNM_COLUMNS), int)
-    chosen = lax.scan(weigh, start, choices)[0][1]
-    return (chosen[..., None] == jnp.arange(m)).any(axis=-2)
+    best_choice = lax.scan(keep_better, start, choices)[0][1]
+    return (best_choice[..., None] == jnp.arange(m)).any(axis=-2)
 
 
-def _best_of_four(a: Array, b: Array, c: Array, d: Array, n: int) -> Array:
+def _sum_of_largest(a: Array, b: Array, c: Array, d: Array, n: int) -> Array:
     """The sum of the n largest of four, without sorting."""
     (high, low), (high2, low2) = ((jnp.maximum(x, y), jnp.minimum(x, y)) for x, y in ((a, b), (c, d)))
     first = jnp.maximum(high, high2)

@@ -178,7 +178,7 @@ def _variant_rows(state: TracedState, rows: Iterable[LayerRow]) -> Iterator[Tabl
             continue
         spread: tuple[float | None, ...] = (None,) * 5
         if mask := state.statistics.get(row.name):
-            touched = mask.touched if row.experts == row.groups == 1 else None  # each expert and each group has its own columns
+            touched = mask.occupied_columns if row.experts == row.groups == 1 else None  # each expert and each group has its own columns
             spread = (mask.rows.mean(), mask.rows.std(), mask.columns.mean(), mask.columns.std(), touched)
         weights = (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0
         yield (*_key(state), row.name, state.nonzeros.get(row.name, weights), *spread, state.activation_density.get(row.name))

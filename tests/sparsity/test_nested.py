@@ -226,7 +226,7 @@ def test_of_patterns_with_the_same_masks_the_one_that_stores_less_is_below(below
     [
         ("4:4/block:4x4", "'4:4' keeps every tile, and each any fraction"),
         ("1:999999999/1:999999999", "is 999999998000000001 columns wide; write levels of at most 999999999 columns together"),
-        ("4:4x8/2:4", "can't be nested"),
+        ("4:4x8/2:4", "cannot be nested"),
     ],
 )
 def test_nestings_that_make_no_sense_are_refused(text, message):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dse.base.errors import InputError
 from dse.sparsity import mask as masks_
 from dse.sparsity.grammar import KNOWN_FORMS, parse, read_pattern_aliases
-from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Hierarchy, Structured, VNMFamily, canonicalize
+from dse.sparsity.hierarchy import Hierarchy, canonicalize
+from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, Block, BlockFamily, Structured, VNMFamily
 
 nm = st.integers(2, 9).flatmap(lambda m: st.builds(NM, st.integers(1, m - 1), st.just(m), st.sampled_from([1, 1, 2, 4])))
 vnm = st.builds(VNM, st.sampled_from([2, 4, 8]), st.integers(1, 4), st.integers(5, 12)).map(canonicalize)
@@ -194,7 +195,7 @@ def test_a_family_stores_a_mask_in_its_own_block_size():
             "in 'block:32x32/block:4x4' both levels keep any fraction; write 'block:4x4' alone, which has the same masks",
         ),
         ("block:6x6/2:4", "tiles of 1x4 do not fill 'block:6x6'; write a block that is a multiple of 1x4"),
-        ("row/2:4", "'row/2:4' can't be nested; write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside"),
+        ("row/2:4", "'row/2:4' cannot be nested; write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside"),
     ],
 )
 def test_impossible_patterns(text, message):

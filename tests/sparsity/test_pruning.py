@@ -94,7 +94,7 @@ def test_what_is_legal_stays_as_it_is():
 @pytest.mark.parametrize(
     ("text", "sparsity", "message"),
     [
-        ("unstructured", None, "'unstructured' may keep any fraction; say which sparsity, from 0 to 1"),
+        ("unstructured", None, "'unstructured' may keep any fraction; give a sparsity, from 0 to 1"),
         ("2:4", 0.75, "'2:4' is 0.5 sparse, not 0.75; leave the sparsity out"),
         ("row", 1.5, "a sparsity of 1.5 is out of range; write a number from 0 to 1"),
         ("block:4x4*", 0.5, "'block:4x4*' is a family; name one of its members"),

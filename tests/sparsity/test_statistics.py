@@ -36,7 +36,7 @@ def test_counts_are_those_of_a_slow_look_however_the_rows_arrive(case):
     for rows, columns in SIZES:
         blocks = [mask[i : i + rows, j : j + columns].sum() for i in range(0, len(mask), rows) for j in range(0, mask.shape[1], columns)]
         np.testing.assert_array_equal(found.blocks[(rows, columns)], np.bincount(blocks, minlength=rows * columns + 1))
-        assert found.occupied((rows, columns)) == sum(block > 0 for block in blocks)
+        assert found.occupied_blocks((rows, columns)) == sum(block > 0 for block in blocks)
 
 
 @given(masks())

@@ -14,7 +14,8 @@ from math import inf, prod
 from dse.model.cost.coefficients import published
 from dse.model.cost.design import Design, Values
 from dse.schema.compute_unit import Run
-from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Hierarchy, VNMFamily
+from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
 
 

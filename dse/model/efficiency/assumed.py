@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dse.sparsity.kinds import NM, UNSTRUCTURED, VNM, VNM_COLUMNS, Block, BlockFamily, Hierarchy, VNMFamily
+from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.kinds import NM, UNSTRUCTURED, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
 from dse.sparsity.pattern import Pattern
 
 
