@@ -1,122 +1,113 @@
-"""What of a network's time depends on which axes of a grid: each part is worked out on the axes that it depends on, then broadcast.
+"""Split a network's layers by the grid axes that their latency depends on. Each group is evaluated on its own axes and then broadcast.
 
-A bandwidth x peak x decode grid so costs its distinct factors, not its product, up to the last sum. Executions that are never
-the fastest on the grid are left out, and so are terms that never set a layer's time: what is left often depends on little. Where
-it is many layers that depend on two rates, they are sorted and searched (`lines`).
+A bandwidth x peak x decode grid then costs the sum of its smaller grids, not their product. Executions that are never the fastest on the
+grid are dropped first, and so are terms that never set a layer's time: what is left often depends on little. Groups of many layers that
+depend on two rates are evaluated by a piecewise-linear sum (`dse.model.piecewise_linear`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
-from dse.model.piecewise_linear import Lines
-from dse.model.rate_pairs import Rate, pairs
-from dse.model.terms import Distinct
+from dse.model.piecewise_linear import PiecewiseLinear
+from dse.model.rate_pairs import RateIndex, layers_of_rate_pairs
+from dse.model.roofline import NetworkWork
 from dse.schema.model_options import ResourceOverlap
 
-WORTH = 4  # times as many designs as a part has of its own
+LEAST_REDUCTION = 4  # a group has a grid of its own if that is at least so many times smaller
 
-Work = Float[np.ndarray, "layer execution term"]
-Fixed = Float[np.ndarray, "layer execution"]
+Rates = Float[np.ndarray, "execution term"]
+Factors = Sequence[Float[np.ndarray, "execution term _"]]
 
 
 @dataclass(frozen=True, eq=False)
 class LayerGroup:
-    """Layers whose time depends on the same axes, and the executions that any of them may take, both by their numbers.
+    """Layers whose latency depends on the same axes, and the executions that any of them may take, both by index.
 
-    `lines`: their time as a function of two inverse rates, where that is quicker than their sum; `rates`: which execution and term
-    has each of the two.
+    `piecewise_linear` is their latency as a function of two inverse rates, where that is quicker than their sum; `rates` says which
+    execution and term has each of the two.
     """
 
     axes: tuple[int, ...]
     executions: tuple[int, ...]
-    work: Work
-    fixed: Fixed | None  # time beside that of resources
-    lines: Lines | None = None
-    rates: tuple[Rate, ...] = ()
-    preference: Int[np.ndarray, "layer execution"] | None = None  # ranks of the executions in a tie
+    network: NetworkWork
+    piecewise_linear: PiecewiseLinear | None = None
+    rates: tuple[RateIndex, ...] = ()
 
 
-def whole(layers: Distinct, axes: int) -> list[LayerGroup]:
+def single_group(network: NetworkWork, axes: int) -> LayerGroup:
     """All layers under all executions, on every axis."""
-    executions = tuple(range(layers.work.shape[1]))
-    return [LayerGroup(tuple(range(axes)), executions, layers.work, layers.fixed, preference=layers.preference)]
+    return LayerGroup(tuple(range(axes)), tuple(range(network.work.shape[1])), network)
 
 
-def parts(
-    work: Work,
-    fixed: Fixed | None,
-    constant: Float[np.ndarray, "execution term"],
-    factors: list[Any],
-    overlap: ResourceOverlap,
-    lengths: Sequence[int] | None = None,
+def group_layers(
+    network: NetworkWork, constant: Rates, factors: Factors, overlap: ResourceOverlap, lengths: Sequence[int] | None = None
 ) -> list[LayerGroup]:
-    """The layers by the axes that their time depends on, fewest axes first; work and rates are as of `roofline` and `grid.Grid`.
+    """Groups whose latencies add up to that of the network on every design, those of the fewest axes first.
 
-    The times of the parts add up to that of all layers, on every design. A part whose own grid is hardly smaller than the
-    whole one is worked out on that, with what depends on every axis. `lengths`: values on each axis, where the factors are those of its
-    least and greatest value alone.
+    Inverse rates are `constant` times one of `factors` for each axis. A group whose own grid is hardly smaller than the whole one is
+    evaluated on that, with what depends on every axis. `lengths`: how many values each axis has, where the factors are only those of its
+    smallest and largest value.
     """
-    work = decisive(work, fixed, constant, factors, overlap)
-    depends = dependence(work, factors)
+    network = drop_dominated(network, constant, factors, overlap)
+    depends = axis_dependence(network, factors)
     sizes = np.array([factor.shape[-1] for factor in factors] if lengths is None else lengths)
-    depends[np.where(depends, sizes, 1).prod(axis=1) * WORTH > sizes.prod()] = True
-    alike = pairs(work, constant, factors) if overlap == "full" and fixed is None else []
-    found = []
+    depends[np.where(depends, sizes, 1).prod(axis=1) * LEAST_REDUCTION > sizes.prod()] = True
+    linear = overlap == "full" and network.overhead is None
+    pairs = layers_of_rate_pairs(network, constant, factors) if linear else []
+    groups = []
     for key in np.unique(depends, axis=0):
-        left = (depends == key).all(axis=1)
-        for pair in alike:
-            some = left & pair.layers
-            if lines := pair.lines(some):
-                found.append(replace(_part(key, work[some], None), lines=lines, rates=pair.rates))
-                left &= ~some
-        if left.any():
-            found.append(_part(key, work[left], None if fixed is None else fixed[left]))
-    return sorted(found, key=lambda part: (len(part.axes), part.axes))
+        remaining = (depends == key).all(axis=1)
+        for pair in pairs:
+            layers = remaining & pair.layers
+            if function := pair.piecewise_linear(layers):
+                groups.append(replace(_group(key, network, layers), piecewise_linear=function, rates=pair.rates))
+                remaining &= ~layers
+        if remaining.any():
+            groups.append(_group(key, network, remaining))
+    return sorted(groups, key=lambda group: (len(group.axes), group.axes))
 
 
-def _part(axes: np.ndarray, work: Work, fixed: Fixed | None) -> LayerGroup:
-    used = np.isfinite(work[:, :, 1]).any(axis=0)
-    executions = tuple(np.flatnonzero(used).tolist())
-    return LayerGroup(tuple(np.flatnonzero(axes).tolist()), executions, work[:, used], None if fixed is None else fixed[:, used])
+def _group(axes: np.ndarray, network: NetworkWork, layers: np.ndarray) -> LayerGroup:
+    used = network.legal[layers].any(axis=0)
+    overhead = None if network.overhead is None else network.overhead[layers][:, used]
+    part = NetworkWork(network.work[layers][:, used], network.legal[layers][:, used], overhead)
+    return LayerGroup(tuple(np.flatnonzero(axes).tolist()), tuple(np.flatnonzero(used).tolist()), part)
 
 
-def dependence(work: Work, factors: list[Any]) -> Bool[np.ndarray, "layer axis"]:
-    """Which axes a layer's time may depend on: an axis of a single value, too, scales what it is about."""
-    counts = (work > 0) & np.isfinite(work)
+def axis_dependence(network: NetworkWork, factors: Factors) -> Bool[np.ndarray, "layer axis"]:
+    """Which axes a layer's latency may depend on; an axis of a single value counts, since its factor scales the latency."""
+    counts = (network.work > 0) & network.legal[:, :, None]
     scales = [(factor != 1).any(axis=-1) for factor in factors]
-    return np.stack([(counts & scale).any(axis=(1, 2)) for scale in scales], axis=1) if factors else np.zeros((len(work), 0), bool)
+    depends = [(counts & scale).any(axis=(1, 2)) for scale in scales]
+    return np.stack(depends, axis=1) if factors else np.zeros((len(network.work), 0), bool)
 
 
-def decisive(
-    work: Work, fixed: Fixed | None, constant: Float[np.ndarray, "execution term"], factors: list[Any], overlap: ResourceOverlap
-) -> Work:
-    """The work without executions that another one beats, and (with full overlap) without terms that another outlasts, everywhere."""
-    work = work.copy()
-    for first, second in _pairs(work.shape[1]):
-        ratio = _greatest(constant[second], constant[first], [(f[second], f[first]) for f in factors])
+def drop_dominated(network: NetworkWork, constant: Rates, factors: Factors, overlap: ResourceOverlap) -> NetworkWork:
+    """Drop, layer by layer, executions that another one beats on the whole grid, and (with full overlap) terms that another one exceeds."""
+    work, legal, overhead = network.work.copy(), network.legal.copy(), network.overhead
+    for first, second in _ordered_pairs(work.shape[1]):
+        ratio = _greatest_ratio(constant[second], constant[first], [(f[second], f[first]) for f in factors])
         with np.errstate(invalid="ignore"):
-            most = np.where(work[:, second] > 0, work[:, second] * ratio, 0.0)
-        beaten = np.all(most <= work[:, first], axis=1) & np.isfinite(work[:, second]).all(axis=1)
-        beaten &= True if fixed is None else fixed[:, second] <= fixed[:, first]
-        work[beaten, first] = 0.0
-        work[beaten, first, 1] = np.inf
-    for first, second in _pairs(work.shape[2]) if overlap == "full" else ():
-        ratio = _greatest(constant[:, first], constant[:, second], [(f[:, first], f[:, second]) for f in factors])
-        with np.errstate(invalid="ignore"):  # infinite work, or an infinite ratio
+            largest = np.where(work[:, second] > 0, work[:, second] * ratio, 0.0)
+        dominated = np.all(largest <= work[:, first], axis=1) & legal[:, first] & legal[:, second]
+        dominated &= True if overhead is None else overhead[:, second] <= overhead[:, first]
+        work[dominated, first], legal[dominated, first] = 0.0, False
+    for first, second in _ordered_pairs(work.shape[2]) if overlap == "full" else ():
+        ratio = _greatest_ratio(constant[:, first], constant[:, second], [(f[:, first], f[:, second]) for f in factors])
+        with np.errstate(invalid="ignore"):  # no work at an infinite ratio
             work[:, :, first][work[:, :, first] * ratio <= work[:, :, second]] = 0.0
-    return work
+    return network._replace(work=work, legal=legal)
 
 
-def _pairs(size: int) -> list[tuple[int, int]]:
-    return [(first, second) for first in range(size) for second in range(size) if first != second]
+def _ordered_pairs(size: int) -> Iterator[tuple[int, int]]:
+    return ((first, second) for first in range(size) for second in range(size) if first != second)
 
 
-def _greatest(above: np.ndarray, below: np.ndarray, factors: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The largest quotient of two inverse rates on the grid; infinite where the one below is never counted."""
+def _greatest_ratio(above: np.ndarray, below: np.ndarray, factors: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The largest quotient of two inverse rates on the grid; infinite where the one below takes no time."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = above / below
         for over, under in factors:

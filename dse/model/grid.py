@@ -1,38 +1,120 @@
-"""A grid of designs as rows and columns, and the inverse rates that those of a row, or of a column, share."""
+"""Grids of designs, evaluated as rows x columns: the inverse rate of a design is that of its row times that of its column.
+
+The functions `..._on_grid` are those of `dse.model.roofline`, compiled; a `Grid` calls them with as many rows at a time as the cache holds.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jaxtyping import Float
 
 from dse.model import jax_devices
+from dse.model.efficiency.interval import QUANTILES, quantiles
+from dse.model.roofline import XLA_OPTIONS, Combination, NetworkWork, network_breakdown, network_energy, network_latency
 
-COLUMNS = 2**14  # at most; what is evaluated at once is a number of whole rows
+MOST_COLUMNS = 2**14
+
+RowRates = Float[Any, "execution term row"]
+ColumnRates = Float[Any, "execution term column"]
 
 
-def cut(shape: Sequence[int], width: int = COLUMNS) -> int:
-    """The first of the last axes that together make up no more than so many columns."""
+def _compiled(function: Callable[..., Any]) -> Any:
+    return partial(jax.jit, static_argnames="combination", compiler_options=XLA_OPTIONS)(function)
+
+
+def _outer(rows: RowRates, columns: ColumnRates) -> Float[Array, "execution term row column"]:
+    return jnp.asarray(rows[..., :, None] * columns[..., None, :])
+
+
+@_compiled
+def latency_on_grid(network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination) -> Float[Array, "row column"]:
+    """Latency [s] of each design."""
+    return network_latency(network, _outer(rows, columns), combination)
+
+
+@_compiled
+def energy_on_grid(network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination) -> Float[Array, "row column"]:
+    """Energy [J] of the work on each design."""
+    return network_energy(network, _outer(rows, columns), combination)
+
+
+@_compiled
+def breakdown_on_grid(
+    network: NetworkWork, rows: RowRates, columns: ColumnRates, lower_bound: NetworkWork | None = None, *, combination: Combination
+) -> Float[Array, "part row column"]:
+    """Time [s] in each execution while bound by each resource, flattened to one axis; then the latency of `lower_bound`, if it is given."""
+    inverse_rates = _outer(rows, columns)
+    breakdown = network_breakdown(network, inverse_rates, combination)
+    parts = breakdown.reshape(-1, *inverse_rates.shape[2:])
+    return parts if lower_bound is None else jnp.concatenate([parts, network_latency(lower_bound, inverse_rates, combination)[None]])
+
+
+class Samples(NamedTuple):
+    """Work and overhead of a network in each sample of the fitted parameters; `legal` is the same for all."""
+
+    work: Float[Any, "sample layer execution term"]
+    legal: Any
+    overhead: Float[Any, "sample layer execution"]
+
+
+@_compiled
+def samples_on_grid(
+    samples: Samples, rows: RowRates, columns: ColumnRates, *, combination: Combination
+) -> Float[Array, "sample row column"]:
+    """Latency [s] of each design in each sample."""
+    inverse_rates = _outer(rows, columns)
+
+    def latency(work: Any, overhead: Any) -> Array:
+        return network_latency(NetworkWork(work, samples.legal, overhead), inverse_rates, combination)
+
+    return jax.vmap(latency)(samples.work, samples.overhead)
+
+
+@jax.jit
+def intervals(
+    latencies: Float[Array, "sample row column"], dense: Float[Any, "sample row column"] | None = None
+) -> Float[Array, "part row column"]:
+    """Quantiles (low, high) of the latency [s] over the samples. With the latencies of the dense network, `dense`, the quantiles of the
+    speedup follow; without them, the latency in each sample.
+
+    It is a call of its own, because a compiler that fused it with the latencies would compute these again for each quantile.
+    """
+    if dense is None:
+        return jnp.concatenate([quantiles(latencies, jnp), latencies])
+    return jnp.concatenate([quantiles(latencies, jnp), quantiles(dense / latencies, jnp)])
+
+
+def parts_of_intervals(samples: int, with_dense: bool) -> int:
+    """Length of the first axis of what `intervals` returns."""
+    return 2 * len(QUANTILES) if with_dense else len(QUANTILES) + samples
+
+
+def first_column_axis(shape: Sequence[int], width: int = MOST_COLUMNS) -> int:
+    """The first of the last axes of a grid that together make up no more than `width` columns."""
     return len(shape) - int((np.cumprod(shape[::-1], dtype=float) <= width).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Inverse rates: `constant` [execution, term] times one of `factors` [execution, term, value] for each axis, the last one fastest.
+    """Inverse rates: `constant` times one of `factors` for each axis, the last axis varying fastest.
 
-    The axes from `cut` on make up the columns, the others the rows, of which `at_once` are evaluated at a time. So a factor is
-    multiplied out for rows or columns alone. What is evaluated is always of one shape: absent designs repeat others.
+    The axes from `first_column` on make up the columns, the others the rows, of which `rows_at_once` are evaluated at a time. So a factor
+    is multiplied out for rows or for columns alone. Every call has the same shape: missing rows and columns repeat others.
     """
 
     constant: Float[np.ndarray, "execution term"]
     factors: Sequence[Float[np.ndarray, "execution term _"]]
-    cut: int
-    width: int  # of a row, at most
-    at_once: int
+    first_column: int
+    columns_at_once: int
+    rows_at_once: int
     precision: np.dtype
 
     @property
@@ -40,29 +122,46 @@ class Grid:
         return [factor.shape[-1] for factor in self.factors]
 
     @property
-    def columns(self) -> Float[np.ndarray, "execution term column"]:
-        shape = self.shape[self.cut :]
-        places = np.unravel_index(np.minimum(np.arange(self.width), math.prod(shape) - 1), shape) if shape else ()
-        ones = np.ones((*self.constant.shape, self.width))
-        return _multiplied(ones, self.factors[self.cut :], places).astype(self.precision)
+    def column_rates(self) -> Float[np.ndarray, "execution term column"]:
+        indices = _axis_indices(np.arange(self.columns_at_once), self.shape[self.first_column :])
+        ones = np.ones((*self.constant.shape, self.columns_at_once))
+        return _multiply(ones, self.factors[self.first_column :], indices).astype(self.precision)
 
     def chunks(self) -> Iterator[tuple[slice, Float[np.ndarray, "execution term row"]]]:
-        """Numbers of the rows and their inverse rates."""
-        shape = self.shape[: self.cut]
-        total, ones = math.prod(shape), np.ones(self.at_once)
-        for start in range(0, total, self.at_once):
-            places = np.unravel_index(np.minimum(np.arange(start, start + self.at_once), total - 1), shape) if shape else ()
-            rates = _multiplied(self.constant[:, :, None] * ones, self.factors[: self.cut], places)
-            yield slice(start, min(start + self.at_once, total)), rates.astype(self.precision)
+        """The rows of each call, and their inverse rates."""
+        shape = self.shape[: self.first_column]
+        total, ones = math.prod(shape), np.ones(self.rows_at_once)
+        for start in range(0, total, self.rows_at_once):
+            indices = _axis_indices(np.arange(start, start + self.rows_at_once), shape)
+            rates = _multiply(self.constant[:, :, None] * ones, self.factors[: self.first_column], indices)
+            yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
 
-    def evaluated(self, function: Callable[[Any, Any], Any], outer: tuple[int, ...] = ()) -> np.ndarray:
-        """`function` of rows and columns, which gives [*outer, row, column], on every design: [*outer, *shape]."""
-        rows, width = math.prod(self.shape[: self.cut]), math.prod(self.shape[self.cut :])
-        columns, found = self.columns, np.empty((*outer, rows, width), self.precision)
-        for at, some in self.chunks():
-            found[..., at, :] = np.asarray(function(jax_devices.over_all(some), columns))[..., : at.stop - at.start, :width]
-        return found.reshape((*outer, *self.shape))
+    def evaluate(
+        self, function: Callable[..., Any], parts: tuple[int, ...] = (), design_input: np.ndarray | None = None
+    ) -> Float[np.ndarray, "*parts_and_shape"]:
+        """Call `function(rows, columns)`, which returns [*parts, row, column], on every design: [*parts, *shape].
+
+        `design_input` [input, *shape] is passed on, cut to the rows and columns of each call.
+        """
+        rows, width = math.prod(self.shape[: self.first_column]), math.prod(self.shape[self.first_column :])
+        columns, results = self.column_rates, np.empty((*parts, rows, width), self.precision)
+        inputs = None if design_input is None else design_input.reshape(len(design_input), rows, width)
+        for at, rates in self.chunks():
+            arguments = [jax_devices.shard_rows(rates), columns]
+            if inputs is not None:
+                arguments.append(jax_devices.shard_rows(self._padded(inputs[:, at]), row_axis=1))
+            results[..., at, :] = np.asarray(function(*arguments))[..., : at.stop - at.start, :width]
+        return results.reshape((*parts, *self.shape))
+
+    def _padded(self, values: Float[np.ndarray, "input row column"]) -> Float[np.ndarray, "input _ _"]:
+        missing = self.rows_at_once - values.shape[1], self.columns_at_once - values.shape[2]
+        return np.pad(values, ((0, 0), (0, missing[0]), (0, missing[1])), mode="edge") if any(missing) else values
 
 
-def _multiplied(rates: np.ndarray, factors: Sequence[np.ndarray], places: Any) -> np.ndarray:
-    return reduce(mul, (factor[:, :, at] for factor, at in zip(factors, places, strict=True)), rates)
+def _axis_indices(designs: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Index on each axis of designs by their number; numbers beyond the last design repeat it."""
+    return np.unravel_index(np.minimum(designs, math.prod(shape) - 1), shape) if shape else ()
+
+
+def _multiply(rates: np.ndarray, factors: Sequence[np.ndarray], indices: Sequence[np.ndarray]) -> np.ndarray:
+    return reduce(mul, (factor[:, :, index] for factor, index in zip(factors, indices, strict=True)), rates)

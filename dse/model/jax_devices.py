@@ -1,4 +1,4 @@
-"""The GPUs, TPUs or CPU that JAX evaluates designs on: rows of a grid fall to all of a machine's in equal parts."""
+"""The GPUs, TPUs or CPU that JAX evaluates designs on: the rows of a grid are shared among all of a machine's in equal parts."""
 
 from typing import Any
 
@@ -6,22 +6,24 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-CACHE = {"cpu": 2**23}  # bytes that designs which are evaluated in one call may take: they stay in the cache, and the call is hidden
-MORE = 2**27  # elsewhere, of each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)
+CACHE = {"cpu": 2**23}  # bytes of the designs of one call: they stay in the cache, and the cost of the call is hidden
+DEVICE_MEMORY = 2**27  # the same elsewhere, for each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)
 
 
 def count() -> int:
     return jax.local_device_count()
 
 
-def at_once(size: int) -> int:
-    """Designs that are evaluated in one call, where each takes so many bytes."""
-    return count() * CACHE.get(jax.default_backend(), MORE) // size
+def designs_at_once(bytes_per_design: int) -> int:
+    """How many designs are evaluated in one call."""
+    return count() * CACHE.get(jax.default_backend(), DEVICE_MEMORY) // bytes_per_design
 
 
-def over_all(rows: np.ndarray) -> Any:
-    """Something [..., row] laid out over the devices; its rows are a multiple of their number."""
+def shard_rows(array: np.ndarray, row_axis: int = -1) -> Any:
+    """An array laid out over the devices along its rows, whose number is a multiple of that of the devices."""
     if count() == 1:
-        return rows
+        return array
     mesh = Mesh(np.array(jax.local_devices()), ("row",))
-    return jax.device_put(rows, NamedSharding(mesh, PartitionSpec(*[None] * (rows.ndim - 1), "row")))
+    axes: list[str | None] = [None] * array.ndim
+    axes[row_axis] = "row"
+    return jax.device_put(array, NamedSharding(mesh, PartitionSpec(*axes)))

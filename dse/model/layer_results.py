@@ -1,4 +1,4 @@
-"""One network state on one accelerator, layer by layer."""
+"""Per-layer results of one variant on one accelerator: what `dse.evaluate` returns."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,15 +13,18 @@ from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
-from dse.model import compaction, fusion, roofline
-from dse.model.cost.preference import preference
+from dse.model import compaction, fusion
+from dse.model.cost.preference import execution_preference
 from dse.model.efficiency.constant import unstated
-from dse.model.efficiency.fitted import case
-from dse.model.efficiency.interval import QUANTILES
+from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.layer_times import LayerTimes, fastest_times, layer_times
 from dse.model.levels import levels, notes
+from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.peak import Execution
-from dse.model.terms import BYTES, DECODE, LAUNCH, Case, inverse_rates
+from dse.model.rates import STORED_FLOPS, inverse_rates
+from dse.model.roofline import bounding_resource, choose
+from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
 from dse.model.work import dense_flops
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
@@ -34,8 +37,8 @@ ATTRS = {
     "dense_flops": {"units": "FLOP", "long_name": "FLOPs with nothing skipped, all repeats of the layer"},
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
-    "latency_low": {"units": "s", "long_name": "5% of the times that the measured kernels allow, all repeats of the layer"},
-    "latency_high": {"units": "s", "long_name": "95% of them"},
+    "latency_low": {"units": "s", "long_name": "5% quantile of the latency over samples of the fitted kernels, all repeats of the layer"},
+    "latency_high": {"units": "s", "long_name": "95% quantile of the same"},
     "latency_bound": {"units": "s", "long_name": "time that no schedule of the on-chip memory can beat, all repeats of the layer"},
     "bytes_bound": {
         "units": "B",
@@ -48,107 +51,120 @@ ATTRS = {
     "bound": {"long_name": "resource that sets the time"},
     "unit": {"long_name": "unit that executes the layer"},
     "execution": {"long_name": "unit and run that execute the layer"},
-    "kernel": {"long_name": "measured kernel that stands for the execution, and how near it is"},
-    "rivals": {"long_name": "the other executions, and how many times as long they would take, or why they may not run the layer"},
+    "kernel": {"long_name": "fitted kernel of the execution, and whether it was measured, transferred or assumed"},
+    "alternatives": {"long_name": "the other executions: their time over that of the chosen one, or why they may not run the layer"},
 }
 
 
-class _Question(StrictModel):
+class _Arguments(StrictModel):
     batch: Batch
     dtype: OperandDtypes
     options: ModelOptions
 
 
 def evaluate(
-    accelerator: Accelerator | str | Path, variant: Variant | Workload | str | Path, batch: int = 1, dtype: Any = "fp16", **options: Any
+    accelerator: Accelerator | str | Path | Mapping[str, Any],
+    variant: Variant | Workload | str | Path,
+    batch: int = 1,
+    dtype: Any = "fp16",
+    **options: Any,
 ) -> xr.Dataset:
-    """Per-layer results, dim `layer`; `options` are those of a specification's `model`. Raises InputError with every problem.
+    """Evaluate one variant on one accelerator, layer by layer.
 
-    An accelerator may be named as in a specification, by the catalogue or by path. So may a workload in the place of a variant: it is
-    taken dense.
+    An accelerator may be given by name, path or mapping, as in a specification; a workload in the place of a variant is evaluated dense.
+    `options` are those of a specification's `model`. Every result has a dim `layer` and counts all repeats of its layer, so that sums over
+    `layer` are the network's. Where on-chip capacity counts, `latency` and `bytes` are attainable, `latency_bound` and `bytes_bound` are
+    what no schedule can beat, and `traffic` has a dim `memory`. With fitted kernels, `latency_low` and `latency_high` bound a 90% interval.
 
-    Sums over `layer` are the network's: every variable counts all repeats of its layer. Where on-chip capacity counts, `latency` and
-    `bytes` are attainable, `latency_bound` and `bytes_bound` stand beside them, and `traffic` has a dim `memory`. Where measured kernels
-    do, `latency_low` and `latency_high` have nine tenths of what they leave open between them, and `kernel` names them.
+    Raises InputError with every problem.
     """
-    question = {"batch": batch, "dtype": dtype, "options": options}
-    given = {"accelerator": (_device, accelerator), "variant": (_state, variant), "": (partial(validate_mapping, _Question), question)}
-    problems, read = ProblemCollector(), list[Any]()
-    for path, (reader, value) in given.items():
+    arguments = {"batch": batch, "dtype": dtype, "options": options}
+    steps = {
+        "accelerator": (_read_accelerator, accelerator),
+        "variant": (_read_variant, variant),
+        "": (partial(validate_mapping, _Arguments), arguments),
+    }
+    problems, values = ProblemCollector(), list[Any]()
+    for path, (read, value) in steps.items():
         with problems.collect(key=path):
-            read.append(reader(value))
+            values.append(read(value))
     problems.raise_if_any()
-    device, state, asked = read
-    found = case(device, state, asked.batch, asked.dtype, asked.options, available_kernels(device, asked.options))
-    return described(found, device, state, asked.dtype, asked.options, asked.batch)
+    device, chosen, checked = values
+    efficiency = efficiency_of(checked.options, available_kernels(device, checked.options))
+    terms = network_terms(device, chosen, checked.batch, checked.dtype, checked.options, efficiency)
+    return layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch)
 
 
-def _device(given: Any) -> Accelerator:
+def _read_accelerator(given: Any) -> Accelerator:
     if isinstance(given, str | Path | Mapping):
         return read_accelerator(catalog.resolve_accelerator(given))
     if not isinstance(given, Accelerator):
-        raise InputError(f"a {type(given).__name__} is no accelerator", "give a name of the catalogue, a path, or one that was loaded")
+        raise InputError(
+            f"a {type(given).__name__} is not an accelerator", "give a name of the catalogue, a path, a mapping or an Accelerator"
+        )
     return given
 
 
-def _state(given: Any) -> Variant:
+def _read_variant(given: Any) -> Variant:
     if isinstance(given, str | Path):
         return tables.load(catalog.find_path("workloads", given)).dense
     if isinstance(given, Workload):
         return given.dense
     if not isinstance(given, Variant):
-        raise InputError(f"a {type(given).__name__} is no variant", "give one of a workload, as 'load_workload(...).variant(...)'")
+        raise InputError(f"a {type(given).__name__} is not a variant", "give one of a workload, as 'load_workload(...).variant(...)'")
     return given
 
 
-def described(
-    found: Case, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
+def layer_results(
+    terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
 ) -> xr.Dataset:
-    """The same, of a case of `variant` that is made."""
-    inverse, _ = inverse_rates(found.executions, accelerator, {})
-    parts, time = times(found, inverse, options)
-    ranks = preference(found, accelerator, dtype.compute)
-    choice = roofline.handicapped(time, ranks).argmin(axis=1)
-    columns = _columns(found, variant, batch, choice, inverse, parts) | _sampled(found, choice, inverse, options)
-    if found.least is not None:
-        columns |= _bounds(found, found.least, choice, times(found.least, inverse, options)[1])
-    columns["latency"] = _pick(time, choice) * found.count
-    columns["rivals"] = np.array([_rivals(found, variant, n, c, row) for n, (c, row) in enumerate(zip(choice, time, strict=True))], object)
+    """Per-layer results of terms that are known already."""
+    rates = inverse_rates(terms.executions, accelerator)
+    times = layer_times(terms, rates, options.resource_overlap)
+    preference = execution_preference(terms, accelerator, dtype.compute)
+    with jax.enable_x64(True):
+        choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
+    columns = _columns(terms, variant, batch, choice, rates, times) | _interval(terms, choice, times)
+    if (bound := terms.lower_bound) is not None:
+        columns |= _bounds(terms, bound, choice, fastest_times(layer_times(bound, rates, options.resource_overlap))[0])
+    columns["latency"] = _pick(times.by_execution[0], choice) * terms.count
+    columns["alternatives"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
-    coords = {"layer": np.array(found.layers.name, object)}
+    coords = {"layer": np.array(terms.layers.name, object)}
+    if terms.lower_bound is not None:
+        coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
+    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch))
+
+
+def _attributes(
+    terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
+) -> dict[str, Any]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
-    chosen, assumed = {name: str(value) for name, value in options}, compaction.notes(variant)
-    if found.least is not None:
-        coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
-        assumed = [*notes(accelerator), *fusion.notes(variant, options), *assumed]
-    assumed = [*assumed, *unstated(accelerator.name, (execution.how for execution in found.candidates), dtype.label, options.fidelity)]
-    chosen |= {"notes": "; ".join(assumed)} if assumed or found.least is not None else {}
-    return xr.Dataset(data, coords, names | {"batch": batch} | chosen)
+    assumptions = compaction.notes(variant)
+    if terms.lower_bound is not None:
+        assumptions = [*notes(accelerator), *fusion.notes(variant, options), *assumptions]
+    runs = (execution.how for execution in terms.candidates)
+    assumptions = [*assumptions, *unstated(accelerator.name, runs, dtype.label, options.fidelity)]
+    shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}
+    return names | {"batch": batch} | {name: str(value) for name, value in options} | shown
 
 
-def times(found: Case, inverse: np.ndarray, options: ModelOptions) -> tuple[np.ndarray, np.ndarray]:
-    """Time [s] of each resource [resource, layer, execution], and of them together [layer, execution]."""
-    with jax.enable_x64(True):
-        parts = roofline.seconds(np.moveaxis(found.timed, -1, 0), inverse.T, DECODE)
-        return np.stack([np.asarray(part) for part in parts]), np.asarray(roofline.layer_time(parts, options.resource_overlap, found.fixed))
-
-
-def _sampled(found: Case, choice: np.ndarray, inverse: np.ndarray, options: ModelOptions) -> dict[str, np.ndarray]:
-    """What measured kernels add: which they are, and the limits of nine tenths of their draws."""
-    if found.kernels is None:
+def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[str, np.ndarray]:
+    """What fitted kernels add: their names, and a 90% interval of the latency."""
+    if terms.kernels is None:
         return {}
-    drawn = [times(case, inverse, options)[1].min(axis=1) * found.count for case in found.draws or (found,)]
-    low, high = np.quantile(drawn, list(QUANTILES.values()), axis=0)
-    return {"latency_low": low, "latency_high": high, "kernel": _pick(found.kernels, choice)}
+    latencies = fastest_times(times) * terms.count
+    low, high = quantiles(latencies[1:] if len(latencies) > 1 else latencies)
+    return {"latency_low": low, "latency_high": high, "kernel": _pick(terms.kernels, choice)}
 
 
-def _bounds(found: Case, least: Case, choice: np.ndarray, time: np.ndarray) -> dict[str, np.ndarray]:
-    """What on-chip capacity adds: no schedule, under whichever execution, takes less than `time` [layer, execution]."""
+def _bounds(terms: LayerTerms, bound: LayerTerms, choice: np.ndarray, fastest: np.ndarray) -> dict[str, np.ndarray]:
+    """What on-chip capacity adds: no schedule, under whichever execution, takes less than `fastest` [layer]."""
     return {
-        "latency_bound": time.min(axis=1) * found.count,
-        "bytes_bound": _pick(least.work[:, :, BYTES], choice) * found.count,
-        "traffic": np.stack([_pick(term, choice) * found.count for term in np.moveaxis(found.work, -1, 0)[BYTES:]], axis=1),
+        "latency_bound": fastest * terms.count,
+        "bytes_bound": _pick(bound.traffic[..., 0], choice) * terms.count,
+        "traffic": np.stack([_pick(moved, choice) * terms.count for moved in np.moveaxis(terms.traffic, -1, 0)], axis=1),
     }
 
 
@@ -158,22 +174,23 @@ def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
 
 
 def _columns(
-    found: Case, variant: Variant, batch: int, choice: np.ndarray, inverse: np.ndarray, parts: np.ndarray
+    terms: LayerTerms, variant: Variant, batch: int, choice: np.ndarray, rates: np.ndarray, times: LayerTimes
 ) -> dict[str, np.ndarray]:
-    """What there is to say of each layer; `parts` [resource, layer, execution] is the time that each resource takes."""
-    executions, whole = [found.executions[number] for number in choice], variant.layers.at_batch(batch)
-    spent = np.stack([_pick(part, choice) for part in parts])
-    bounding = np.asarray(roofline.bounding_resource(list(spent)))
+    """The columns that every fidelity has."""
+    executions, uncompacted = [terms.executions[number] for number in choice], variant.layers.at_batch(batch)
+    by_resource = np.stack([_pick(resource, choice) for resource in times.by_resource[:, 0]])
+    with jax.enable_x64(True):
+        bounding = np.asarray(bounding_resource(list(by_resource)))
     bound = [execution.resources(True)[number] for execution, number in zip(executions, bounding, strict=True)]
-    if found.fixed is not None:
-        bound = np.where(_pick(found.fixed, choice) > spent.max(axis=0), LAUNCH, bound)
-    slowed = 1.0 if found.slowed is None else _pick(found.slowed[:, :, 1], choice)
+    if terms.overhead is not None:
+        bound = np.where(_pick(terms.overhead[0], choice) > by_resource.max(axis=0), OVERHEAD_RESOURCE, bound)
+    slowdown = 1.0 if terms.slowdown is None else _pick(terms.slowdown[0, :, :, STORED_FLOPS], choice)
     return {
-        "flops": spent[0] / inverse[choice, 1] / slowed * found.count,
-        "gated_flops": (_pick(found.work[:, :, 1], choice) - _pick(found.done, choice)) * found.count,
-        "dense_flops": dense_flops(whole) * found.count,
-        "bytes": _pick(found.work[:, :, BYTES], choice) * found.count,
-        "count": found.count,
+        "flops": by_resource[0] / rates[choice, STORED_FLOPS] / slowdown * terms.count,
+        "gated_flops": (_pick(terms.stored_flops, choice) - _pick(terms.energy_flops, choice)) * terms.count,
+        "dense_flops": dense_flops(uncompacted) * terms.count,
+        "bytes": _pick(terms.traffic[..., 0], choice) * terms.count,
+        "count": terms.count,
         "density": variant.density,
         "activation_density": variant.input_density,
         "bound": np.array(bound, object),
@@ -182,22 +199,23 @@ def _columns(
     }
 
 
-def _rivals(found: Case, variant: Variant, layer: int, best: np.integer, time: np.ndarray) -> str:
-    """Why an execution was chosen: 'vector_unit.csr 4.1x' is how much longer another one would take, fastest first; of the others
-    why they may not run it."""
+def _alternatives(terms: LayerTerms, variant: Variant, layer: int, best: np.integer, times: LayerTimes) -> str:
+    """Why an execution was chosen: 'vector_unit.csr 4.1x' is the time of another one over that of the chosen one, fastest first; of the
+    others why they may not run the layer."""
+    time = times.by_execution[0, layer]
     others = [number for number in np.argsort(time, kind="stable") if number != best]
-    legal = [number for number in others if np.isfinite(time[number]) and time[best] > 0]  # a row of parameters takes no time
-    slower = [f"{found.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal]
-    weighty = found.layers.has_weights[layer]
-    barred = [e for e, may in zip(found.candidates, found.legal[layer], strict=True) if weighty and not may]
-    return ", ".join([*slower, *(f"{execution.name}: {_reason(found, variant, layer, execution)}" for execution in barred)])
+    legal = [number for number in others if terms.legal[layer, number] and time[best] > 0]  # a row of parameters takes no time
+    slower = [f"{terms.executions[number].name} {time[number] / time[best]:.3g}x" for number in legal]
+    barred = [e for e, may in zip(terms.candidates, terms.legal_candidates[layer], strict=True) if not may]
+    reasons = [f"{execution.name}: {_reason(terms, variant, layer, execution)}" for execution in barred if terms.layers.has_weights[layer]]
+    return ", ".join([*slower, *reasons])
 
 
-def _reason(found: Case, variant: Variant, layer: int, execution: Execution) -> str:
+def _reason(terms: LayerTerms, variant: Variant, layer: int, execution: Execution) -> str:
     if variant.density[layer] == 1:
         return "not pruned"
     if not execution.sparse:
         return "dense_fallback is false"
     if execution.pattern.storage_pattern_for(variant.pattern) is not None:
         return f"too large for the numbers of '{execution.format.kind}'"
-    return f"'{variant.pattern}' is no '{execution.pattern}'"
+    return f"'{variant.pattern}' does not fit '{execution.pattern}'"

@@ -1,48 +1,52 @@
-"""Which layers' times depend on two of the rates alone, up to constants, as those of one unit and one memory do."""
+"""Find the layers whose latency depends on two rates only, up to constants, as that of one unit and one memory does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.piecewise_linear import Lines
+from dse.model.piecewise_linear import PiecewiseLinear
+from dse.model.roofline import NetworkWork
 
-PAYS = 48  # executions of layers that take as long to add up as a search, or as a step of it, measured in both precisions
+BREAK_EVEN = 48  # executions of layers that take as long to add up as a search, or as a step of it, measured in both precisions
 
-Rate = tuple[int, int]  # number of an execution and of a term of its work
-Layers = Bool[np.ndarray, "layer"]
+RateIndex = tuple[int, int]  # index of an execution and of a term of its work
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
-    """`rates`: execution and term of one inverse rate of each kind, u and v; `times`: what each execution takes by either [s] where the
-    factors of all axes are 1, infinite where it is illegal."""
+class RatePair:
+    """Layers that depend on two rates u and v only.
 
-    layers: Layers
-    rates: tuple[Rate, Rate]
+    `rates`: an execution and a term that has each of the two; `times`: what each execution takes by either rate [s] where the factors of
+    all axes are 1.
+    """
+
+    layers: Bool[np.ndarray, "layer"]
+    rates: tuple[RateIndex, RateIndex]
     times: Float[np.ndarray, "2 layer execution"]
+    legal: Bool[np.ndarray, "layer execution"]
 
-    def lines(self, layers: Layers) -> Lines | None:
-        """The time of some of its layers, if that is found sooner than it is added up."""
-        times = self.times[:, layers]
-        size = np.isfinite(times[0]).sum()
-        if size <= PAYS:
+    def piecewise_linear(self, layers: Bool[np.ndarray, "layer"]) -> PiecewiseLinear | None:
+        """The latency of some of its layers as a function of u and v, if that is evaluated sooner than their sum."""
+        legal = self.legal[layers]
+        size = legal.sum()
+        if size <= BREAK_EVEN:
             return None
-        lines = Lines.of(*times)
-        return lines if size > PAYS * (1 + lines.table(np.dtype(float))[1]) else None
+        function = PiecewiseLinear.of_layers(*self.times[:, layers], legal)
+        return function if size > BREAK_EVEN * (1 + function.table(np.dtype(float))[1]) else None
 
 
-def pairs(work: Float[np.ndarray, "layer execution term"], constant: Float[np.ndarray, "execution term"], factors: list[Any]) -> list[Pair]:
-    """The layers by their two rates; work and rates are as of `roofline` and `grid.Grid`."""
+def layers_of_rate_pairs(
+    network: NetworkWork, constant: Float[np.ndarray, "execution term"], factors: Sequence[Float[np.ndarray, "execution term _"]]
+) -> list[RatePair]:
+    """The layers by the two rates that they depend on; inverse rates are `constant` times one of `factors` for each axis."""
     scales = np.concatenate([np.ones((*constant.shape, 1)), *factors], axis=-1)
     _, first, kind = np.unique(scales.reshape(constant.size, -1), axis=0, return_index=True, return_inverse=True)
-    legal = np.isfinite(work)
-    times = np.where(legal, work, 0.0) * constant
-    of_kind = np.stack([np.where(kind.reshape(constant.shape) == one, times, 0.0).max(axis=2) for one in range(len(first))])
-    of_kind[:, ~legal.all(axis=2)] = np.inf
-    uses = np.any((of_kind > 0) & np.isfinite(of_kind), axis=2)
-    places = [divmod(int(place), constant.shape[1]) for place in first]
-    found = ((u, v, uses[u] & uses[v] & (uses.sum(axis=0) == 2)) for u, v in combinations(range(len(first)), 2))
-    return [Pair(layers, (places[u], places[v]), of_kind[[u, v]]) for u, v, layers in found if layers.any()]
+    times = np.where(network.legal[:, :, None], network.work, 0.0) * constant
+    by_kind = np.stack([np.where(kind.reshape(constant.shape) == one, times, 0.0).max(axis=2) for one in range(len(first))])
+    uses = np.any(by_kind > 0, axis=2)
+    indices = [divmod(int(index), constant.shape[1]) for index in first]
+    pairs = ((u, v, uses[u] & uses[v] & (uses.sum(axis=0) == 2)) for u, v in combinations(range(len(first)), 2))
+    return [RatePair(layers, (indices[u], indices[v]), by_kind[[u, v]], network.legal) for u, v, layers in pairs if layers.any()]

@@ -1,69 +1,231 @@
-"""max over resources, min over executions, sum over layers: the latency of a network on many designs, in JAX.
+"""The central equation, in JAX: the latency of a network on many designs.
 
-    latency[h] = sum over layers of count * min over executions of max over resources of work * inverse_rate[h]
+    latency = sum over layers of ( min over legal executions of ( combine over resources of work * inverse rate ) + overhead )
 
-Designs are the vectorised axis; layers are scanned, carrying the sum, so that nothing of size designs x layers
-is ever stored (Shinn et al. 2023, arXiv 2310.00496, extended by the choice of execution).
+`resource_times`, `combine`, `execution_times` and `fastest` are its inner part; `network_latency`, `network_energy` and `network_breakdown`
+sum over the layers. Whatever evaluates designs calls these functions: a grid passes inverse rates [execution, term, row, column], a search
+batch [execution, term, design], a single design [execution, term, 1].
+
+Layers are scanned, carrying the sum, so that nothing of size designs x layers is ever stored (Shinn et al. 2023, arXiv 2310.00496,
+extended by the choice of execution). The relative error of a latency is at most (n u) / (1 - n u), with u = 2^-24 in float32 and
+n = L + R + 4 for L layers and R resources: three numbers rounded, two products, sums over resources and layers (Higham 2002, Accuracy and
+Stability of Numerical Algorithms, lemma 3.1). A breakdown adds TIE eps, by which the times of a tie differ at most.
 """
 
-from functools import partial, reduce
+from collections.abc import Callable
+from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
-from jaxtyping import Float, Int
+from jax import Array, eval_shape, lax
+from jax.tree import map as tree_map
+from jaxtyping import Bool, Float, Int
 
 from dse.schema.model_options import ResourceOverlap
 
-UNROLL = 64  # executions of layers in a step of the scan: their sum stays in registers, and compiling takes below a second
-ROOTS = 16  # of them where roots are drawn, with which compiling soon takes for ever
+EXECUTIONS_PER_STEP = 64  # of a step of the scan: their sum stays in registers, and compiling takes below a second
+ROOTS_PER_STEP = 16  # the same where roots are drawn, whose compilation is slow
 TIE = 16  # machine epsilons by which equal times may differ: an inverse rate is a product of a dozen numbers, each rounded
-CHOICE = np.int16  # of decisions: one of them for each layer and design is held
-COMPILED = {"xla_cpu_prefer_vector_width": 512}  # where a CPU has them: 1.1 to 1.7 times as fast as with 256 bits
+DECISION = np.int16  # the type of decisions: one is held for each layer and design
+XLA_OPTIONS = {"xla_cpu_prefer_vector_width": 512}  # where a CPU has them: 1.1 to 1.7 times as fast as with 256 bits
 
-trace_count = 0  # of `spent_time`: a sweep compiles once
-
-
-def seconds(work: Any, inverse: Any, compute: int) -> list[Any]:
-    """Time [s] of each resource for work [term, ...] at inverse rates [term, ...]: of the unit, which the first `compute` terms
-    are about, then of what each other term is about; bytes are the last."""
-    times = [work[term] * inverse[term] for term in range(len(work))]
-    return [reduce(_larger, times[:compute]), *times[compute:]]
+Stacked = Any  # an array or a sequence of arrays, by its first axis
+Time = Any  # seconds: a JAX array over designs, or over layers and designs
 
 
-def layer_time(times: list[Any], overlap: ResourceOverlap, fixed: Any = None) -> Any:
-    """Of the resources together, and what the layer takes beside [s]."""
-    if overlap == "pipelined":  # a 4-norm of the unit and the slowest of the others: a maximum that is rounded where both are alike
-        unit, other = ((time * 1e6) ** 2 for time in (times[0], reduce(_larger, times[1:])))  # in us: fourth powers stay within float32
-        spent = jnp.sqrt(jnp.sqrt(unit * unit + other * other)) * 1e-6
-    else:
-        spent = reduce(_larger if overlap == "full" else add, times)
-    return spent if fixed is None else spent + fixed
+class Combination(NamedTuple):
+    """How the times of resources make that of a layer: the first `unit_terms` terms are the compute unit's, the others a resource each.
+
+    `full` overlap: the slowest resource sets the time; `none`: they add up; `pipelined`: a 4-norm of the unit and the slowest of the
+    others, a maximum that is rounded where both are alike.
+    """
+
+    unit_terms: int
+    overlap: ResourceOverlap
 
 
-def is_tied(time: Any, fastest: Any) -> Any:
+class NetworkWork(NamedTuple):
+    """Work of all layers, each with all of its repeats; `legal` masks the executions that a layer may take.
+
+    `overhead` [s] is added to the time of an execution, `energy` [J] is what it takes, and of executions that take equally long the one of
+    the lowest `preference` runs (default: the first).
+    """
+
+    work: Float[Any, "layer execution term"]
+    legal: Bool[Any, "layer execution"]
+    overhead: Float[Any, "layer execution"] | None = None
+    energy: Float[Any, "layer execution"] | None = None
+    preference: Int[Any, "layer execution"] | None = None
+
+
+def resource_times(work: Stacked, inverse_rates: Stacked, unit_terms: int) -> list[Time]:
+    """Time [s] of each resource: that of the unit is set by the slowest of its terms, every other term has a resource of its own."""
+    times = [amount * inverse_rate for amount, inverse_rate in zip(work, inverse_rates, strict=True)]
+    return [reduce(_larger, times[:unit_terms]), *times[unit_terms:]]
+
+
+def combine(times: Stacked, overlap: ResourceOverlap) -> Time:
+    """Time [s] of the resources together."""
+    if overlap != "pipelined":
+        return reduce(_larger if overlap == "full" else add, times)
+    unit, others = ((time * 1e6) ** 2 for time in (times[0], reduce(_larger, times[1:])))  # in us: fourth powers stay within float32
+    return jnp.sqrt(jnp.sqrt(unit * unit + others * others)) * 1e-6
+
+
+def execution_times(
+    work: Stacked, legal: Stacked, overhead: Stacked | None, inverse_rates: Stacked, combination: Combination
+) -> list[Time]:
+    """Time [s] of a layer, or of several along leading axes, under each execution; infinite where the execution is not legal.
+
+    `work`, `legal` and `overhead` are indexed by execution, `work` and `inverse_rates` then by term.
+    """
+    times = [
+        combine(resource_times(amounts, rates, combination.unit_terms), combination.overlap)
+        for amounts, rates in zip(work, inverse_rates, strict=True)
+    ]
+    if overhead is not None:
+        times = [time + more for time, more in zip(times, overhead, strict=True)]
+    return [jnp.where(allowed, time, jnp.inf) for allowed, time in zip(legal, times, strict=True)]
+
+
+def fastest(times: Stacked) -> Time:
+    """Time [s] of the fastest execution."""
+    return reduce(_smaller, times)
+
+
+def energy_of_fastest(times: Stacked, energies: Stacked) -> Any:
+    """Least energy [J] among the executions that take no longer than the fastest one."""
+    least = fastest(times)
+    return reduce(_smaller, [jnp.where(is_tied(time, least), energy, jnp.inf) for time, energy in zip(times, energies, strict=True)])
+
+
+def network_latency(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> Time:
+    """Latency [s] of the network on each design."""
+
+    def layer_latency(layer: NetworkWork) -> Time:
+        return fastest(execution_times(layer.work, layer.legal, layer.overhead, inverse_rates, combination))
+
+    return _sum_over_layers(layer_latency, network, _layers_per_step(network, combination))
+
+
+def network_energy(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> Any:
+    """Energy [J] of the network's work on each design: that of the fastest execution of each layer, of equally fast ones the least."""
+    assert network.energy is not None
+
+    def layer_energy(layer: NetworkWork) -> Any:
+        times = execution_times(layer.work, layer.legal, layer.overhead, inverse_rates, combination)
+        return energy_of_fastest(times, list(layer.energy))
+
+    return _sum_over_layers(layer_energy, network, _layers_per_step(network, combination))
+
+
+def network_breakdown(
+    network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination
+) -> Float[Array, "execution resource *design"]:
+    """Time [s] of the network in each execution while bound by each resource (the overhead first, if any); the sum is the latency.
+
+    The decisions are made first and held as integers. Where each of the sums repeated the comparisons, the compiler would round each of
+    them in its own way, and in a tie a layer could count twice, or not at all.
+    """
+    executions, resources = network.work.shape[1], network.work.shape[2] - combination.unit_terms + 1
+    separate = combination.overlap == "none"  # each resource has its own time; else the bounding one has the whole
+    codes = 1 if separate else resources  # of an execution: a decision is execution * codes + bounding resource
+    decisions, combined = _decide(network, inverse_rates, combination, codes)
+
+    def layer_breakdown(item: tuple[NetworkWork, Array, Array | None]) -> tuple[Time, ...]:
+        layer, decision, combined_time = item
+        parts = []
+        for e in range(executions):
+            runs = (decision >= e * codes) & (decision < (e + 1) * codes)
+            parts += [] if layer.overhead is None else [jnp.where(runs, layer.overhead[e], 0)]
+            for resource, time in enumerate(resource_times(layer.work[e], inverse_rates[e], combination.unit_terms)):
+                counts = runs if separate else decision == e * codes + resource
+                parts.append(jnp.where(counts, time if combined_time is None else combined_time, 0))
+        return tuple(parts)
+
+    per_execution = resources + (network.overhead is not None)
+    layers_per_step = _layers_per_step(network, combination, sums=2 * per_execution)
+    sums = _sum_over_layers(layer_breakdown, (network, decisions, combined), layers_per_step)
+    return jnp.stack(sums).reshape(executions, per_execution, *inverse_rates.shape[2:])
+
+
+def _decide(
+    network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination, codes: int
+) -> tuple[Int[Array, "layer *design"], Float[Array, "layer *design"] | None]:
+    """Decide what runs each layer and what bounds it, all layers together: execution * `codes` + bounding resource; and, where that is
+    no single resource's time, the combined time of the resources [s]."""
+    beside_designs = (..., *[None] * (inverse_rates.ndim - 2))
+    work = jnp.moveaxis(network.work, 0, -1)[beside_designs]  # [execution, term, layer, 1, ...]
+    overhead = None if network.overhead is None else network.overhead.T[beside_designs]
+    times = execution_times(work, network.legal.T[beside_designs], overhead, inverse_rates, combination)
+    execution = choose(times, _preference(network).T[beside_designs])
+    by_execution = [resource_times(amounts, rates, combination.unit_terms) for amounts, rates in zip(work, inverse_rates, strict=True)]
+    chosen = [_select(execution, resource) for resource in zip(*by_execution, strict=True)]
+    decision = execution if codes == 1 else execution * DECISION(codes) + bounding_resource(chosen)
+    return decision, combine(chosen, "pipelined") if combination.overlap == "pipelined" else None
+
+
+def choose(times: Stacked, preference: Stacked) -> Int[Array, "*shape"]:
+    """Index of the execution that runs: the fastest, of equally fast ones that of the lowest preference."""
+    ranked = [time * (1 + rank * _rounding(time)) for time, rank in zip(times, preference, strict=True)]  # longer by its rank: see TIE
+    least, execution = ranked[0], jnp.zeros(ranked[0].shape, DECISION)
+    for number, time in enumerate(ranked[1:], start=1):
+        least, execution = _smaller(least, time), jnp.where(time < least, DECISION(number), execution)
+    return execution
+
+
+def is_tied(time: Time, least: Time) -> Bool[Array, "*shape"]:
     """Whether a time equals the least one up to rounding: energy or the name decides such a tie, never the last bits."""
-    return time <= fastest * (1 + _rounding(fastest))
+    return time <= least * (1 + _rounding(least))
 
 
-def handicapped(time: Any, rank: Any) -> Any:
-    """A time by which to choose: made longer by its rank, so that the lowest rank wins a tie, and nothing else changes."""
-    return time * (1 + rank * _rounding(time))
-
-
-def bounding_resource(times: list[Any]) -> Any:
-    """Number of the slowest resource; of equals the first."""
-    longest, bound = times[0], jnp.zeros(times[0].shape, CHOICE)
+def bounding_resource(times: Stacked) -> Int[Array, "*shape"]:
+    """Index of the slowest resource; of equally slow ones the first."""
+    longest, bound = times[0], jnp.zeros(jnp.shape(times[0]), DECISION)
     for number, time in enumerate(times[1:], start=1):
-        shorter = time * (1 - number * _rounding(time))
-        longest, bound = _larger(shorter, longest), jnp.where(shorter > longest, CHOICE(number), bound)
+        shortened = time * (1 - number * _rounding(time))
+        longest, bound = _larger(shortened, longest), jnp.where(shortened > longest, DECISION(number), bound)
     return bound
 
 
-def _rounding(time: Any) -> float:
+def _preference(network: NetworkWork) -> Int[Any, "layer execution"]:
+    first = jnp.broadcast_to(jnp.arange(network.work.shape[1]), network.legal.shape)
+    return first if network.preference is None else network.preference
+
+
+def _select(execution: Array, values: Stacked) -> Any:
+    """`values` of the chosen execution."""
+    chosen = values[0]
+    for number, value in enumerate(values[1:], start=1):
+        chosen = jnp.where(execution == number, value, chosen)
+    return chosen
+
+
+def _sum_over_layers(value: Callable[[Any], Any], layers: Any, layers_per_step: int) -> Any:
+    """Sum of `value` over the first axis of `layers` (arrays, or a tree of them)."""
+
+    def step(total: Any, layer: Any) -> tuple[Any, None]:
+        return tree_map(add, total, value(layer)), None
+
+    shapes = eval_shape(value, tree_map(lambda array: array[0], layers))
+    zero = tree_map(lambda result: jnp.zeros(result.shape, result.dtype), shapes)
+    return lax.scan(step, zero, layers, unroll=layers_per_step)[0]
+
+
+def _layers_per_step(network: NetworkWork, combination: Combination, sums: int = 1) -> int:
+    """How many layers a step of the scan takes, where `sums` numbers are summed for each execution."""
+    return layers_per_step(len(network.work), network.work.shape[1] * sums, combination.overlap)
+
+
+def layers_per_step(layers: int, executions: int, overlap: ResourceOverlap) -> int:
+    """How many layers of so many executions a step of the scan takes."""
+    most = ROOTS_PER_STEP if overlap == "pipelined" else EXECUTIONS_PER_STEP
+    return max(1, min(layers, most // executions))
+
+
+def _rounding(time: Time) -> float:
     return TIE * float(np.finfo(time.dtype).eps)
 
 
@@ -73,112 +235,3 @@ def _larger(a: Any, b: Any) -> Any:
 
 def _smaller(a: Any, b: Any) -> Any:
     return jnp.where(b < a, b, a)
-
-
-Work = Float[Array, "execution term"]
-Rates = Float[Array, "execution term row column"]
-Designs = Float[Array, "row column"]
-
-
-@partial(jax.jit, static_argnames=("compute", "overlap", "breakdown"), compiler_options=COMPILED)
-def spent_time(
-    work: Float[Any, "layer execution term"],
-    rows: Float[Any, "execution term row"],
-    columns: Float[Any, "execution term column"],
-    fixed: Float[Any, "layer execution"] | None = None,
-    least: Float[Any, "layer execution term"] | None = None,
-    preference: Int[Any, "layer execution"] | None = None,
-    *,
-    compute: int,
-    overlap: ResourceOverlap,
-    breakdown: bool,
-) -> Any:
-    """Time [s] of a network on rows x columns of designs; `work` is that of all repeats of a layer, `fixed` what they take beside [s].
-
-    The inverse rate of a design is that of its row times that of its column. Returns latencies [row, column], or with `breakdown` the
-    time spent [execution, resource, row, column] in each execution while bound by what is `fixed` and by each resource of `seconds`,
-    which sums to the latency. Of executions that take equally long, the one of the lowest `preference` runs (default: the first). Where
-    other work is given, `least`, its latencies come last, along one flat first axis.
-
-    Everything is positive, so a latency is off by at most (n u) / (1 - n u), relative, with u = 2^-24 in float32 and n = L + R + 4
-    for L layers and R resources: three numbers rounded, two products, sums over resources and layers (Higham 2002, Accuracy and
-    Stability of Numerical Algorithms, lemma 3.1). A breakdown adds TIE eps, by which the times of a tie differ at most.
-    """
-    global trace_count
-    trace_count += 1
-    inverse = rows[..., :, None] * columns[..., None, :]
-    options: Any = {"inverse": inverse, "compute": compute, "overlap": overlap}
-    spent = _broken_down(work, fixed, preference, **options) if breakdown else _latency(work, fixed, **options)
-    if least is None:
-        return spent
-    bound = _latency(least, None, **options)
-    return jnp.concatenate([spent.reshape(-1, *bound.shape), bound[None]])
-
-
-def _latency(work: Any, fixed: Any, *, inverse: Rates, compute: int, overlap: ResourceOverlap) -> Designs:
-    """Sum over the layers of the time of the fastest execution [row, column]."""
-
-    def step(total: Designs, layer: tuple[Work, Any]) -> tuple[Designs, None]:
-        return total + reduce(_smaller, _times(*layer, inverse, compute, overlap)), None
-
-    start, unroll = jnp.zeros(inverse.shape[2:], work.dtype), at_once(len(work), work.shape[1], overlap)
-    return lax.scan(step, start, (work, fixed), unroll=unroll)[0]
-
-
-def _broken_down(
-    work: Any, fixed: Any, preference: Any, *, inverse: Rates, compute: int, overlap: ResourceOverlap
-) -> Float[Array, "execution resource row column"]:
-    """Time of the network by execution and resource, by decisions that are made first: where each sum repeated the comparison, the
-    compiler would round each of them in a way of its own, and a layer could count twice in a tie, or not at all."""
-    layers, executions, terms = work.shape
-    resources = terms - compute + 1
-    preference = jnp.broadcast_to(jnp.arange(executions), (layers, executions)) if preference is None else preference
-    stride = 1 if overlap == "none" else resources
-    decisions, fastest = _decisions(work, fixed, preference, stride, inverse=inverse, compute=compute, overlap=overlap)
-
-    def step(spent: tuple[Designs, ...], layer: tuple[Work, Any, Any, Any]) -> tuple[tuple[Designs, ...], None]:
-        amounts, more, decision, fastest = layer
-        parts = []
-        for e, (w, i) in enumerate(zip(amounts, inverse, strict=True)):
-            runs = (decision >= e * stride) & (decision < (e + 1) * stride)
-            parts += [] if more is None else [jnp.where(runs, more[e], 0)]
-            for r, time in enumerate(seconds(w, i, compute)):
-                shown = time if fastest is None else fastest if more is None else fastest - more[e]
-                parts.append(jnp.where(runs if overlap == "none" else decision == e * stride + r, shown, 0))
-        return tuple(total + part for total, part in zip(spent, parts, strict=True)), None
-
-    counted = resources + (fixed is not None)
-    zero = jnp.zeros(inverse.shape[2:], work.dtype)
-    unroll = at_once(layers, executions * 2 * counted, overlap)  # each execution and resource has a sum and a part of one
-    spent = lax.scan(step, (zero,) * (executions * counted), (work, fixed, decisions, fastest), unroll=unroll)[0]
-    return jnp.stack(spent).reshape(executions, counted, *zero.shape)
-
-
-def _decisions(
-    work: Any, fixed: Any, preference: Any, stride: int, *, inverse: Rates, compute: int, overlap: ResourceOverlap
-) -> tuple[Int[Array, "layer row column"], Any]:
-    """Which execution runs each layer and which resource sets its time, as execution * `stride` + resource; and where that time is
-    not one resource's own, the time itself [s]."""
-    by_execution = jnp.moveaxis(work, 0, -1)[..., None, None]  # [execution, term, layer, 1, 1]
-    more = None if fixed is None else fixed.T[..., None, None]
-    parts = [seconds(w, i, compute) for w, i in zip(by_execution, inverse, strict=True)]
-    times = _times(by_execution, more, inverse, compute, overlap)
-    ranked = [handicapped(time, rank) for time, rank in zip(times, preference.T[..., None, None], strict=True)]
-    least, chosen, bound = ranked[0], jnp.zeros(ranked[0].shape, CHOICE), parts[0]
-    for e, (time, part) in enumerate(zip(ranked[1:], parts[1:], strict=True), start=1):
-        better = time < least
-        least, chosen = jnp.where(better, time, least), jnp.where(better, CHOICE(e * stride), chosen)
-        bound = [jnp.where(better, new, old) for new, old in zip(part, bound, strict=True)]
-    decision = chosen if overlap == "none" else chosen + bounding_resource(bound)
-    return decision, reduce(_smaller, times) if overlap == "pipelined" else None
-
-
-def _times(work: Float[Any, "execution term *layers"], fixed: Any, inverse: Rates, compute: int, overlap: ResourceOverlap) -> list[Any]:
-    """Time [s] of one layer, or of several [*layers, row, column], under each execution."""
-    beside = [None] * len(work) if fixed is None else fixed
-    return [layer_time(seconds(w, i, compute), overlap, more) for w, i, more in zip(work, inverse, beside, strict=True)]
-
-
-def at_once(layers: int, size: int, overlap: ResourceOverlap) -> int:
-    """How many layers a step of the scan takes, of `size` executions (or what is told of them) each."""
-    return max(1, min(layers, (ROOTS if overlap == "pipelined" else UNROLL) // size))

@@ -1,10 +1,11 @@
-"""Time and energy of every network state on every design of a batch, in one compiled call.
+"""Latency and energy of every variant on every design of a batch, in one compiled call.
 
-Designs are points here, not a grid: each rate is a product of numbers of the description, so the inverse rates of a batch are
-products of the columns that they depend on; bytes that depend on a capacity are looked up in a table of them, and so is the work of
-measured kernels, in a table over what slows them.
+Designs are points here, not a grid: each rate is a product of numbers of the description, so the inverse rates of a batch are products of
+the axis values that they depend on. What depends on a tabulated axis is looked up: traffic in a table over a capacity, the work of fitted
+kernels in a table over the numbers that their slowdown depends on.
 """
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -14,89 +15,96 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
-from dse.model import roofline
-from dse.model.cost.network import energy_of_fastest
-from dse.schema.model_options import ResourceOverlap
+from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, execution_times, fastest
 
 
-class Arrays(NamedTuple):
-    """Layers of all network states, those of a `step` of the scan beside each other: work [FLOP or B], how often each runs; which
-    `states` each step counts for; inverse rates: the constant part and on which columns of values the rest depends. Where they count,
-    what a repeat takes beside [s], and the energy of all repeats by memory [J]. One place, where nothing depends on any."""
+class LayerTables(NamedTuple):
+    """Layers of all variants, in steps of several layers of one variant: work [FLOP or B] of one instance, and how often each runs.
 
-    flops: Float[Any, "step layer execution term place"]
-    moved: Float[Any, "step layer execution memory place"]
+    Tables have an axis `entry`, of length 1 where nothing depends on a tabulated axis. `overhead` is in seconds, `energy` in joules.
+    """
+
+    flops: Float[Any, "step layer execution term entry"]
+    traffic: Float[Any, "step layer execution memory entry"]
+    legal: Bool[Any, "step layer execution"]
     count: Float[Any, "step layer"]
-    states: Float[Any, "state step"]
+    overhead: Float[Any, "step layer execution"] | None = None
+    energy: Float[Any, "step layer execution memory entry"] | None = None
+
+    def one_layer_a_step(self) -> "LayerTables":
+        """The same layers, one a step: compiled sooner, and slower."""
+        return LayerTables(*(None if table is None else table.reshape(-1, 1, *table.shape[2:]) for table in self))
+
+
+class BatchArrays(NamedTuple):
+    """What a batch is evaluated with: the layers, which variant each step counts for, and the inverse rates: a constant part, and which
+    axes the rest depends on."""
+
+    layers: LayerTables
+    variants: Float[Any, "variant step"]
     constant: Float[Any, "execution term"]
     depends: Bool[Any, "axis execution term"]
-    fixed: Float[Any, "step layer execution"] | None = None
-    joules: Float[Any, "step layer execution memory place"] | None = None
 
-    def singly(self) -> "Arrays":
-        """The same, one layer a step: sooner compiled, and slower."""
-        layers = ("flops", "moved", "count", "fixed", "joules")
-        parts = {name: part.reshape(-1, 1, *part.shape[2:]) for name in layers if (part := getattr(self, name)) is not None}
-        return self._replace(**parts, states=self.states.repeat(self.count.shape[1], axis=1))
+    def one_layer_a_step(self) -> "BatchArrays":
+        layers_per_step = self.layers.count.shape[1]
+        return self._replace(layers=self.layers.one_layer_a_step(), variants=self.variants.repeat(layers_per_step, axis=1))
 
 
-def spent(
-    values: Float[Any, "axis design"],
-    places: Int[Any, "table design"],
-    launch: Float[Any, "design"],
-    slow: Float[Any, "execution"],
-    arrays: Arrays,
-    *,
-    compute: int,
-    overlap: ResourceOverlap,
-) -> tuple[Float[Array, "state design"], Float[Array, "state design"] | None]:
-    """Latency [s], and energy of the work [J] if it is known, of each network state on each design: min over executions, sum over layers.
+class Batch(NamedTuple):
+    """Designs: values of the numeric axes, entries of the tables, and factors of what is not in the tables.
 
-    `places`: numbers of what slows the units, then of the capacity that decides what crosses each memory, the outermost first.
-    `launch`: how many times as long as said a layer takes beside; `slow`: the units in each execution. The first `compute` terms are the
-    units'.
+    `entries`: the first row is the entry of the FLOP tables, then follows the entry of each memory's traffic. `overhead_factor` multiplies
+    the overhead of every layer, `slowdown` the time of the unit in each execution.
     """
-    inverse = jnp.broadcast_to(arrays.constant[:, :, None], (*arrays.constant.shape, values.shape[1]))
-    for axis in range(values.shape[0]):
-        inverse = inverse * jnp.where(arrays.depends[axis][:, :, None], 1 / values[axis], 1.0)
-    inverse = inverse.at[:, :compute].multiply(slow[:, None, None])
 
-    def step(_: None, layers: tuple[Any, ...]) -> tuple[None, tuple[Array, Any]]:
-        layered = [_layer(layer, inverse, places, launch, compute, overlap) for layer in _each(layers)]
-        time, energy = (reduce(add, part) for part in zip(*layered, strict=True))
-        return None, (time, None if arrays.joules is None else energy)
-
-    rows = arrays.flops, arrays.moved, arrays.count, arrays.fixed, arrays.joules
-    time, energy = lax.scan(step, None, rows)[1]
-    return arrays.states @ time, None if energy is None else arrays.states @ energy
+    values: Float[Any, "axis design"]
+    entries: Int[Any, "table design"]
+    overhead_factor: Float[Any, "design"]
+    slowdown: Float[Any, "execution"]
 
 
-STATIC = ("compute", "overlap")
-spent_at = jax.jit(spent, static_argnames=STATIC, compiler_options=roofline.COMPILED)
-spent_within = jax.jit(spent, static_argnames=STATIC)  # what JAX differentiates: options are for the outermost
+def evaluate_batch(
+    batch: Batch, arrays: BatchArrays, *, combination: Combination
+) -> tuple[Float[Array, "variant design"], Float[Array, "variant design"] | None]:
+    """Latency [s] and, where it is known, energy of the work [J] of each variant on each design."""
+    inverse_rates = _inverse_rates(batch, arrays, combination.unit_terms)
+
+    def step(_: None, layers: LayerTables) -> tuple[None, tuple[Array, Any]]:
+        per_layer = [_evaluate_layer(layer, batch, inverse_rates, combination) for layer in _split(layers)]
+        latency, energy = (reduce(add, parts) for parts in zip(*per_layer, strict=True))
+        return None, (latency, None if layers.energy is None else energy)
+
+    latency, energy = lax.scan(step, None, arrays.layers)[1]
+    return arrays.variants @ latency, None if energy is None else arrays.variants @ energy
 
 
-def _each(layers: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    return [tuple(None if part is None else part[number] for part in layers) for number in range(len(layers[2]))]
+compiled_evaluate_batch = jax.jit(evaluate_batch, static_argnames="combination", compiler_options=XLA_OPTIONS)
+differentiable_evaluate_batch = jax.jit(evaluate_batch, static_argnames="combination")  # inside a derivative no options are allowed
 
 
-def _layer(layer: tuple[Any, ...], inverse: Array, places: Any, launch: Any, compute: int, overlap: ResourceOverlap) -> tuple[Array, Any]:
-    """Time [s] and energy [J] of all repeats of a layer [design]."""
-    flops, moved, count, fixed, joules = layer
-    times = []
-    for e, rates in enumerate(inverse):
-        work = [
-            *(_at(table, places[0]) for table in flops[e]),
-            *(_at(table, place) for table, place in zip(moved[e], places[1:], strict=True)),
-        ]
-        beside = None if fixed is None else fixed[e] * launch
-        times.append(roofline.layer_time(roofline.seconds(work, rates, compute), overlap, beside))
+def _inverse_rates(batch: Batch, arrays: BatchArrays, unit_terms: int) -> Float[Array, "execution term design"]:
+    designs = batch.values.shape[1]
+    rates = jnp.broadcast_to(arrays.constant[:, :, None], (*arrays.constant.shape, designs))
+    for axis, depends in enumerate(arrays.depends):
+        rates = rates * jnp.where(depends[:, :, None], 1 / batch.values[axis], 1.0)
+    return rates.at[:, :unit_terms].multiply(batch.slowdown[:, None, None])
+
+
+def _split(layers: LayerTables) -> list[LayerTables]:
+    return [LayerTables(*(None if table is None else table[number] for table in layers)) for number in range(len(layers.count))]
+
+
+def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, combination: Combination) -> tuple[Array, Any]:
+    """Latency [s] and energy [J] of all repeats of a layer on each design."""
+    work = [[*_look_up(flops, [batch.entries[0]] * len(flops)), *_look_up(moved, batch.entries[1:])]
+            for flops, moved in zip(layer.flops, layer.traffic, strict=True)]  # fmt: skip
+    overhead = None if layer.overhead is None else [seconds * batch.overhead_factor for seconds in layer.overhead]
+    times = execution_times(work, layer.legal, overhead, inverse_rates, combination)
     energy: Any = 0.0
-    if joules is not None:
-        energies = [[_at(table, place) for table, place in zip(by_memory, places[1:], strict=True)] for by_memory in joules]
-        energy = energy_of_fastest(times, [reduce(add, parts) for parts in energies])
-    return count * reduce(jnp.minimum, times), energy
+    if layer.energy is not None:
+        energy = energy_of_fastest(times, [reduce(add, _look_up(by_memory, batch.entries[1:])) for by_memory in layer.energy])
+    return layer.count * fastest(times), energy
 
 
-def _at(table: Float[Array, "place"], place: Int[Any, "design"]) -> Array:
-    return table[0] if len(table) == 1 else table[place]
+def _look_up(tables: Sequence[Float[Any, "entry"]], entries: Any) -> list[Array]:
+    return [table[0] if len(table) == 1 else table[entry] for table, entry in zip(tables, entries, strict=True)]

@@ -1,7 +1,7 @@
-"""One choice of everything that is no number: its work and its rates, as arrays.
+"""The arrays of one categorical configuration: one choice of everything that is not a number (patterns, formats, switches).
 
-Bytes are tabulated over the on-chip capacities that designs may have, what measured kernels make of the units' work over all combinations
-of what slows them, each of them once, for each network state, layer and execution.
+Traffic is tabulated over the on-chip capacities that designs may have, the work of fitted kernels over all combinations of the numbers that
+their slowdown depends on: each table once, for every variant, layer and execution.
 """
 
 import itertools
@@ -12,167 +12,191 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Int
 
 from dse.model.cost.design import Design
-from dse.model.cost.network import Layers
-from dse.model.efficiency.fitted import LAUNCH, finished
+from dse.model.cost.layer_energy import energy_by_memory
+from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.levels import levels
+from dse.model.network_terms import complete_terms, efficiency_of
 from dse.model.peak import Execution
-from dse.model.roofline import at_once
-from dse.model.terms import BYTES, DECODE, Case, compulsory_case
+from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
+from dse.model.roofline import Combination, layers_per_step
+from dse.model.terms import LayerTerms, compulsory_terms, distinct_layers
 from dse.schema.accelerator import Accelerator
-from dse.searching.batch_evaluator import Arrays
+from dse.searching.batch_evaluator import BatchArrays, LayerTables
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Space, position
 from dse.workload import Variant
 
-ABSENT = 1e60  # FLOPs of an execution that is not there, small enough for fourth powers of its time
-TINY = 1e-300  # bytes whose logarithm stands for that of none
-NEAR = 1e-9  # on a value of the grid
-MOST_AT_ONCE = 8  # layers of a step of the scan: those of a state are filled up to whole steps
+LEAST_BYTES = 1e-300  # whose logarithm stands for that of none
+NEAR = 1e-9  # logarithmic distance at which a value is on the grid
+MOST_LAYERS_PER_STEP = 8  # of the scan: the layers of a variant are filled up to whole steps
+UNIT_WORK = 1.0  # FLOPs of missing layers and of executions that are not legal: the time of none has no derivative
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
-    """`cases`: of each network state at the smallest values of what is tabulated. `inside`: the dimension, if any, that decides what
-    crosses each memory, the outermost first; `slows`: those that decide what slows a unit; `grids`: the values of all such dimensions.
-    `compute`: how many terms of the work are the units'."""
+class CategoricalConfig:
+    """`terms`: of each variant at the smallest tabulated values. `capacity_paths`: the tabulated axis, if any, that decides the traffic of
+    each memory, outermost first; `slowdown_paths`: the tabulated axes that decide the slowdown; `grids`: the values of all of these."""
 
     accelerator: Accelerator
-    cases: list[Case]
+    terms: list[LayerTerms]
     executions: tuple[Execution, ...]
-    compute: int
-    arrays: Arrays
-    inside: tuple[str | None, ...]
-    slows: tuple[str, ...]
+    arrays: BatchArrays
+    combination: Combination
+    capacity_paths: tuple[str | None, ...]
+    slowdown_paths: tuple[str, ...]
     grids: Mapping[str, np.ndarray]
 
-    def places(self, values: Mapping[str, Any], number: int) -> np.ndarray:
-        """Where `number` designs stand in the table of the units and in that of each memory [table, design]: the next smaller values."""
-        nothing, found = np.zeros(number, int), {path: position(grid, values[path]) for path, grid in self.grids.items()}
-        joint = np.ravel_multi_index([found[path] for path in self.slows], self._sizes) if self.slows else nothing
-        return np.stack([joint, *(found[path] if path else nothing for path in self.inside)])
+    def table_entries(self, values: Mapping[str, Any], designs: int) -> Int[np.ndarray, "table design"]:
+        """Entry of `designs` designs in the FLOP tables and in those of each memory: that of the next smaller tabulated values."""
+        first = np.zeros(designs, int)
+        entries = {path: position(grid, values[path]) for path, grid in self.grids.items()}
+        joint = (
+            np.ravel_multi_index([entries[path] for path in self.slowdown_paths], self._slowdown_sizes) if self.slowdown_paths else first
+        )
+        return np.stack([joint, *(entries[path] if path else first for path in self.capacity_paths)])
 
-    def between(self, logarithms: Mapping[str, Any]) -> Arrays:
-        """The arrays at one design, smooth in the logarithms of what is tabulated, for JAX to differentiate."""
+    def interpolate(self, logarithms: Mapping[str, Any]) -> BatchArrays:
+        """The arrays at one design, smooth in the logarithms of the tabulated values, for JAX to differentiate."""
 
         def at(table: Any, path: str | None) -> Any:
-            return table[..., 0] if path is None else _between(table, self.grids[path], logarithms[path])
+            return table[..., 0] if path is None else _interpolate(table, self.grids[path], logarithms[path])
 
-        arrays = self.arrays.singly()
-        flops = arrays.flops.reshape(*arrays.flops.shape[:-1], *self._sizes)
-        for path in reversed(self.slows or (None,)):
+        def by_memory(tables: Any) -> Any:
+            memories = [at(tables[..., memory, :], path) for memory, path in enumerate(self.capacity_paths)]
+            return jnp.stack(memories, axis=-1)[..., None]
+
+        arrays = self.arrays.one_layer_a_step()
+        layers = arrays.layers
+        flops = layers.flops.reshape(*layers.flops.shape[:-1], *self._slowdown_sizes)
+        for path in reversed(self.slowdown_paths or (None,)):
             flops = at(flops, path)
-        moved = [at(arrays.moved[..., memory, :], path) for memory, path in enumerate(self.inside)]
-        joules = None
-        if arrays.joules is not None:
-            joules = jnp.stack([at(arrays.joules[..., memory, :], path) for memory, path in enumerate(self.inside)], axis=-1)[..., None]
-        return arrays._replace(flops=flops[..., None], moved=jnp.stack(moved, axis=-1)[..., None], joules=joules)
+        energy = None if layers.energy is None else by_memory(layers.energy)
+        return arrays._replace(layers=layers._replace(flops=flops[..., None], traffic=by_memory(layers.traffic), energy=energy))
 
     @property
-    def _sizes(self) -> list[int]:
-        return [len(self.grids[path]) for path in self.slows] or [1]
+    def _slowdown_sizes(self) -> list[int]:
+        return [len(self.grids[path]) for path in self.slowdown_paths] or [1]
 
 
-def _between(table: Any, grid: np.ndarray, at: Array) -> Any:
-    """Log-log lines through a table [..., capacity]; on a capacity of the grid, the line to the next one."""
+def _interpolate(table: Any, grid: np.ndarray, at: Array) -> Any:
+    """Log-log lines through a table [..., entry]; on a tabulated value, the line to the next one."""
     if len(grid) == 1:
         return table[..., 0]
-    steps, known = jnp.log(grid), jnp.log(jnp.maximum(table, TINY))
+    steps, logarithms = jnp.log(grid), jnp.log(jnp.maximum(table, LEAST_BYTES))
     low = jnp.clip(jnp.searchsorted(steps, at + NEAR) - 1, 0, len(grid) - 2)
     share = (at - steps[low]) / (steps[low + 1] - steps[low])
-    return jnp.exp((1 - share) * known[..., low] + share * known[..., low + 1])
+    return jnp.exp((1 - share) * logarithms[..., low] + share * logarithms[..., low + 1])
 
 
-def made(accelerator: Accelerator, space: Space, asked: SearchProblem, states: Sequence[Variant], with_energy: bool) -> Structure:
-    """The work of `states` on one structure; raises InputError if it does not compute in the precision asked for."""
+def build_config(
+    accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool
+) -> CategoricalConfig:
+    """The arrays of `variants` under one categorical configuration; raises InputError if it does not compute in the precision asked for."""
     grids = {dimension.path: dimension.grid for dimension in space.dimensions if dimension.grid is not None}
-    sized, slowed = _tabulated(accelerator, space, grids)
-    found = [_cases(state, [*sized, *slowed], space, asked) for state in states]
-    used = {execution for each in found for execution in each[0].executions}
-    executions = tuple(execution for execution in found[0][0].candidates if execution in used)
-    constant, depends = _rates(executions, sized[0], [d.path for d in space.dimensions if not d.categorical])
-    flops = [term for term in range(BYTES) if term == 1 or constant[:, term].any()]
-    compute, step = sum(term < DECODE for term in flops), at_once(MOST_AT_ONCE, len(executions), asked.options.resource_overlap)
-    design, dtype = Design(accelerator, base=space.accelerator), asked.dtype.compute if with_energy else None
-    rows = [_rows(each, len(sized), executions, flops, step, design, dtype) for each in found]
-    steps = np.repeat(np.arange(len(rows)), [len(row["flops"]) for row in rows])
-    own = np.equal.outer(np.arange(len(rows)), steps).astype(float)
-    kept = [*flops, *range(BYTES, constant.shape[1])]
-    stacked = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-    arrays = Arrays(**stacked, states=own, constant=constant[:, kept], depends=depends[:, :, kept])
-    inside = tuple(level.inside if level.inside in grids else None for level in levels(sized[0], asked.options.fidelity))
-    return Structure(accelerator, [each[0] for each in found], executions, compute, arrays, inside, _slowing(grids), grids)
+    by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
+    tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem) for variant in variants]
+    used = {execution for each in tabulated for execution in each[0].executions}
+    executions = tuple(execution for execution in tabulated[0][0].candidates if execution in used)
+    numeric = {d.path: np.ones(1) for d in space.dimensions if not d.categorical}
+    constant, factors = factored_inverse_rates(executions, by_capacity[0], numeric)
+    depends = np.stack([factor.depends for factor in factors]) if factors else np.zeros((0, *constant.shape), bool)
+    flop_terms = [term for term in range(TRAFFIC) if term == STORED_FLOPS or constant[:, term].any()]
+    overlap = problem.options.resource_overlap
+    step = layers_per_step(MOST_LAYERS_PER_STEP, len(executions), overlap)
+    design = Design(accelerator, base=space.accelerator) if with_energy else None
+    tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design, problem.dtype.compute)
+    layers = [tables.build(each) for each in tabulated]
+    stacked = LayerTables(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*layers, strict=True)))
+    steps = np.repeat(np.arange(len(layers)), [len(each.count) for each in layers])
+    kept = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
+    arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, kept], depends[:, :, kept])
+    inside = (level.inside for level in levels(by_capacity[0], problem.options.fidelity))
+    return CategoricalConfig(
+        accelerator,
+        [each[0] for each in tabulated],
+        executions,
+        arrays,
+        Combination(sum(term < METADATA_BYTES for term in flop_terms), overlap),
+        tuple(path if path in grids else None for path in inside),
+        _slowdown_paths(grids),
+        grids,
+    )
 
 
-def _slowing(grids: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def _slowdown_paths(grids: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     return tuple(path for path in grids if path.startswith("units."))
 
 
-def _tabulated(accelerator: Accelerator, space: Space, grids: Mapping[str, np.ndarray]) -> tuple[list[Accelerator], list[Accelerator]]:
-    """The accelerator at each capacity, and with each other combination of what slows its units, everything else at its smallest value.
+def _tabulated_accelerators(
+    accelerator: Accelerator, space: Space, grids: Mapping[str, np.ndarray]
+) -> tuple[list[Accelerator], list[Accelerator]]:
+    """The accelerator at each capacity, and with each other combination of what its slowdown depends on, everything else at its smallest
+    value.
 
-    Each memory depends on one capacity, so all go up together; shorter grids stay at their end.
+    The traffic of each memory depends on one capacity, so all capacities grow together; shorter grids stay at their end.
     """
-    units, slows = {d.path: d.axis.unit for d in space.dimensions}, _slowing(grids)
+    units, slowdown_paths = {d.path: d.axis.unit for d in space.dimensions}, _slowdown_paths(grids)
 
     def at(values: Mapping[str, float]) -> Accelerator:
         given = {path: values.get(path, grid[0]) for path, grid in grids.items()}
-        launch = {LAUNCH: "1 s"} if LAUNCH in units else {}
+        launch = {LAUNCH_LATENCY: "1 s"} if LAUNCH_LATENCY in units else {}
         return accelerator.replace({path: f"{float(value)!r} {units[path]}".strip() for path, value in given.items()} | launch)
 
-    capacities = {path: grid for path, grid in grids.items() if path not in slows}
-    most = max(map(len, capacities.values()), default=1)
-    sized = [at({path: grid[min(n, len(grid) - 1)] for path, grid in capacities.items()}) for n in range(most)]
-    combined = itertools.islice(itertools.product(*(grids[path] for path in slows)), 1, None)
-    return sized, [at(dict(zip(slows, values, strict=True))) for values in combined]
+    capacities = {path: grid for path, grid in grids.items() if path not in slowdown_paths}
+    longest = max(map(len, capacities.values()), default=1)
+    by_capacity = [at({path: grid[min(n, len(grid) - 1)] for path, grid in capacities.items()}) for n in range(longest)]
+    combinations = itertools.islice(itertools.product(*(grids[path] for path in slowdown_paths)), 1, None)
+    return by_capacity, [at(dict(zip(slowdown_paths, values, strict=True))) for values in combinations]
 
 
-def _cases(state: Variant, accelerators: Sequence[Accelerator], space: Space, asked: SearchProblem) -> list[Case]:
-    found = compulsory_case(accelerators[0], state, asked.batch, asked.dtype, asked.options)
-    rest = state, asked.dtype, asked.options, asked.kernels, space.accelerator
-    return [finished(found, one, *rest, sampled=False) for one in accelerators]
+def _tabulated_terms(variant: Variant, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem) -> list[LayerTerms]:
+    compulsory = compulsory_terms(accelerators[0], variant, problem.batch, problem.dtype, problem.options)
+    efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator, with_samples=False)
+    return [complete_terms(compulsory, one, variant, problem.dtype, problem.options, efficiency) for one in accelerators]
 
 
-def _rates(executions: Sequence[Execution], accelerator: Accelerator, paths: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """1 / (P * E) of each term without the numbers at `paths` [execution, term], and whether it depends on each of these
-    [path, execution, term]."""
-    constant = np.zeros((len(executions), len(executions[0].rates)))
-    depends = np.zeros((len(paths), *constant.shape), bool)
-    for e, execution in enumerate(executions):
-        for term, factors in enumerate(execution.rates):
-            if factors is not None:
-                constant[e, term] = 1 / np.prod([accelerator.value(path) for path in factors if path not in paths])
-                depends[:, e, term] = [path in factors for path in paths]
-    return constant, depends
+@dataclass(frozen=True)
+class _TableBuilder:
+    """Builds the tables of one variant from its terms: the first `capacities` of them are those of the capacities, the first one and all
+    others those of the slowdown. `design` is None where no energy is asked for."""
 
+    executions: Sequence[Execution]
+    flop_terms: Sequence[int]
+    layers_per_step: int
+    capacities: int
+    design: Design | None
+    dtype: str
 
-def _rows(
-    cases: list[Case], sizes: int, executions: Sequence[Execution], flops: list[int], step: int, design: Design, dtype: str | None
-) -> dict[str, np.ndarray]:
-    """One state as `Arrays` [step, layer, ...]. The first `sizes` cases are those of the capacities, the first one and all others those of
-    what slows the units. Absent layers count nothing, absent executions take too long."""
-    parts = Layers.alike(cases)
-    worked = np.stack([part.timed[:, :, flops] for part in (parts[0], *parts[sizes:])], axis=-1)
-    moved = np.stack([part.timed[:, :, BYTES:] for part in parts[:sizes]], axis=-1)
-    something = np.any(worked > 0, axis=(1, 2, 3)) | np.any(moved > 0, axis=(1, 2, 3))  # not a row of parameters
-    missing, columns = -something.sum() % step, [executions.index(execution) for execution in cases[0].executions]
+    def build(self, tabulated: Sequence[LayerTerms]) -> LayerTables:
+        terms, distinct = tabulated[0], distinct_layers(tabulated)
+        first, by_capacity, by_slowdown = distinct.first, tabulated[: self.capacities], [tabulated[0], *tabulated[self.capacities :]]
+        flops = np.stack([each.slowed_work[0, first][:, :, self.flop_terms] for each in by_slowdown], axis=-1)
+        traffic = np.stack([each.slowed_work[0, first][:, :, TRAFFIC:] for each in by_capacity], axis=-1)
+        has_work = np.any(flops > 0, axis=(1, 2, 3)) | np.any(traffic > 0, axis=(1, 2, 3))  # a row of parameters has none
+        legal = terms.legal[first]
+        flops = np.where(legal[:, :, None, None], flops, UNIT_WORK)
+        energy = None
+        if self.design is not None:
+            energies = [energy_by_memory(each, self.design, self.dtype)[first] * distinct.count[:, None, None] for each in by_capacity]
+            energy = np.stack(energies, axis=-1)
 
-    def placed(part: np.ndarray, absent: float, stands_for_none: float) -> np.ndarray:
-        """With every execution and whole steps of layers."""
-        shape = something.sum() + missing, len(executions), *part.shape[2:]
-        whole = np.full(shape, absent)
-        whole[: len(whole) - missing, columns], whole[len(whole) - missing :] = part[something], stands_for_none
-        return whole.reshape(-1, step, *shape[1:])
+        def place(values: np.ndarray, missing_execution: float, missing_layer: float) -> np.ndarray:
+            """`values` of the layers with work, with every execution, in whole steps of layers."""
+            shape = has_work.sum() + -has_work.sum() % self.layers_per_step, len(self.executions), *values.shape[2:]
+            placed = np.full(shape, missing_layer, values.dtype)
+            placed[: has_work.sum()] = missing_execution
+            placed[: has_work.sum(), [self.executions.index(execution) for execution in terms.executions]] = values[has_work]
+            return placed.reshape(-1, self.layers_per_step, *shape[1:])
 
-    found = {
-        "flops": placed(np.where(np.isinf(worked), ABSENT, worked), ABSENT, 1.0),
-        "moved": placed(moved, 0.0, 0.0),
-        "count": np.pad(parts[0].count[something], (0, missing)).reshape(-1, step),
-    }
-    if parts[0].fixed is not None:
-        found["fixed"] = placed(parts[0].fixed, 0.0, 0.0)
-    if dtype is not None:
-        joules = [part.energy_by_level(case, design, dtype) for part, case in zip(parts, cases[:sizes], strict=False)]
-        found["joules"] = placed(np.stack(joules, axis=-1), 0.0, 0.0)
-    return found
+        count = np.pad(distinct.count[has_work], (0, -has_work.sum() % self.layers_per_step))
+        return LayerTables(
+            place(flops, UNIT_WORK, UNIT_WORK),
+            place(traffic, 0.0, 0.0),
+            place(legal, False, True),
+            count.reshape(-1, self.layers_per_step),
+            None if terms.overhead is None else place(terms.overhead[0, first], 0.0, 0.0),
+            None if energy is None else place(energy, 0.0, 0.0),
+        )

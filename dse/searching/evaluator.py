@@ -1,4 +1,4 @@
-"""What designs reach: every design of a batch under every feasible variant of every network."""
+"""Evaluate design points: the results of every design of a batch, each network in the variant that suits the objectives."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +15,14 @@ from dse.model.cost.area import area
 from dse.model.cost.design import DRIVER, Design
 from dse.model.cost.power import power, static
 from dse.model.efficiency.constant import efficiency_paths, unstated
-from dse.model.efficiency.fitted import LAUNCH, case, remarks
-from dse.model.layer_results import times
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
+from dse.model.layer_times import fastest_times, layer_times
+from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.peak import Execution
-from dse.model.terms import inverse_rates
-from dse.schema.model_options import ResourceOverlap
+from dse.model.rates import inverse_rates
 from dse.schema.search import RobustOptions
-from dse.searching import categorical_config as structures
-from dse.searching.batch_evaluator import spent_at, spent_within
-from dse.searching.categorical_config import Structure
+from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
+from dse.searching.categorical_config import CategoricalConfig, build_config
 from dse.searching.over_networks import HIGHER, Base, OverNetworks, at_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Points, Space
@@ -55,7 +54,7 @@ class Evaluator:
         self.states = [state for states in problem.feasible_variants.values() for state in states]
         self.numeric = [d.path for d in space.dimensions if not d.categorical]
         self.rule = Rule.of(problem.search)
-        self._structures: dict[tuple[float, ...], Structure] = {}
+        self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
         self._samples: dict[str, np.ndarray] = {}
         self.base = self._base() if base is None else base
 
@@ -68,11 +67,11 @@ class Evaluator:
         combined: dict[str, np.ndarray] = {}
         each: dict[str, np.ndarray] = {}
         choice = np.zeros((len(self.parts), len(points)), int)
-        for rows, structure in self._grouped(points):
+        for rows, config in self._grouped(points):
             size = self._chunk()
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
-                found = self._scored(structure, points[part])
+                found = self._scored(config, points[part])
                 choice[:, part] = found.choice
                 for name, values in found.combined.items():
                     combined.setdefault(name, np.empty(len(points)))[part] = values
@@ -80,26 +79,26 @@ class Evaluator:
                     each.setdefault(name, np.empty((len(self.parts), len(points))))[:, part] = values
         return Scores(combined, each, choice)
 
-    def chosen(self, point: np.ndarray) -> dict[str, Variant]:
+    def chosen_variants(self, point: np.ndarray) -> dict[str, Variant]:
         """The variant that each network runs on one design."""
         choice = self.scores(point[None]).choice[:, 0]
         return {name: self.states[number] for name, number in zip(self.problem.feasible_variants, choice, strict=True)}
 
-    def structure(self, point: np.ndarray) -> Structure:
+    def config(self, point: np.ndarray) -> CategoricalConfig:
         key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.categorical]])
-        if key not in self._structures:
+        if key not in self._configs:
             accelerator = self.space.accelerator.replace(self.space.structure(point))
-            self._structures[key] = structures.made(accelerator, self.space, self.problem, self.states, self._with_energy)
-        return self._structures[key]
+            self._configs[key] = build_config(accelerator, self.space, self.problem, self.states, self._with_energy)
+        return self._configs[key]
 
     def remarks(self) -> list[str]:
         """What a reader of the results should know: variants that are left out, what is assumed about the networks, efficiencies that
         nobody stated, and kernels that were not measured on the device."""
-        name, cases = self.space.accelerator.name, [found for structure in self._structures.values() for found in structure.cases]
+        name, cases = self.space.accelerator.name, [found for config in self._configs.values() for found in config.terms]
         candidates = [execution for found in cases for execution in found.candidates]
         dtype, fidelity = self.problem.dtype.label, self.problem.options.fidelity
         assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.problem.options))]
-        unmeasured = [remark for found in cases for remark in remarks(found, name)]
+        unmeasured = [warning for found in cases for warning in transfer_warnings(found, name)]
         without = unstated(name, (execution.how for execution in candidates), dtype, fidelity) if cases else []
         return list(dict.fromkeys([*self.problem.warnings, *self._idle(candidates), *assumed, *unmeasured, *without]))
 
@@ -107,7 +106,7 @@ class Evaluator:
         """Warnings about axes that change no result: no rate and no work of the fidelity depends on them, nor a cost that is named."""
         rates = {path for execution in executions for factors in execution.rates for path in factors or ()}
         if self.problem.options.fidelity == "calibrated":
-            rates.add(LAUNCH)
+            rates.add(LAUNCH_LATENCY)
         idle = [
             d.path for d in self.space.dimensions
             if not d.categorical and d.grid is None and d.path not in rates and not (self.problem.search.costs and DRIVER.fullmatch(d.path))
@@ -133,14 +132,14 @@ class Evaluator:
             broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.bounds]
         return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
 
-    def _grouped(self, points: Points) -> list[tuple[np.ndarray, Structure]]:
+    def _grouped(self, points: Points) -> list[tuple[np.ndarray, CategoricalConfig]]:
         structural = [n for n, d in enumerate(self.space.dimensions) if d.categorical]
         if not structural:
-            return [(np.arange(len(points)), self.structure(points[0]))] if len(points) else []
+            return [(np.arange(len(points)), self.config(points[0]))] if len(points) else []
         sizes = [len(self.space.dimensions[n].axis) for n in structural]
         numbers = np.ravel_multi_index(points[:, structural].T.astype(int), sizes)
         rows = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        return [(row, self.structure(points[row[0]])) for row in rows]
+        return [(row, self.config(points[row[0]])) for row in rows]
 
     @cached_property
     def parts(self) -> list[slice]:
@@ -159,44 +158,43 @@ class Evaluator:
         return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.states)))) if robust else CHUNK
 
     @property
-    def _overlap(self) -> ResourceOverlap:
-        return self.problem.options.resource_overlap
-
-    @property
     def _with_energy(self) -> bool:
         return bool({"energy", "edp"} & self.problem.search.costs)
 
-    def _times(
-        self, structure: Structure, points: Points, slow: np.ndarray | None = None, given: dict[str, np.ndarray] | None = None
+    def _latency_and_energy(
+        self, config: CategoricalConfig, points: Points, slowdown: np.ndarray | None = None, given: dict[str, np.ndarray] | None = None
     ) -> tuple[Any, Any]:
         """Latency [s] and energy of the work [J] if it is asked for, [variant, design]. The batch is padded to a power of two: few
         sizes are compiled. `given`: values of some dimensions in the place of the designs' own."""
         padded = 1 << (len(points) - 1).bit_length()
-        own = self.space.values(points) | (given or {})
-        values = {path: np.resize(column, padded) for path, column in own.items()}
-        columns, places = np.stack([*values.values(), np.ones(padded)])[:-1], structure.places(values, padded)
-        alike, launch = _alike(structure) if slow is None else slow, values.get(LAUNCH, np.ones(padded))
+        values = {path: np.resize(column, padded) for path, column in (self.space.values(points) | (given or {})).items()}
+        columns = np.stack([*values.values(), np.ones(padded)])[:-1]
+        overhead_factor = values.get(LAUNCH_LATENCY, np.ones(padded))
+        slowdown = _no_slowdown(config) if slowdown is None else slowdown
+        batch = Batch(columns, config.table_entries(values, padded), overhead_factor, slowdown)
         with jax.enable_x64(True):
-            found = spent_at(columns, places, launch, alike, structure.arrays, compute=structure.compute, overlap=self._overlap)
-            latency, energy = (None if part is None else np.asarray(part)[:, : len(points)] for part in found)
+            results = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
+            latency, energy = (None if part is None else np.asarray(part)[:, : len(points)] for part in results)
         return latency, energy
 
-    def _scored(self, structure: Structure, points: Points) -> Scores:
-        design = Design(structure.accelerator, self.space.values(points), self.space.accelerator)
+    def _scored(self, config: CategoricalConfig, points: Points) -> Scores:
+        design = Design(config.accelerator, self.space.values(points), self.space.accelerator)
         costs = self._costs(design)
         if robust := self.problem.search.robust:
-            return self._scored_robustly(structure, points, robust, design, costs)
-        latency, energy = self._times(structure, points)
+            return self._scored_robustly(config, points, robust, design, costs)
+        latency, energy = self._latency_and_energy(config, points)
         joules = self._total(energy, latency, design)
         choice = self._choice(latency, joules, costs)
         each = self._each(latency, joules, choice)
         return Scores(self.networks.combined(each) | costs, each, choice)
 
     def _scored_robustly(
-        self, structure: Structure, points: Points, robust: RobustOptions, design: Design, costs: dict[str, Any]
+        self, config: CategoricalConfig, points: Points, robust: RobustOptions, design: Design, costs: dict[str, Any]
     ) -> Scores:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by the quantiles of their own figures."""
-        pairs = [self._times(structure, points, *self._sampled(structure, points, robust, sample)) for sample in range(robust.samples)]
+        pairs = [
+            self._latency_and_energy(config, points, *self._sampled(config, points, robust, sample)) for sample in range(robust.samples)
+        ]
         latency = np.stack([pair[0] for pair in pairs])
         joules = None if pairs[0][1] is None else np.stack([self._total(energy, time, design) for time, energy in pairs])
         high = 1 - robust.quantile
@@ -233,17 +231,17 @@ class Evaluator:
 
         return self.rule.compared(latency, np.zeros_like(latency) if energy is None else energy, self.parts, keys)
 
-    def smooth(self, structure: Structure) -> Any:
+    def smooth(self, config: CategoricalConfig) -> Any:
         """The results of a design as a function of the logarithms of its numeric dimensions, for JAX to differentiate: over the networks,
         and of each. `choice` [network]: the variants, where those have to be compared."""
-        places = np.zeros((1 + len(structure.inside), 1), int)
+        entries = np.zeros((1 + len(config.capacity_paths), 1), int)
 
         def results(logarithms: Array, choice: Array) -> tuple[dict[str, Any], dict[str, Any]]:
-            values, arrays = jnp.exp(logarithms)[:, None], structure.between(dict(zip(self.numeric, logarithms, strict=True)))
+            values, arrays = jnp.exp(logarithms)[:, None], config.interpolate(dict(zip(self.numeric, logarithms, strict=True)))
             given = dict(zip(self.numeric, values, strict=True))
-            design, launch = Design(structure.accelerator, given, self.space.accelerator), given.get(LAUNCH, jnp.ones(1))
-            options = {"compute": structure.compute, "overlap": self._overlap}
-            latency, energy = spent_within(values, places, launch, _alike(structure), arrays, **options)
+            design, overhead_factor = Design(config.accelerator, given, self.space.accelerator), given.get(LAUNCH_LATENCY, jnp.ones(1))
+            batch = Batch(values, entries, overhead_factor, _no_slowdown(config))
+            latency, energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
             joules = self._total(energy, latency, design)
             variants = self.rule.best(latency, joules, self.parts, jnp) if self.rule.single else choice[:, None]
             each = self._each(latency, joules, variants, jnp)
@@ -253,12 +251,12 @@ class Evaluator:
         return results
 
     def _sampled(
-        self, structure: Structure, points: Points, robust: RobustOptions, sample: int
+        self, config: CategoricalConfig, points: Points, robust: RobustOptions, sample: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """One sample of the efficiencies of sparse runs: how many times as slow each execution is [execution], and the efficiencies of
         designs that vary them [design]. No efficiency exceeds 1."""
-        slow, given, values = _alike(structure), dict[str, np.ndarray](), self.space.values(points)
-        for number, execution in enumerate(structure.executions):
+        slow, given, values = _no_slowdown(config), dict[str, np.ndarray](), self.space.values(points)
+        for number, execution in enumerate(config.executions):
             if not execution.sparse:
                 continue
             factor = np.exp(robust.spread * self._deviations(execution.name, robust)[sample])
@@ -279,22 +277,24 @@ class Evaluator:
 
     def _base(self) -> Base:
         """The dense networks on the accelerator as described; their energy where the worst network is told by it."""
-        asked, found = self.problem, []
-        for states in asked.feasible_variants.values():
-            whole = case(self.space.accelerator, states[0], asked.batch, asked.dtype, asked.options, asked.kernels)
-            inverse, _ = inverse_rates(whole.executions, self.space.accelerator, {})
-            found.append(float(times(whole, inverse, asked.options)[1].min(axis=1) @ whole.count))
-        energy = self._base_energy() if self._with_energy and asked.search.over_workloads == "worst" else None
-        return Base(np.array(found), energy)
+        problem, latencies = self.problem, []
+        efficiency = efficiency_of(problem.options, problem.kernels, self.space.accelerator, with_samples=False)
+        for variants in problem.feasible_variants.values():
+            accelerator = self.space.accelerator
+            terms = network_terms(accelerator, variants[0], problem.batch, problem.dtype, problem.options, efficiency)
+            times = layer_times(terms, inverse_rates(terms.executions, accelerator), problem.options.resource_overlap)
+            latencies.append(float(fastest_times(times)[0] @ terms.count))
+        energy = self._base_energy() if self._with_energy and problem.search.over_workloads == "worst" else None
+        return Base(np.array(latencies), energy)
 
     def _base_energy(self) -> np.ndarray:
         """Energy [J] of each dense network on the accelerator as described [network]."""
         described, dense = Space(self.space.accelerator, ()), [self.states[part.start] for part in self.parts]
-        structure = structures.made(described.accelerator, described, self.problem, dense, True)
-        alone = np.zeros((1 + len(structure.inside), 1), int)
+        config = build_config(described.accelerator, described, self.problem, dense, True)
+        entries = np.zeros((1 + len(config.capacity_paths), 1), int)
+        batch = Batch(np.empty((0, 1)), entries, np.ones(1), _no_slowdown(config))
         with jax.enable_x64(True):
-            options = {"compute": structure.compute, "overlap": self._overlap}
-            latency, energy = spent_at(np.empty((0, 1)), alone, np.ones(1), _alike(structure), structure.arrays, **options)
+            latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
         return self._total(np.asarray(energy), np.asarray(latency), Design(described.accelerator))[:, 0]
 
 
@@ -303,9 +303,9 @@ def _finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values) & (np.imag(values) == 0), np.real(values), np.inf)
 
 
-def _alike(structure: Structure) -> np.ndarray:
-    """No execution slower than modelled [execution]."""
-    return np.ones(len(structure.executions))
+def _no_slowdown(config: CategoricalConfig) -> np.ndarray:
+    """Slowdown of each execution that is as fast as modelled [execution]."""
+    return np.ones(len(config.executions))
 
 
 def _quantile(name: str, samples: list[dict[str, Any]], robust: RobustOptions) -> Any:

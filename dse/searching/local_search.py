@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import NonlinearConstraint, minimize
 
 from dse.searching.archive import Archive
-from dse.searching.categorical_config import Structure
+from dse.searching.categorical_config import CategoricalConfig
 from dse.searching.evaluator import Evaluator
 from dse.searching.space import Space
 
@@ -156,7 +156,7 @@ def _coordinates(evaluator: Evaluator, point: np.ndarray) -> tuple[np.ndarray, n
 
 def _functions(evaluator: Evaluator, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
     """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
-    goal, limits, slope = derivatives(evaluator, evaluator.structure(point))
+    goal, limits, slope = derivatives(evaluator, evaluator.config(point))
     own, choice = evaluator.space.values(point[None]), variants(evaluator, point)
     fixed = np.log([own[path][0] for path in evaluator.numeric])
 
@@ -176,12 +176,12 @@ def variants(evaluator: Evaluator, point: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=STARTS)
-def derivatives(evaluator: Evaluator, structure: Structure) -> tuple[Any, Any, Any]:
+def derivatives(evaluator: Evaluator, config: CategoricalConfig) -> tuple[Any, Any, Any]:
     """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions and
     the variants that run: compiled once for all designs of this structure."""
     import jax.numpy as jnp
 
-    search, results = evaluator.problem.search, evaluator.smooth(structure)
+    search, results = evaluator.problem.search, evaluator.smooth(config)
     (objective, sign), *_ = search.objectives
 
     def limits(logarithms: Any, choice: Any) -> Any:

@@ -14,9 +14,9 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.model.efficiency.fitted import case
 from dse.model.efficiency.kernel_selection import available_kernels
-from dse.model.layer_results import described
+from dse.model.layer_results import layer_results
+from dse.model.network_terms import efficiency_of, network_terms
 from dse.schema.accelerator import read_accelerator
 from dse.searching import exhaustive, uncertainty
 from dse.searching.archive import Archive
@@ -54,7 +54,7 @@ def best(archive: Archive) -> pd.DataFrame:
     several networks the results of each, and the axes whose condition does not hold, where there are any conditions."""
     points, evaluator = archive.points[archive.ranked()[:SHOWN]], archive.evaluator
     scores = evaluator.scores(points)
-    table = pd.DataFrame(evaluator.space.described(points) | scores.combined | uncertainty.limits(evaluator, points))
+    table = pd.DataFrame(evaluator.space.described(points) | scores.combined | uncertainty.interval_columns(evaluator, points))
     table.insert(0, "rank", np.arange(1, len(points) + 1))
     excess = evaluator.objectives(points)[1]
     table["active"] = [
@@ -83,9 +83,10 @@ def _of_each(evaluator: Evaluator, each: dict[str, np.ndarray], number: int) -> 
 def _limits(evaluator: Evaluator, point: np.ndarray) -> tuple[str, str]:
     """'resnet50: tensor_core 61%, dram 39%' and 'resnet50: magnitude_pruning unstructured 0.8' for each network."""
     asked, chip, bounds, states = evaluator.problem, evaluator.space.accelerator_at(point), [], []
-    for name, state in evaluator.chosen(point).items():
-        found = case(chip, state, asked.batch, asked.dtype, asked.options, asked.kernels, evaluator.space.accelerator)
-        layers = described(found, chip, state, asked.dtype, asked.options, asked.batch)
+    for name, state in evaluator.chosen_variants(point).items():
+        efficiency = efficiency_of(asked.options, asked.kernels, evaluator.space.accelerator, with_samples=False)
+        terms = network_terms(chip, state, asked.batch, asked.dtype, asked.options, efficiency)
+        layers = layer_results(terms, chip, state, asked.dtype, asked.options, asked.batch)
         share = layers.latency.groupby(layers.bound).sum() / layers.latency.sum()
         parts = sorted(zip(share.bound.values, share.values, strict=True), key=lambda part: -part[1])
         bounds.append(f"{name}: " + ", ".join(f"{resource} {100 * part:.0f}%" for resource, part in parts))
@@ -103,7 +104,7 @@ def elasticities(archive: Archive) -> dict[str, float]:
     (_, sign), *_ = evaluator.problem.search.objectives
     values = evaluator.space.values(point[None])
     with jax.enable_x64(True):
-        objective, *_ = derivatives(evaluator, evaluator.structure(point))
+        objective, *_ = derivatives(evaluator, evaluator.config(point))
         found = objective(np.log([values[path][0] for path in evaluator.numeric]), variants(evaluator, point))
     value, slope = map(np.asarray, found)
     if not value:
@@ -200,7 +201,7 @@ def front(archive: Archive) -> xr.Dataset:
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in archive.evaluator.space.described(points).items()
     }
-    found = archive.evaluator.results(points) | uncertainty.limits(archive.evaluator, points)
+    found = archive.evaluator.results(points) | uncertainty.interval_columns(archive.evaluator, points)
     results = {name: ("point", values, _attrs(name)) for name, values in found.items()}
     return xr.Dataset({**results, "best": ("point", order == archive.best())}, coords)
 

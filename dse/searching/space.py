@@ -18,7 +18,7 @@ from jaxtyping import Float
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.fitted import LAUNCH, drivers
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.levels import capacities
 from dse.schema.accelerator import Accelerator
 from dse.schema.axis_spec import RangeAxis
@@ -56,7 +56,7 @@ class Dimension:
     @property
     def changes_rates_only(self) -> bool:
         """Whether it changes rates alone, and no work."""
-        return not self.categorical and self.axis.role != "tabulated" and self.path != LAUNCH
+        return not self.categorical and self.axis.role != "tabulated" and self.path != LAUNCH_LATENCY
 
     @cached_property
     def grid(self) -> np.ndarray | None:
@@ -179,7 +179,7 @@ def load(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> S
 def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
     continuous = isinstance(written, RangeAxis) and written.steps is None
     axis = parse_axis(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
-    slows = drivers(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
+    slows = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
     if path in (*capacities(accelerator, spec.model.fidelity), *slows):
         axis = replace(axis, role="tabulated")
         _check_tabulated(axis, "kernels" if path in slows else "bytes")

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -12,12 +10,9 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import doubtful, published
 from dse.model.cost.design import Design
-from dse.model.cost.network import Layers, spent_energy
 from dse.model.cost.power import power, static
 from dse.model.levels import levels
-from dse.model.terms import inverse_rates
 from dse.schema.accelerator import Accelerator
-from dse.sweeping.common import Common
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 
@@ -51,7 +46,7 @@ def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
 
 def leakage_power(plan: Plan, job: Job) -> np.ndarray:
     """Leakage [W] of the designs of a job."""
-    return static(_design_at(plan, job.place, job.accelerator))
+    return static(_design_at(plan, job.indices, job.accelerator))
 
 
 def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator) -> Design:
@@ -60,54 +55,6 @@ def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator
     shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
     values = {axis.path: axis.values.reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
     return Design(accelerator, values, plan.accelerators[position["accelerator"]])
-
-
-@dataclass(frozen=True)
-class Energies:
-    """The energy of each job; `layers`: the most of any, so that one compilation serves them all."""
-
-    plan: Plan
-    common: Common
-    layers: int
-    sizes: tuple[int, ...]  # of the rate axes of the whole sweep
-
-    @classmethod
-    def of(cls, jobs: list[Job], plan: Plan, common: Common) -> "Energies | None":
-        """None where the specification stores no energy."""
-        if not plan.spec.store.needs_energy:
-            return None
-        sizes = tuple(map(len, plan.rate_axes.values()))
-        return cls(plan, common, max(len(Layers.of(job.case).count) for job in jobs), sizes)
-
-    def dynamic(self, job: Job) -> np.ndarray:
-        """Energy of the work [J] over the axes that change no structure."""
-        axes = [axis for axis in self.plan.axes if axis.path not in job.place]
-        processes = [axis.values for axis in axes if axis.path == "cost.process"]
-        given = [{"cost.process": process} for process in processes[0]] if processes else [{}]
-        base = self.plan.accelerators[job.place["accelerator"]]
-        spent = np.stack([self._over_rates(job, Design(job.accelerator, process, base)) for process in given])
-        order = sorted(range(len(axes)), key=lambda n: (axes[n].path != "cost.process", n))  # the process is the first axis here
-        sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n].path == "cost.process" else 1 for n in order]
-        return spent.reshape(sizes).transpose(np.argsort(order))
-
-    def _over_rates(self, job: Job, at: Design) -> np.ndarray:
-        layers, case = Layers.of(job.case), job.case
-        energy = layers.energy(case, at, self.plan.spec.dtype[job.place["dtype"]].compute)
-        work, energy, fixed = self._padded(layers, energy)
-        options = {"compute": self.common.compute, "overlap": self.plan.spec.model.resource_overlap}
-        spent = partial(spent_energy, work, energy, fixed=fixed, **options)
-        rates = inverse_rates(case.executions, job.accelerator, self.plan.rate_axes)
-        return self.common.grid(*rates, self.sizes).evaluated(spent)
-
-    def _padded(self, found: Layers, energy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """To the shape of all jobs: absent layers and executions take too long to be chosen."""
-        layers, executions, terms = found.timed.shape
-        whole = np.zeros((self.layers, self.common.executions, self.common.terms[-1] + 1))
-        whole[..., 1] = np.inf
-        whole[:layers, :executions, :terms] = found.timed
-        missing, precision = ((0, self.layers - layers), (0, self.common.executions - executions)), self.common.precision
-        fixed = None if found.fixed is None else np.pad(found.fixed, missing).astype(precision)
-        return whole[..., list(self.common.terms)].astype(precision), np.pad(energy, missing).astype(precision), fixed
 
 
 def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarray]) -> xr.Dataset:

@@ -1,11 +1,11 @@
-"""A sweep cut into jobs, each a grid over the rate axes that one compiled function evaluates."""
+"""The jobs of a sweep: one variant on one assignment of the outer-loop axes, to be evaluated on the grid of all rate axes."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dse.model.efficiency.fitted import finished
-from dse.model.terms import Case, compulsory_case
+from dse.model.network_terms import complete_terms, efficiency_of
+from dse.model.terms import LayerTerms, compulsory_terms
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
@@ -13,43 +13,42 @@ from dse.workload import Variant
 
 @dataclass(frozen=True)
 class Job:
-    """One network state on one structure of one accelerator: a grid over the rate axes."""
+    """`indices`: where the results go on each outer-loop dimension; `variants`: indices of the variants that they belong to.
 
-    place: dict[str, int]
+    The job of a dense baseline (`is_dense_baseline`) belongs to all variants of its workload.
+    """
+
+    indices: dict[str, int]
     accelerator: Accelerator
-    case: Case
-    variants: tuple[int, ...]  # where its latency goes
-    baseline: bool
-
-    @property
-    def cases(self) -> list[Case]:
-        """What runs, what no schedule can beat where that is known, and what else measurements allow."""
-        return [self.case, *([self.case.least] if self.case.least else []), *self.case.draws]
+    terms: LayerTerms
+    variants: tuple[int, ...]
+    is_dense_baseline: bool
 
 
 def job_count(plan: Plan) -> int:
     """How many jobs a plan has."""
-    in_turn = math.prod(len(axis) for axis in plan.axes if axis.is_outer_loop)
-    states = len(plan.variants) + (len(plan.dense_variants) if plan.needs_dense_latency else 0)
-    return len(plan.accelerators) * in_turn * len(plan.spec.batch) * len(plan.spec.dtype) * states
+    assignments = math.prod(len(axis) for axis in plan.axes if axis.is_outer_loop)
+    variants = len(plan.variants) + (len(plan.dense_variants) if plan.needs_dense_latency else 0)
+    return len(plan.accelerators) * assignments * len(plan.spec.batch) * len(plan.spec.dtype) * variants
 
 
 def jobs_of(plan: Plan) -> Iterator[Job]:
-    """The dense baselines of each setting first, then the variants."""
-    for design, accelerator in plan.categorical_designs():
-        capacities = plan.tabulated_designs(accelerator)
+    """All jobs of a plan; of each setting the dense baselines come first."""
+    options = plan.spec.model
+    for design, categorical in plan.categorical_designs():
+        number = design["accelerator"]
+        efficiency = efficiency_of(options, plan.fitted_kernels[number], plan.accelerators[number], plan.has_intervals)
+        tabulated = plan.tabulated_designs(categorical)
         for setting, batch, dtype in plan.batches_and_dtypes():
-            place = {**design, **setting}
-            for state, numbers, baseline in _states(plan):
-                found = compulsory_case(accelerator, state, batch, dtype, plan.spec.model)
-                for sizes, sized in capacities:
-                    number = place["accelerator"]
-                    made = finished(found, sized, state, dtype, plan.spec.model, plan.fitted_kernels[number], plan.accelerators[number])
-                    yield Job(place | sizes, sized, made, numbers, baseline)
+            for variant, numbers, is_dense_baseline in _variants(plan):
+                compulsory = compulsory_terms(categorical, variant, batch, dtype, options)
+                for indices, accelerator in tabulated:
+                    terms = complete_terms(compulsory, accelerator, variant, dtype, options, efficiency)
+                    yield Job({**design, **setting, **indices}, accelerator, terms, numbers, is_dense_baseline)
 
 
-def _states(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
+def _variants(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
     for name, dense in plan.dense_variants.items() if plan.needs_dense_latency else ():
-        yield dense, tuple(n for n, variant in enumerate(plan.variants) if variant.workload == name), True
+        yield dense, tuple(number for number, variant in enumerate(plan.variants) if variant.workload == name), True
     for number, variant in enumerate(plan.variants):
         yield variant, (number,), False

@@ -7,15 +7,15 @@ import xarray as xr
 
 from dse.model import compaction, fusion
 from dse.model.efficiency.constant import unstated
-from dse.model.efficiency.fitted import remarks as kernel_remarks
+from dse.model.efficiency.fitted import transfer_warnings
 from dse.model.levels import notes
 from dse.model.peak import Execution
 from dse.schema.model_options import CAPACITY_FIDELITIES
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.cost import power_limited_latency
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_checks import list_unused_axes
-from dse.sweeping.prepared import Prepared
 
 POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 
@@ -24,16 +24,16 @@ class ModelWarning(UserWarning):
     """A property of the results that a reader should know."""
 
 
-def collect_warnings(prepared: Prepared) -> list[str]:
+def collect_warnings(compiled: CompiledSweep) -> list[str]:
     """Texts of the warnings that are known before any result is evaluated."""
-    plan, jobs = prepared.plan, prepared.jobs
+    plan, jobs = compiled.plan, compiled.jobs
     texts = [
         *map(str, list_unused_axes(plan)),
         *_missing_runs(jobs, plan),
         *_ignored_memory_levels(plan),
         *_missing_efficiencies(jobs, plan),
         *_assumptions_about_networks(plan),
-        *(text for job in jobs for text in kernel_remarks(job.case, job.accelerator.name)),
+        *(text for job in jobs for text in transfer_warnings(job.terms, job.accelerator.name)),
     ]
     return list(dict.fromkeys(texts))
 
@@ -41,8 +41,8 @@ def collect_warnings(prepared: Prepared) -> list[str]:
 def _missing_runs(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
     """Warn of pruned layers that run dense because the accelerator lists no run for their pattern."""
     for job in jobs:
-        if not job.baseline and job.case.unsupported:
-            dtype, pattern = plan.spec.dtype[job.place["dtype"]].label, plan.variants[job.variants[0]].pattern
+        if not job.is_dense_baseline and job.terms.unsupported:
+            dtype, pattern = plan.spec.dtype[job.indices["dtype"]].label, plan.variants[job.variants[0]].pattern
             yield f"'{job.accelerator.name}' has no enabled run for '{pattern}' in {dtype}: its layers run dense"
 
 
@@ -57,7 +57,7 @@ def _missing_efficiencies(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
     """Warn of accelerators that state no efficiency for the fidelity on any of their designs."""
     executions: dict[tuple[str, int], list[Execution]] = {}
     for job in jobs:
-        executions.setdefault((job.accelerator.name, job.place["dtype"]), []).extend(job.case.candidates)
+        executions.setdefault((job.accelerator.name, job.indices["dtype"]), []).extend(job.terms.candidates)
     for (name, dtype), listed in executions.items():
         yield from unstated(name, (execution.how for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity)
 

@@ -6,12 +6,12 @@ from dse.base import catalog
 from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.fitted import LAUNCH, drivers
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.levels import capacities
 from dse.model.peak import executions
-from dse.model.terms import rate_paths
+from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.sweeping.axis import Axis, mark_rate_axes, parse_axis
@@ -92,7 +92,7 @@ class _SpecReader:
         These are the capacities on chip and, with fidelity `calibrated`, what the tiles, instructions and launches of kernels depend on.
         """
         fidelity = self.spec.model.fidelity
-        kernel_paths = [*drivers(accelerator, self.spec.dtype, self.spec.axes), LAUNCH] if fidelity == "calibrated" else []
+        kernel_paths = [*slowdown_paths(accelerator, self.spec.dtype, self.spec.axes), LAUNCH_LATENCY] if fidelity == "calibrated" else []
         return capacities(accelerator, fidelity) + kernel_paths
 
 

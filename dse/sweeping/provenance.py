@@ -18,7 +18,7 @@ from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import DRIVER
 from dse.model.levels import levels
 from dse.model.peak import executions
-from dse.model.terms import rate_paths
+from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.plan import Plan

@@ -1,7 +1,7 @@
 """The results of a sweep as an xarray dataset: arrays that are filled job by job, coordinates, and attributes."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES
-from dse.model.terms import LAUNCH, Case
+from dse.model.terms import OVERHEAD_RESOURCE
 from dse.sweeping import cost, provenance
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
@@ -37,43 +37,54 @@ class ResultArrays:
         self.cost_arrays = cost.allocate_arrays(plan)
         self._dense_samples: dict[tuple[Any, ...], Float[np.ndarray, "sample ..."]] = {}
 
-    def add_latency(self, job: Job, time: Float[np.ndarray, "..."]) -> None:
-        """Store the latency of one job [*rates] or, where the plan needs a breakdown, its breakdown [execution, resource, *rates]."""
-        latency = time.sum(axis=(0, 1)) if self.plan.needs_breakdown else time
-        for variant in job.variants:
-            index = self._index(job, variant)
-            self.arrays["dense_latency" if job.baseline else "latency"][index] = self._expand(latency)
-            if job.baseline:
-                continue
-            if self.plan.needs_breakdown:
-                self._add_shares(index, job.case, time / latency)
-            if "fits" in self.arrays:
-                self.arrays["fits"][index] = self._outermost_capacity(job) >= job.case.footprint
+    def add_latency(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
+        """Store the latency of one job [*rates]."""
+        for index in self._indices(job):
+            self.arrays["dense_latency" if job.is_dense_baseline else "latency"][index] = self._expand(latency)
+            if "fits" in self.arrays and not job.is_dense_baseline:
+                self.arrays["fits"][index] = self._outermost_capacity(job) >= job.terms.footprint
+
+    def add_shares(self, job: Job, breakdown: Float[np.ndarray, "execution resource ..."]) -> None:
+        """Store the shares of the latency of one job by resource and by execution, from its breakdown [s]."""
+        if job.is_dense_baseline:
+            return
+        shares = breakdown / breakdown.sum(axis=(0, 1))
+        overhead = [] if job.terms.overhead is None else [OVERHEAD_RESOURCE]
+        for index in self._indices(job):
+            for execution, by_resource in zip(job.terms.executions, shares, strict=False):  # the breakdown is padded
+                for resource, share in zip([*overhead, *execution.resources(self.has_decoders)], by_resource, strict=False):
+                    if resource in self.resources:  # a decoder without a rate sets no time
+                        self._add_share("bound_share", (*index, self.resources.index(resource)), share)
+                self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
 
     def add_lower_bound(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the lower bound of the latency of one job [*rates]."""
-        for variant in job.variants:
-            name = "dense_latency_bound" if job.baseline else "latency_bound"
-            self.arrays[name][self._index(job, variant)] = self._expand(latency)
+        for index in self._indices(job):
+            self.arrays["dense_latency_bound" if job.is_dense_baseline else "latency_bound"][index] = self._expand(latency)
 
-    def add_samples(self, job: Job, latencies: Float[np.ndarray, "sample ..."]) -> None:
-        """Store the intervals of one job, from its latencies [sample, *rates] for samples of the kernel parameters.
+    def add_intervals(self, job: Job, evaluate: Callable[[np.ndarray | None], tuple[np.ndarray, np.ndarray]]) -> None:
+        """Store the intervals of one job.
 
-        The dense baseline of a variant comes before it: the interval of the speedup needs both.
+        `evaluate` takes the latencies of the dense network [sample, *rates], and returns the quantiles of the latency and of the speedup
+        [quantile, *rates]; without the dense latencies, it returns the latencies in each sample in the place of the latter. The dense
+        baseline of a variant comes before it.
         """
-        for variant in job.variants:
-            index, key = self._index(job, variant), (*sorted(job.place.items()), variant)
-            self._store_quantiles("dense_latency" if job.baseline else "latency", index, latencies)
-            if job.baseline:
-                self._dense_samples[key] = latencies
-            elif self.plan.needs_dense_latency:
-                self._store_quantiles("speedup", index, self._dense_samples.pop(key) / latencies)
+        keys = [(*sorted(job.indices.items()), variant) for variant in job.variants]
+        if job.is_dense_baseline:
+            latency, samples = evaluate(None)
+            self._dense_samples |= dict.fromkeys(keys, samples)
+            self._store_quantiles("dense_latency", job, latency)
+            return
+        dense = self._dense_samples.pop(keys[0], None)
+        latency, speedup = evaluate(dense)
+        self._store_quantiles("latency", job, latency)
+        if dense is not None:
+            self._store_quantiles("speedup", job, speedup)
 
     def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:
         """Store the energy of one job whose latency is stored: `dynamic` energy of its work [J], and leakage over its latency."""
         leakage = cost.leakage_power(self.plan, job)
-        for variant in job.variants:
-            index = self._index(job, variant)
+        for index in self._indices(job):
             self.cost_arrays["energy"][index] = dynamic + leakage * self.arrays["latency"][index]
 
     def to_dataset(self) -> xr.Dataset:
@@ -85,23 +96,14 @@ class ResultArrays:
             dataset = with_speedup(dataset)
         return cost.add_variables(dataset, self.plan, self.cost_arrays)
 
-    def _index(self, job: Job, variant: int) -> Index:
-        return tuple(variant if dim == "variant" else job.place.get(dim, slice(None)) for dim in self.dims)
+    def _indices(self, job: Job) -> list[Index]:
+        """Where the results of a job go: one index for each variant that it belongs to."""
+        return [tuple(variant if dim == "variant" else job.indices.get(dim, slice(None)) for dim in self.dims) for variant in job.variants]
 
-    def _store_quantiles(self, name: str, index: Index, samples: Float[np.ndarray, "sample ..."]) -> None:
-        ordered = np.sort(samples, axis=0)  # ten times as fast as numpy.quantile
-        for end, quantile in QUANTILES.items():
-            position, fraction = divmod(quantile * (len(samples) - 1), 1)
-            low, high = ordered[int(position)], ordered[min(int(position) + 1, len(samples) - 1)]
-            self.arrays[f"{name}_{end}"][index] = self._expand(low + fraction * (high - low))
-
-    def _add_shares(self, index: Index, case: Case, shares: Float[np.ndarray, "execution resource ..."]) -> None:
-        for execution, by_resource in zip(case.executions, shares, strict=False):  # the shares are padded
-            names = [*([] if case.fixed is None else [LAUNCH]), *execution.resources(self.has_decoders)]
-            for resource, share in zip(names, by_resource, strict=False):
-                if resource in self.resources:  # a decoder without a rate sets no time
-                    self._add_share("bound_share", (*index, self.resources.index(resource)), share)
-            self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
+    def _store_quantiles(self, name: str, job: Job, quantiles: Float[np.ndarray, "quantile ..."]) -> None:
+        for index in self._indices(job):
+            for end, values in zip(QUANTILES, quantiles, strict=True):
+                self.arrays[f"{name}_{end}"][index] = self._expand(values)
 
     def _add_share(self, name: str, index: Index, share: Float[np.ndarray, "..."]) -> None:
         if name in self.arrays:

@@ -20,8 +20,9 @@ import jax
 import numpy as np
 
 import dse
-from dse.model import jax_devices, rate_pairs, roofline
-from dse.model.grid import Grid
+from dse.model import jax_devices, rate_pairs
+from dse.model.grid import Grid, latency_on_grid
+from dse.model.roofline import Combination, NetworkWork
 
 RUNS = 3
 BANDWIDTH, TENSOR, VECTOR = "memory.dram.bandwidth", "units.tensor_core.peak.fp16", "units.cuda_core.peak.fp16"
@@ -46,7 +47,7 @@ def main() -> None:
         sweep = partial(swept, Path(folder))
         table("designs, 54 layers", {f"{side**2:.1e}": sweep(54, [side, side]) for side in (100, 320, 1000, 3200, 10_000)})
         table("layers, 4.4e6 designs", {str(count): sweep(count, TWO) for count in LAYERS})
-        with patch.object(rate_pairs, "PAYS", np.inf):
+        with patch.object(rate_pairs, "BREAK_EVEN", np.inf):
             table("layers added up, 4.4e6 designs", {str(count): sweep(count, TWO) for count in LAYERS})
         table("axes, 4.4e6 designs, 54 layers", {"2": sweep(54, TWO), "3": sweep(54, [210, 210, 100])})
     table("resources, 54 layers, 1e6 designs", {str(count): kernel(count, 1) for count in (2, 3, 4, 6)})
@@ -91,12 +92,13 @@ def kernel(resources: int, executions: int) -> Callable[[], Any]:
     random = np.random.default_rng(0)
     shapes = (54, executions, resources), (executions, resources), (executions, resources, 64), (executions, resources, 2**14)
     work, constant, rows, columns = (random.uniform(0.5, 1.5, shape) for shape in shapes)
-    at_once = max(1, jax_devices.at_once(constant.nbytes) // 2**14)
+    at_once = max(1, jax_devices.designs_at_once(constant.nbytes) // 2**14)
+    network = NetworkWork(work, np.ones((54, executions), bool))
     grid = Grid(constant, [rows, columns], 1, 2**14, at_once, np.dtype(float))
 
     def run() -> Any:
         with jax.enable_x64(True):
-            return grid.evaluated(partial(roofline.spent_time, work, compute=1, overlap="full", breakdown=False))
+            return grid.evaluate(partial(latency_on_grid, network, combination=Combination(1, "full")))
 
     return run
 

@@ -24,7 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dse.model import jax_devices, roofline
+from dse.model import jax_devices
+from dse.model.grid import latency_on_grid
+from dse.model.roofline import Combination, NetworkWork
 
 LAYERS, DESIGNS, RUNS = 54, 2**20, 15
 FRONT = """
@@ -73,10 +75,13 @@ def ways(precision: np.dtype) -> dict[str, float]:
     flops, moved, x, y = (random.uniform(0.5, 1.5, size).astype(precision) for size in (LAYERS, LAYERS, DESIGNS, DESIGNS))
     work = np.stack([flops, moved], axis=-1)[:, None, :]
     with jax.enable_x64(True):
-        at_once = jax_devices.at_once(2 * precision.itemsize)  # as in a sweep
+        at_once = jax_devices.designs_at_once(2 * precision.itemsize)  # as in a sweep
         rows = [jnp.stack([x[at : at + at_once], y[at : at + at_once]])[None] for at in range(0, DESIGNS, at_once)]
         kernel = partial(
-            roofline.spent_time, jnp.asarray(work), columns=jnp.ones((1, 2, 1), precision), compute=1, overlap="full", breakdown=False
+            latency_on_grid,
+            NetworkWork(jnp.asarray(work), np.ones((LAYERS, 1), bool)),
+            columns=jnp.ones((1, 2, 1), precision),
+            combination=Combination(1, "full"),
         )
         plain = jax.jit(jax.vmap(lambda u, v: jnp.maximum(flops * u, moved * v).sum()))
         on_device = [jnp.asarray(x), jnp.asarray(y)]

@@ -19,9 +19,9 @@ import numpy as np
 import dse
 from dse.sweeping import run, zarr_store
 from dse.sweeping.chunk import ChunkGrid, max_chunk_designs
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import load_plan
-from dse.sweeping.prepared import Prepared
 
 SPEC = """
 name: many
@@ -51,7 +51,7 @@ def _compare(folder: Path, steps: int) -> None:
     spec.write_text(SPEC.format(steps=steps))
     plan = load_plan(spec)
     print(f"{plan.design_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
-    run.evaluate(Prepared.of(plan).cut(ChunkGrid(plan, max_chunk_designs(plan))[0]))  # compiles
+    run.evaluate(CompiledSweep.of_plan(plan).restrict(ChunkGrid(plan, max_chunk_designs(plan))[0]))  # compiles
     size = plan.result_bytes
     disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
     evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
@@ -80,9 +80,9 @@ def _raw(path: Path, size: int) -> None:
 
 
 def _evaluated(plan: Plan) -> None:
-    prepared = Prepared.of(plan)
+    compiled = CompiledSweep.of_plan(plan)
     for piece in ChunkGrid(plan, max_chunk_designs(plan)):
-        run.evaluate(prepared.cut(piece))
+        run.evaluate(compiled.restrict(piece))
 
 
 def _peak() -> float:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dse.model import roofline
-from dse.model.terms import inverse_rates
+from dse.model.rates import STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.sweeping import run
 from dse.sweeping.job import Job, jobs_of
 from dse.sweeping.plan import Plan
@@ -84,22 +84,22 @@ def _numpy(plan: Plan, breakdown: bool) -> np.ndarray:
 
 
 def _numpy_case(job: Job, plan: Plan, breakdown: bool) -> np.ndarray:
-    case, shape = job.case, [len(values) for values in plan.rate_axes.values()]
-    constant, factors = inverse_rates(case.executions, job.accelerator, plan.rate_axes)
-    designs, executions = int(np.prod(shape)), range(len(case.executions))
+    terms, shape = job.terms, [len(values) for values in plan.rate_axes.values()]
+    constant, factors = factored_inverse_rates(terms.executions, job.accelerator, plan.rate_axes)
+    designs, executions = int(np.prod(shape)), range(len(terms.executions))
     latency, spent = np.empty(designs), np.empty((len(executions), 2, designs))
     for start in range(0, designs, NUMPY_CHUNK):
         here = slice(start, start + NUMPY_CHUNK)
         inverse = constant[:, :, None]
         for factor, index in zip(factors, np.unravel_index(np.arange(start, start + NUMPY_CHUNK), shape), strict=True):
-            inverse = inverse * factor[:, :, index]
+            inverse = inverse * factor.at()[:, :, index]
         # No run here has a gain cap, so stored FLOPs and bytes are all there is: [layer, design] for each execution.
-        parts = [[case.work[:, e, term, None] * inverse[e, term] for term in (1, -1)] for e in executions]
-        times = [np.maximum(*part) for part in parts]
+        parts = [[terms.work[:, e, term, None] * inverse[e, term] for term in (STORED_FLOPS, TRAFFIC)] for e in executions]
+        times = [np.where(terms.legal[:, e, None], np.maximum(*part), np.inf) for e, part in enumerate(parts)]
         fastest = np.minimum.reduce(times)
-        latency[here] = case.count @ fastest
+        latency[here] = terms.count @ fastest
         for e in executions if breakdown else ():
-            mine, by_memory = case.count[:, None] * np.where(times[e] == fastest, times[e], 0), parts[e][1] > parts[e][0]
+            mine, by_memory = terms.count[:, None] * np.where(times[e] == fastest, times[e], 0), parts[e][1] > parts[e][0]
             spent[e, 0, here], spent[e, 1, here] = np.where(by_memory, 0, mine).sum(0), np.where(by_memory, mine, 0).sum(0)
     return latency
 

@@ -21,9 +21,12 @@ from dse.calibrate.validate.networks import is_networks
 from dse.cli import entry
 from dse.model.cost.design import Design
 from dse.model.cost.power import static
-from dse.model.efficiency import assertions, assumed, fitted, interval, kernel_file, kernel_selection
+from dse.model.efficiency import assertions, assumed, interval, kernel_file, kernel_selection
+from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.kernel_file import SHIPPED
 from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
@@ -211,15 +214,15 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
     resnet = dse.load_workload("resnet50")
 
     def drawn(state):
-        case = fitted.case(chip, state, 1, OperandDtypes.model_validate("fp16"), CALIBRATED, KERNELS)
+        efficiency = efficiency_of(CALIBRATED, KERNELS)
+        terms = network_terms(chip, state, 1, OperandDtypes.model_validate("fp16"), CALIBRATED, efficiency)
         sums = []
-        for draw in case.draws:
-            rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in case.executions])
-            unit = np.maximum(draw.timed[:, :, 1], draw.timed[:, :, 0] / 2) / rates.T
-            memory = np.maximum(
-                draw.timed[:, :, 3] / chip.value("memory.dram.bandwidth"), draw.timed[:, :, 4] / chip.value("memory.l2.bandwidth")
-            )
-            sums.append((draw.fixed + (unit**4 + memory**4) ** 0.25).min(axis=1) @ draw.count)
+        for work, overhead in zip(terms.slowed_work[1:], terms.overhead[1:], strict=True):
+            rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in terms.executions])
+            unit = np.maximum(work[:, :, STORED_FLOPS], work[:, :, DENSE_FLOPS] / 2) / rates.T
+            dram, l2 = work[:, :, TRAFFIC], work[:, :, TRAFFIC + 1]
+            memory = np.maximum(dram / chip.value("memory.dram.bandwidth"), l2 / chip.value("memory.l2.bandwidth"))
+            sums.append(np.where(terms.legal, overhead + (unit**4 + memory**4) ** 0.25, np.inf).min(axis=1) @ terms.count)
         return np.array(sums)
 
     speedups = drawn(resnet.dense) / drawn(resnet.variant("magnitude_pruning", 0.9))
@@ -360,11 +363,11 @@ def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
 def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread):
     pattern, density, name = asked
     state, width = variant([gemm(2048, 2048, 2048)], pattern, density), OperandDtypes.model_validate(name)
-    found = fitted.case(device, state, 1, width, CALIBRATED, KERNELS)
+    found = network_terms(device, state, 1, width, CALIBRATED, efficiency_of(CALIBRATED, KERNELS))
     (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
         :1
     ]
-    assert fitted.kernels_for(run, state, device, width, KERNELS).log_deviation == pytest.approx(spread)
+    assert select_for_variant(run, state, device, width, KERNELS).log_deviation == pytest.approx(spread)
 
 
 def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):

@@ -25,16 +25,17 @@ from dse.model.cost import energy as energies
 from dse.model.cost import power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
-from dse.model.efficiency.fitted import case as assemble
 from dse.model.efficiency.kernel_selection import available_kernels
-from dse.model.terms import BYTES, DECODE, Case, inverse_rates
+from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.rates import METADATA_BYTES, TRAFFIC, inverse_rates
+from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
-from dse.sweeping import common
+from dse.sweeping import job_networks
 from dse.workload import Variant, tables
 
 CASES = 6
-ACCURACY = {"float64": 1e-12, "float32": 4e-5}  # float32: see `spent_time`, and 16 eps for each execution in a tie
+ACCURACY = {"float64": 1e-12, "float32": 4e-5}  # float32: see `dse.model.roofline`, and 16 eps for each execution in a tie
 EQUAL = 1e-13  # relative difference of the times in a tie
 EVERYTHING = "[latency, dense_latency, bound_share, execution_share, energy]"
 STORES = (None, "[latency]", "[latency, energy]", "[latency, bound_share]", EVERYTHING)
@@ -45,8 +46,10 @@ def case(random: Random, folder: Path) -> str:
     options = ModelOptions.model_validate(spec["model"])
     stored, precision = random.choice(STORES), random.choice(["float64", "float64", "float32"])
     store: dict[str, Any] = {"dtype": precision} | ({} if stored is None else {"variables": stored.strip("[]").split(", ")})
-    large = 1 if random.random() < 0.3 else common.LARGE  # 1: as on large grids, which are split by the axes that layers depend on
-    with patch.object(common, "LARGE", large):
+    large = (
+        1 if random.random() < 0.3 else job_networks.LARGE_GRID
+    )  # 1: as on large grids, which are split by the axes that layers depend on
+    with patch.object(job_networks, "LARGE_GRID", large):
         found = _sweep(folder, spec | {"store": store}).isel(accelerator=0, dtype=0)
     tolerance = ACCURACY[precision]
     expected = _expected(folder, spec, options, found)
@@ -180,8 +183,9 @@ def _variants(workload: Any, found: xr.Dataset) -> list[Variant]:
 def _network_by_loops(design: Accelerator, described: Accelerator, variant: Variant, batch: int, options: ModelOptions) -> dict[str, Any]:
     """Latency [s], energy [J], and time by resource and by execution of one network on one design."""
     dtype = OperandDtypes.model_validate("fp16")
-    made = assemble(design, variant, batch, dtype, options, available_kernels(described, options), described)
-    inverse, _ = inverse_rates(made.executions, design, {})
+    efficiency = efficiency_of(options, available_kernels(described, options), described)
+    made = network_terms(design, variant, batch, dtype, options, efficiency)
+    inverse = inverse_rates(made.executions, design)
     cost = Design(design, base=described)
     total: dict[str, Any] = {"latency": 0.0, "energy": 0.0, "resource": {}, "execution": {}}
     for layer, count in enumerate(made.count):
@@ -199,15 +203,15 @@ def _network_by_loops(design: Accelerator, described: Accelerator, variant: Vari
     return total
 
 
-def _way(made: Case, layer: int, e: int, inverse: np.ndarray, options: ModelOptions, cost: Design) -> dict[str, Any]:
+def _way(made: LayerTerms, layer: int, e: int, inverse: np.ndarray, options: ModelOptions, cost: Design) -> dict[str, Any]:
     """One layer under one execution."""
     execution = made.executions[e]
-    times = [float(work * rate) for work, rate in zip(made.timed[layer, e], inverse, strict=True)]
-    if not math.isfinite(sum(made.work[layer, e])):
+    times = [float(work * rate) for work, rate in zip(made.slowed_work[0, layer, e], inverse, strict=True)]
+    if not made.legal[layer, e]:
         return {"name": execution.name, "time": math.inf, "energy": math.inf}
-    named = [execution.unit, *([f"{execution.unit}.decoder"] if times[DECODE] else []), execution.memory, *execution.inner]
-    by_resource = [max(times[:DECODE]), *([times[DECODE]] if times[DECODE] else []), *times[BYTES:]]
-    fixed = 0.0 if made.fixed is None else float(made.fixed[layer, e])
+    named = [execution.unit, *([f"{execution.unit}.decoder"] if times[METADATA_BYTES] else []), execution.memory, *execution.inner]
+    by_resource = [max(times[:METADATA_BYTES]), *([times[METADATA_BYTES]] if times[METADATA_BYTES] else []), *times[TRAFFIC:]]
+    fixed = 0.0 if made.overhead is None else float(made.overhead[0, layer, e])
     if options.resource_overlap == "none":
         spent, shares = sum(by_resource), dict(zip(named, by_resource, strict=True))
     else:
@@ -216,17 +220,17 @@ def _way(made: Case, layer: int, e: int, inverse: np.ndarray, options: ModelOpti
         spent = longest if options.resource_overlap == "full" else longest and (by_resource[0] ** 4 + others**4) ** 0.25
         bound = next(name for name, time in zip(named, by_resource, strict=True) if time >= longest * (1 - EQUAL))
         shares = {bound: spent}
-    done = float(made.done[layer, e])
+    done = float(made.energy_flops[layer, e])
     kind = made.layers.has_flops[layer]
     whole = 2 * float(made.layers.m[layer]) * float(made.layers.k[layer]) * float(made.layers.n[layer]) if kind else 0.0
-    worked = float(made.work[layer, e, 1])
-    moved = dict(zip((execution.memory, *execution.inner), map(float, made.work[layer, e, BYTES:]), strict=True))
+    worked = float(made.stored_flops[layer, e])
+    moved = dict(zip((execution.memory, *execution.inner), map(float, made.traffic[layer, e]), strict=True))
     joules = energies.dynamic(cost, execution.unit, "fp16", Counts(done, worked - done, whole - worked, moved))
     return {
         "name": execution.name,
         "time": spent + fixed,
         "energy": float(joules),
-        "by_resource": shares | ({"launch": fixed} if made.fixed is not None else {}),
+        "by_resource": shares | ({"launch": fixed} if made.overhead is not None else {}),
     }
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dse.sweeping import chunk as pieces_
 from dse.sweeping import run
 from dse.sweeping.chunk import ChunkGrid, chunk_lengths, max_chunk_designs
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.plan_builder import load_plan
-from dse.sweeping.prepared import Prepared
 
 SPEC = """
 name: small
@@ -49,10 +49,10 @@ def plan(spec):
 
 def joined(plan, most) -> xr.Dataset:
     """The whole, put together from pieces as they come."""
-    whole = Prepared.of(plan)
+    whole = CompiledSweep.of_plan(plan)
     found = xr.full_like(run.evaluate(whole), 0)
     for piece in ChunkGrid(plan, most):
-        part = run.evaluate(whole.cut(piece))
+        part = run.evaluate(whole.restrict(piece))
         for name, variable in found.data_vars.items():
             variable[{dim: covered for dim, covered in piece.region.items() if dim in variable.dims}] = part[name].values
     return found
@@ -69,10 +69,10 @@ def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
 
 
 def test_labels_of_a_piece_are_those_of_its_region(plan):
-    prepared = Prepared.of(plan)
-    whole = run.evaluate(prepared)
+    compiled = CompiledSweep.of_plan(plan)
+    whole = run.evaluate(compiled)
     for piece in list(ChunkGrid(plan, 7))[::17]:
-        part, region = run.evaluate(prepared.cut(piece)), whole.isel(dict(piece.region))
+        part, region = run.evaluate(compiled.restrict(piece)), whole.isel(dict(piece.region))
         xr.testing.assert_equal(part, region)
 
 

@@ -18,13 +18,15 @@ axes:
 ELSEWHERE = """
 import sys
 import dse, jax
-from dse.model import jax_devices, roofline
+from dse.model import grid, jax_devices
 assert jax_devices.count() == 3
-seen, spent_time = [], roofline.spent_time
-def watched(work, rows, columns, **options):
-    seen.append(len(rows.sharding.device_set))
-    return spent_time(work, rows, columns, **options)
-roofline.spent_time = watched
+seen = []
+def watch(function):
+    def watched(network, rows, *arguments, **options):
+        seen.append(len(rows.sharding.device_set))
+        return function(network, rows, *arguments, **options)
+    return watched
+grid.latency_on_grid, grid.breakdown_on_grid = watch(grid.latency_on_grid), watch(grid.breakdown_on_grid)
 dse.sweep(sys.argv[1], sys.argv[2])
 assert set(seen) == {3}
 """

@@ -12,10 +12,11 @@ from dse.base import available_memory, progress
 from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.schema.axis_spec import RangeAxis
-from dse.sweeping import prepared, run
+from dse.sweeping import compile as sweep_compile
+from dse.sweeping import run
 from dse.sweeping.axis import parse_axis
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.plan_builder import load_plan
-from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import front, stream
 from dse.sweeping.reduce.reducer import Partial
 from dse.sweeping.reduce.stream import ReductionStream
@@ -65,7 +66,7 @@ def test_texts_of_an_axis_are_those_of_its_values(chip):
 def test_what_a_sweep_prepares_does_not_grow_with_the_product_of_jobs_and_values(specified):
     """Each of its 10 jobs held its rates for every value: 16 numbers and more."""
     plan = load_plan(specified(LONG))
-    assert peak(lambda: Prepared.of(plan)) < 60 * STEPS
+    assert peak(lambda: CompiledSweep.of_plan(plan)) < 60 * STEPS
 
 
 class Sums:
@@ -108,14 +109,14 @@ def test_a_summary_of_too_many_values_is_refused(specified, monkeypatch):
 def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
     """Four numbers for each result, setting and value of an axis: 40 + 5 values, 2 batches and 4 network states."""
     plan = load_plan(specified(AXES + "store: {variables: [latency]}\nkeep: summary\n"))
-    sample = run.evaluate(Prepared.of(plan))
+    sample = run.evaluate(CompiledSweep.of_plan(plan))
     assert stream.summary.count_bytes(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
 
 
 def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):
-    monkeypatch.setattr(prepared, "available_bytes", lambda: 100_000)
+    monkeypatch.setattr(sweep_compile, "available_bytes", lambda: 100_000)
     with pytest.raises(InputError, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
-        Prepared.of(load_plan(specified("")))
+        CompiledSweep.of_plan(load_plan(specified("")))
 
 
 def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):

@@ -8,7 +8,7 @@ from dse.base.errors import InputError
 from dse.searching import categorical_config as structures
 from dse.searching import local_search, report, run
 from dse.searching.archive import Archive
-from dse.searching.batch_evaluator import spent_at
+from dse.searching.batch_evaluator import compiled_evaluate_batch
 from dse.searching.evaluator import Evaluator
 from tests.conftest import link
 from tests.searching.search_specs import CHIP, write
@@ -122,20 +122,20 @@ def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(fol
 
 def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypatch):
     seen: list[tuple] = []
-    original = structures.finished
+    original = structures.complete_terms
 
-    def counted(case, accelerator, *rest, **options):
-        seen.append((case, accelerator.value("memory.l2.capacity"), accelerator.value("memory.l1.capacity")))
-        return original(case, accelerator, *rest, **options)
+    def counted(terms, accelerator, *rest, **options):
+        seen.append((terms, accelerator.value("memory.l2.capacity"), accelerator.value("memory.l1.capacity")))
+        return original(terms, accelerator, *rest, **options)
 
-    monkeypatch.setattr(structures, "finished", counted)
+    monkeypatch.setattr(structures, "complete_terms", counted)
     found = capacity_designs(folder, LISTED)
     points = found.space.grid(0, found.space.size)
     found.results(points[:4])
-    compiled = spent_at._cache_size()
+    compiled = compiled_evaluate_batch._cache_size()
     for start in range(0, len(points), 4):
         found.results(points[start : start + 4])
-    assert spent_at._cache_size() == compiled
+    assert compiled_evaluate_batch._cache_size() == compiled
     assert len(seen) == len(set(seen)) == 3 * len(found.states)
 
 

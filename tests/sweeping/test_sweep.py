@@ -13,13 +13,13 @@ import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.model import jax_devices, piecewise_linear, rate_pairs, roofline
+from dse.model import grid, jax_devices, piecewise_linear, rate_pairs
 from dse.model.footprint import activations
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.plot import FIGURES, draw_figure
 from dse.sparsity import parse
-from dse.sweeping import common, store
+from dse.sweeping import job_networks, store
 
 AXES = """
 axes:
@@ -101,7 +101,7 @@ def test_speedup_is_a_ratio_of_sums_and_shares_add_up(swept):
 @pytest.mark.parametrize("chunk", [1, 5, 7, 12, 1000])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(jax_devices, "at_once", lambda size: chunk)
+    monkeypatch.setattr(jax_devices, "designs_at_once", lambda size: chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 
@@ -109,14 +109,13 @@ def test_one_trace_a_sweep(swept):
     """Over accelerators, structures, batches, dtypes, networks and chunks. A second run of the same shape needs none."""
     path = swept.with_name("two.yaml")
     path.write_text(swept.read_text().replace("dtype: fp16", "dtype: [fp16, fp32]").replace("steps: 4", "steps: 5"))
-    roofline.spent_time.clear_cache()
-    before = roofline.trace_count
+    grid.breakdown_on_grid.clear_cache()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dse.ModelWarning)
         dse.sweep(path)
-        assert roofline.trace_count == before + 1
+        assert grid.breakdown_on_grid._cache_size() == 1
         dse.sweep(path)
-    assert roofline.trace_count == before + 1
+    assert grid.breakdown_on_grid._cache_size() == 1
 
 
 def test_float32_is_within_1e_5(swept):
@@ -136,18 +135,18 @@ def test_latency_alone_is_the_same_latency(swept):
 
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
-@pytest.mark.parametrize("pays", [0, rate_pairs.PAYS])
+@pytest.mark.parametrize("pays", [0, rate_pairs.BREAK_EVEN])
 def test_using_the_structure_of_the_grid_changes_no_latency(swept, monkeypatch, overlap, pays):
     """Nor does sorting layers, however few."""
     swept.write_text(swept.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
     plain = dse.sweep(swept)
-    monkeypatch.setattr(common, "LARGE", 1)
-    monkeypatch.setattr(rate_pairs, "PAYS", pays)
-    roofline.spent_time.clear_cache()
-    piecewise_linear.looked_up.clear_cache()
-    before = roofline.trace_count, piecewise_linear.trace_count
+    monkeypatch.setattr(job_networks, "LARGE_GRID", 1)
+    monkeypatch.setattr(rate_pairs, "BREAK_EVEN", pays)
+    functions = (grid.latency_on_grid, piecewise_linear.evaluate_table)
+    for function in functions:
+        function.clear_cache()
     found = dse.sweep(swept)
-    assert (roofline.trace_count, piecewise_linear.trace_count) == (before[0] + 1, before[1] + (overlap == "full" and pays == 0))
+    assert [function._cache_size() for function in functions] == [1, overlap == "full" and pays == 0]
     for name in ("latency", "dense_latency"):
         np.testing.assert_allclose(found[name], plain[name], rtol=1e-14)
 

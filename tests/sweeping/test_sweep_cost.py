@@ -10,11 +10,12 @@ import pytest
 import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.model import jax_devices, roofline
-from dse.model.cost import area, energy, network, power
+from dse.model import grid, jax_devices
+from dse.model.cost import area, energy, power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import Counts
-from dse.model.terms import case, inverse_rates
+from dse.model.rates import STORED_FLOPS, TRAFFIC, inverse_rates
+from dse.model.terms import compulsory_terms
 from dse.schema.model_options import ModelOptions
 from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.plan_checks import list_unused_axes
@@ -40,15 +41,16 @@ def swept(folder):
 
 def slow_energy(design, variant, batch):
     """Layer by layer in plain floats: whatever runs fastest spends its operations and bytes."""
-    found = case(design, variant, batch, OperandDtypes.model_validate("fp16"), ModelOptions.model_validate({}))
-    inverse, _ = inverse_rates(found.executions, design, {})
+    found = compulsory_terms(design, variant, batch, OperandDtypes.model_validate("fp16"), ModelOptions.model_validate({}))
+    inverse = inverse_rates(found.executions, design)
     total = 0.0
     for layer, count in enumerate(found.count):
         times = [
-            max(work * rate for work, rate in zip(found.work[layer, e], inverse[e], strict=True)) for e in range(len(found.executions))
+            max(work * rate for work, rate in zip(found.work[layer, e], inverse[e], strict=True)) if found.legal[layer, e] else np.inf
+            for e in range(len(found.executions))
         ]
         chosen = int(np.argmin(times))
-        _, done, _, moved = found.work[layer, chosen]
+        done, moved = found.work[layer, chosen, [STORED_FLOPS, TRAFFIC]]
         whole = 2 * found.layers.m[layer] * found.layers.k[layer] * found.layers.n[layer] if found.layers.has_flops[layer] else 0.0
         counts = Counts(done, 0.0, whole - done, {"dram": moved})
         total += count * energy.dynamic(Design(design), found.executions[chosen].unit, "fp16", counts)
@@ -109,24 +111,24 @@ def test_what_follows_from_them(swept):
 
 
 def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
-    for function in (roofline.spent_time, network.spent_energy):
+    functions = (grid.latency_on_grid, grid.energy_on_grid)
+    for function in functions:
         function.clear_cache()
-    before = roofline.trace_count, network.trace_count
     whole = dse.sweep(swept)
-    assert (roofline.trace_count, network.trace_count) == (before[0] + 1, before[1] + 1)
+    assert [function._cache_size() for function in functions] == [1, 1]
     swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
-    network.spent_energy.clear_cache()
+    grid.energy_on_grid.clear_cache()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dse.ModelWarning)
         alone = dse.sweep(swept)
-    assert network.trace_count == before[1] + 1
+    assert grid.energy_on_grid._cache_size() == 0
     np.testing.assert_array_equal(alone.latency, whole.latency)
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 5])
 def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     whole = dse.sweep(swept)
-    monkeypatch.setattr(jax_devices, "at_once", lambda size: chunk)
+    monkeypatch.setattr(jax_devices, "designs_at_once", lambda size: chunk)
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 

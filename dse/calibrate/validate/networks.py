@@ -20,7 +20,7 @@ from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.fidelities import RUNGS
 from dse.calibrate.measured_set import described, once
 from dse.calibrate.validate.shapes import Point
-from dse.model.efficiency.fitted import kernels_for
+from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.layer_results import evaluate
 from dse.model.peak import executions
@@ -91,7 +91,7 @@ def _with_constants(device: Accelerator, state: Variant, name: str) -> Accelerat
     kernels = available_kernels(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
     for execution in executions(device, width, "r3"):
         run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run, {"pattern": "dense"})
-        chosen = kernels_for(execution, state, device, width, kernels)
+        chosen = select_for_variant(execution, state, device, width, kernels)
         run["efficiency"] = chosen.kernels[0].constant / chosen.slowdown_over_dense
     return device.document.validate(Accelerator, data)
 

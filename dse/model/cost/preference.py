@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int
 
 from dse.model.cost.design import Design
-from dse.model.cost.network import Layers
-from dse.model.terms import Case
+from dse.model.cost.layer_energy import layer_energy
+from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
 
 PROCESS = "cost.process"
@@ -17,17 +17,19 @@ REFERENCE = 7e-9  # m: assumed where a description has no process; all units sca
 DIGITS = 12  # of an energy that count
 
 
-def preference(case: Case, accelerator: Accelerator, dtype: str, base: Accelerator | None = None) -> Int[np.ndarray, "layer execution"]:
+def execution_preference(
+    terms: LayerTerms, accelerator: Accelerator, dtype: str, base: Accelerator | None = None
+) -> Int[np.ndarray, "layer execution"]:
     """Rank of each execution of each layer in a tie, 0 first; `base` is the description that the accelerator was varied from."""
     given = {} if accelerator.value(PROCESS) is not None else {PROCESS: REFERENCE}
-    energy = rounded(Layers.each(case).energy(case, Design(accelerator, given, base), dtype))
-    names = [execution.name for execution in case.executions]
+    energy = round_digits(layer_energy(terms, Design(accelerator, given, base), dtype))
+    names = [execution.name for execution in terms.executions]
     by_name = np.array([sorted(names).index(name) for name in names])
     order = np.lexsort((np.broadcast_to(by_name, energy.shape), energy), axis=1)
     return order.argsort(axis=1)
 
 
-def rounded(values: np.ndarray) -> np.ndarray:
+def round_digits(values: np.ndarray) -> np.ndarray:
     """Numbers to their leading digits, so that rounding does not order what is equal."""
     with np.errstate(divide="ignore"):
         unit = 10.0 ** (np.floor(np.log10(np.abs(values))) + 1 - DIGITS)

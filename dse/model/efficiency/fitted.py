@@ -1,16 +1,17 @@
-"""The fidelity `calibrated` of a whole network: each layer under each execution as a launch of a measured kernel.
+"""The fidelity `calibrated`: each layer under each execution is a launch of a kernel that was fitted to measurements.
 
-    time = launch + (unit^4 + max(memories, decoder)^4)^(1/4)    unit: FLOPs at the peak, `slowed` by what the kernel makes of them
+    time = overhead + (unit^4 + max(memories, decoder)^4)^(1/4)    unit and outermost memory multiplied by the kernel's slowdown
 
-What slows a layer (padding, waves, prologues, gathers) does not depend on the peak or the bandwidth of a design, so that these are
-swept as ever. What slows the unit depends on its processors and its issue rate, what slows the memory on the cache, and a stated launch
-comes beside: axes of a sweep that are taken in turn, and that a search tabulates.
+The slowdown (padding, waves, prologues, gathers) does not depend on the peak or the bandwidth of a design, so these are swept as with
+any other fidelity. It does depend on the processors, the scratchpad and the issue rate of a unit and on the cache, and the overhead on a
+stated launch latency: such axes are outer loops of a sweep, and tabulated axes of a search.
 """
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float
 
 from dse.base.dtype import OperandDtypes
 from dse.model.efficiency import assertions
@@ -18,34 +19,42 @@ from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
 from dse.model.efficiency.launches import DeviceRates, KernelLaunches, random_row_spread
 from dse.model.peak import Execution
-from dse.model.reuse import Reuse
-from dse.model.terms import BYTES, Case, compulsory_case, with_capacity
+from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
+from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import ModelOptions
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.workload import Variant
 
-LAUNCH = "overhead.launch"
+LAUNCH_LATENCY = "overhead.launch"  # the path of the description
 
 
-def case(
-    accelerator: Accelerator,
-    variant: Variant,
-    batch: int,
-    dtype: OperandDtypes,
-    options: ModelOptions,
-    kernels: Sequence[KernelRecord] = (),
-    described: Accelerator | None = None,
-) -> Case:
-    """The work of `variant`, by measured kernels where the options name them (see `finished`).
+@dataclass(frozen=True)
+class FittedEfficiency:
+    """The efficiency of fitted `kernels`, selected for the device as `described` (default: the accelerator itself), whatever a sweep
+    makes of its rates; `with_samples`: with the samples that intervals are made of."""
 
-    Raises InputError, and ImplausibleResultError for a prediction that can't be true.
-    """
-    return finished(compulsory_case(accelerator, variant, batch, dtype, options), accelerator, variant, dtype, options, kernels, described)
+    kernels: Sequence[KernelRecord]
+    described: Accelerator | None = None
+    with_samples: bool = True
+
+    def apply(self, terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes) -> LayerTerms:
+        """Raises InputError where no kernel has values as wide, and ImplausibleResultError for a prediction that cannot be true."""
+        described = self.described or accelerator
+        selections = [select_for_variant(execution, variant, described, dtype, self.kernels) for execution in terms.executions]
+        columns = [
+            _execution_efficiency(terms, number, accelerator, variant, dtype, selection, self.with_samples)
+            for number, selection in enumerate(selections)
+        ]
+        columns = _limit_assumed(columns, selections, terms)
+        samples = max(len(column.slowdown) for column in columns)
+        slowdown = np.stack([np.resize(column.slowdown, (samples, *column.slowdown.shape[1:])) for column in columns], axis=2)
+        overhead = np.stack([np.resize(column.overhead, (samples, *column.overhead.shape[1:])) for column in columns], axis=2)
+        kernels = np.stack([column.kernels for column in columns], axis=1)
+        return replace(terms, slowdown=slowdown, overhead=overhead, kernels=kernels, traffic_bound=None)
 
 
-def drivers(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: Container[str]) -> list[str]:
-    """Paths of the numbers that what slows a unit depends on, where those at `varied` may change."""
+def slowdown_paths(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: Container[str]) -> list[str]:
+    """Paths of the numbers that the slowdown of a unit depends on, where those at `varied` may change."""
     shared = [name for name, unit in accelerator.units.items() if unit.issue is not None or f"units.{name}.issue" in varied]
     peaks = shared if any(dtype.compute == "fp32" for dtype in dtypes) else []  # whose share of what is issued changes with them
     return [f"units.{name}.{number}" for name in accelerator.units for number in ("processors", "scratchpad", "issue")] + [
@@ -53,143 +62,113 @@ def drivers(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: C
     ]
 
 
-def finished(
-    found: Case,
-    accelerator: Accelerator,
-    variant: Variant,
-    dtype: OperandDtypes,
-    options: ModelOptions,
-    kernels: Sequence[KernelRecord],
-    described: Accelerator | None = None,
-    sampled: bool = True,
-) -> Case:
-    """A case of compulsory work with what follows from the capacities of `accelerator`, and from its kernels, which are chosen for the
-    device as `described` (default: `accelerator`), whatever a sweep makes of its rates.
-
-    `sampled`: with samples of how far off the times may be.
-    """
-    sized = with_capacity(found, accelerator, options)
-    if options.fidelity != "calibrated" or found.reuse is None:
-        return sized
-    choices = [kernels_for(execution, variant, described or accelerator, dtype, kernels) for execution in found.executions]
-    columns = [_column(found.reuse, sized, number, accelerator, variant, dtype, chosen, sampled) for number, chosen in enumerate(choices)]
-    columns = _no_better_than_measured(columns, choices, sized)
-    count = max(len(column.slowed) for column in columns)
-    slowed, fixed = (np.stack([np.resize(part, (count, *part.shape[1:])) for part in parts], axis=2) for parts in _turned(columns))
-    names = np.stack([column.kernels for column in columns], axis=1)
-    sized = replace(sized, least=None, kernels=names)
-    own, *draws = (replace(sized, slowed=slow, fixed=more) for slow, more in zip(slowed, fixed, strict=True))
-    return replace(own, draws=tuple(draws))
-
-
-def kernels_used(found: Case) -> dict[str, list[str]]:
-    """The kernels that stand for each execution that some layer may take; none where no kernels count."""
-    if found.kernels is None:
+def kernels_by_execution(terms: LayerTerms) -> dict[str, list[str]]:
+    """Names of the kernels behind each execution that some layer with work may take; empty without fitted kernels."""
+    if terms.kernels is None:
         return {}
-    legal = np.isfinite(found.work[:, :, 1]) & (found.work[:, :, 1] > 0)
-    columns = zip(found.executions, found.kernels.T, legal.T, strict=True)
-    return {execution.name: sorted(set(column[may])) for execution, column, may in columns}
+    used = terms.legal & (terms.stored_flops > 0)
+    columns = zip(terms.executions, terms.kernels.T, used.T, strict=True)
+    return {execution.name: sorted(set(names[mask])) for execution, names, mask in columns}
 
 
-def remarks(found: Case, name: str) -> list[str]:
-    """What of a case rests on no measurement of its own device, in words."""
-    used = [(run, text) for run, texts in kernels_used(found).items() for text in texts]
-    return [f"'{name}', {run}: by a kernel that was not measured there, {text}" for run, text in used if not text.endswith("(measured)")]
+def transfer_warnings(terms: LayerTerms, accelerator: str) -> list[str]:
+    """A warning for every kernel that was not measured on the accelerator itself."""
+    used = [(run, text) for run, texts in kernels_by_execution(terms).items() for text in texts]
+    return [
+        f"'{accelerator}', {run}: by a kernel that was not measured there, {text}" for run, text in used if not text.endswith("(measured)")
+    ]
 
 
 @dataclass(frozen=True, eq=False)
-class _Column:
-    """One execution: what slows its terms [draw, layer, term], what it takes beside [draw, layer] in seconds, by which kernel [layer]."""
+class _ExecutionEfficiency:
+    """Slowdown, overhead [s] and kernel names of the layers under one execution; sample 0 is the best estimate."""
 
-    slowed: np.ndarray
-    fixed: np.ndarray
+    slowdown: Float[np.ndarray, "sample layer term"]
+    overhead: Float[np.ndarray, "sample layer"]
     kernels: np.ndarray
 
 
-def _no_better_than_measured(columns: Sequence[_Column], choices: Sequence[KernelSelection], sized: Case) -> list[_Column]:
-    """Slow the executions for which another kernel is assumed, until none is better made than every measured sparse one of its unit that
+def _limit_assumed(
+    columns: Sequence[_ExecutionEfficiency], selections: Sequence[KernelSelection], terms: LayerTerms
+) -> list[_ExecutionEfficiency]:
+    """Slow down the executions whose kernel is assumed, until none is more efficient than every measured sparse kernel of its unit that
     may run the same layer: an execution that nobody measured wins by its work and its rates only."""
-    legal = np.isfinite(sized.work[:, :, 1])
-    found = []
-    for column, chosen, execution in zip(columns, choices, sized.executions, strict=True):
-        beside = [
-            (other, legal[:, number])
-            for number, (other, known) in enumerate(zip(columns, choices, strict=True))
-            if chosen.kind == "assumed" and known.kind != "assumed"
-            and sized.executions[number].sparse and sized.executions[number].unit == execution.unit
+    limited = []
+    for column, selection, execution in zip(columns, selections, terms.executions, strict=True):
+        measured = [
+            (columns[number], terms.legal[:, number])
+            for number, other in enumerate(selections)
+            if selection.kind == "assumed" and other.kind != "assumed"
+            and terms.executions[number].sparse and terms.executions[number].unit == execution.unit
         ]  # fmt: skip
-        if beside:
-            slowed = np.min([np.where(may[:, None], other.slowed, np.inf) for other, may in beside], axis=0)
-            fixed = np.min([np.where(may, other.fixed, np.inf) for other, may in beside], axis=0)
+        if measured:
+            slowdown = np.min([np.where(legal[:, None], other.slowdown, np.inf) for other, legal in measured], axis=0)
+            overhead = np.min([np.where(legal, other.overhead, np.inf) for other, legal in measured], axis=0)
             column = replace(
                 column,
-                slowed=np.maximum(column.slowed, np.where(np.isinf(slowed), 1.0, slowed)),
-                fixed=np.maximum(column.fixed, np.where(np.isinf(fixed), 0.0, fixed)),
+                slowdown=np.maximum(column.slowdown, np.where(np.isinf(slowdown), 1.0, slowdown)),
+                overhead=np.maximum(column.overhead, np.where(np.isinf(overhead), 0.0, overhead)),
             )
-        found.append(column)
-    return found
+        limited.append(column)
+    return limited
 
 
-def _turned(columns: Sequence[_Column]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    return [column.slowed for column in columns], [column.fixed for column in columns]
-
-
-def kernels_for(
+def select_for_variant(
     execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[KernelRecord]
 ) -> KernelSelection:
-    """The kernels that stand for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
+    """Select the kernels for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
     pattern = execution.pattern.storage_pattern_for(variant.pattern) or execution.pattern
     if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == VNM_COLUMNS:
         pattern = variant.pattern  # whose columns are gathered for an N:4 unit
     return select_kernels(execution, pattern, described, dtype.compute, kernels)
 
 
-def _column(
-    reuse: Reuse,
-    sized: Case,
+def _execution_efficiency(
+    terms: LayerTerms,
     number: int,
     accelerator: Accelerator,
     variant: Variant,
     dtype: OperandDtypes,
-    chosen: KernelSelection,
-    sampled: bool,
-) -> _Column:
-    execution, layers = sized.executions[number], sized.layers
-    launches = _launches(reuse, sized, number, accelerator, variant, dtype, chosen)
-    repeats = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
-    moved, rates, which = sized.work[:, number, BYTES] * repeats, launches.rates, chosen.nearest_index(launches.density)
-    likely = chosen.kernels[: which.max() + 1]
-    launch, unit, memory = np.choose(which, [kernel.model.time_components(launches, moved) for kernel in likely])
-    off = np.choose(which, [kernel.sample_time_factors(launches, chosen.log_deviation) for kernel in likely])[: None if sampled else 1]
-    slowed = np.ones((len(layers), sized.work.shape[2]))
-    slowed[:, :2] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
-    slowed[:, BYTES] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
-    assertions.check_slowdown(slowed, f"'{accelerator.name}', {execution.name}")
-    slowed = slowed * np.where(slowed > 1, chosen.slowdown_over_dense * off[:, :, None], 1.0)
-    slowed = np.maximum(slowed, 1.0)  # no kernel beats the speed of light
-    idle = ~np.any(sized.work[:, number] > 0, axis=1)  # a row of parameters
-    names = np.array([chosen.label(n) for n in range(len(chosen.kernels))], object)[which]
-    return _Column(slowed, np.where(idle, 0.0, launch * off / repeats), names)
+    selection: KernelSelection,
+    with_samples: bool,
+) -> _ExecutionEfficiency:
+    execution, layers = terms.executions[number], terms.layers
+    launches = _launches(terms, number, accelerator, variant, dtype, selection)
+    heads = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
+    moved, rates, nearest = terms.traffic[:, number, 0] * heads, launches.rates, selection.nearest_index(launches.density)
+    kernels = selection.kernels[: nearest.max() + 1]
+    launch, unit, memory = np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels])
+    factors = np.choose(nearest, [kernel.sample_time_factors(launches, selection.log_deviation) for kernel in kernels])
+    factors = factors if with_samples else factors[:1]
+    slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
+    slowdown[:, [DENSE_FLOPS, STORED_FLOPS]] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
+    slowdown[:, TRAFFIC] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
+    assertions.check_slowdown(slowdown, f"'{accelerator.name}', {execution.name}")
+    slowdown = slowdown * np.where(slowdown > 1, selection.slowdown_over_dense * factors[:, :, None], 1.0)
+    has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
+    names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
+    return _ExecutionEfficiency(np.maximum(slowdown, 1.0), np.where(has_work, launch * factors / heads, 0.0), names)
 
 
 def _launches(
-    reuse: Reuse, sized: Case, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, chosen: KernelSelection
+    terms: LayerTerms, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, selection: KernelSelection
 ) -> KernelLaunches:
-    """The layers as launches under one execution; where a dense kernel stands for a sparse one, as narrower dense products."""
-    execution, layers = sized.executions[number], sized.layers
-    product = replace(reuse.product, **{name: value[:, number] for name, value in vars(reuse.product).items()})
-    k = layers.k if execution.sparse else product.k * product.density  # of columns that are gone, a dense kernel has none
+    """The layers as launches under one execution; where a dense kernel substitutes for a sparse one, as narrower dense products."""
+    assert terms.reuse is not None, "fitted kernels count bytes by capacity"
+    execution, layers = terms.executions[number], terms.layers
+    product = replace(terms.reuse.product, **{name: value[:, number] for name, value in vars(terms.reuse.product).items()})
+    k = layers.k if execution.sparse else product.k * product.density  # a dense kernel has no columns that were removed
     density = np.clip(product.density * product.k / k, 1e-12, 1.0)
-    known = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
-    free = execution.sparse and execution.pattern.density is None
-    spread = np.where(np.isnan(known), random_row_spread(density, k), known) if free else np.zeros(len(layers))
-    if chosen.is_dense_substitute:
+    measured_spread = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
+    is_random = execution.sparse and execution.pattern.density is None
+    spread = np.where(np.isnan(measured_spread), random_row_spread(density, k), measured_spread) if is_random else np.zeros(len(layers))
+    if selection.is_dense_substitute:
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
     slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
     rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype.compute)
     return KernelLaunches(
-        chosen.kernels[0].key, rates, product.m / product.groups, k, product.n,
+        selection.kernels[0].key, rates, product.m / product.groups, k, product.n,
         density, slots, spread, product.a, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
         np.full(len(layers), np.nan), products,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from jaxtyping import Bool
 from dse.base import atomic_write, checksum
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping import provenance, run, store
-from dse.sweeping.prepared import Prepared
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.reduce.reducer import Partial
 from dse.sweeping.reduce.stream import ReductionStream
 
@@ -29,8 +29,8 @@ RESUME = "evaluate it again: 'dse sweep SPEC -o OUT --resume'"
 class ReductionSink:
     """A task is one group of chunks."""
 
-    def __init__(self, prepared: Prepared, path: Path):
-        self.prepared, self.path, self.folder = prepared, path, partials_folder(path)
+    def __init__(self, compiled: CompiledSweep, path: Path):
+        self.compiled, self.path, self.folder = compiled, path, partials_folder(path)
 
     @staticmethod
     def read_origin(path: Path) -> xr.Dataset:
@@ -39,7 +39,7 @@ class ReductionSink:
 
     def open(self, resume: bool) -> None:
         _ = self._stream  # raises InputError if the sweep cannot be reduced as specified
-        plan = self.prepared.plan
+        plan = self.compiled.plan
         atomic_write.remove_abandoned_folders(self.path, self.folder)
         if resume and self._is_complete:
             return provenance.check_same_sweep(store.read(self.path), plan)
@@ -93,7 +93,7 @@ class ReductionSink:
 
     @cached_property
     def _stream(self) -> ReductionStream:
-        return ReductionStream.of(self.prepared, run.evaluate)
+        return ReductionStream.of(self.compiled, run.evaluate)
 
     @property
     def _is_complete(self) -> bool:
@@ -105,7 +105,7 @@ class ReductionSink:
         try:
             with atomic_write.temporary_path(self.folder) as fresh:
                 fresh.mkdir()
-                (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.prepared.plan)))
+                (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.compiled.plan)))
                 checksum.append_trailer(fresh / ORIGIN, ORIGIN)
                 os.rename(fresh, self.folder)
         except OSError as error:

@@ -13,9 +13,9 @@ from jaxtyping import Bool
 
 from dse.base.errors import Problem
 from dse.sweeping import provenance
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.distributed.reduction_sink import ReductionSink
 from dse.sweeping.distributed.zarr_sink import ZarrSink
-from dse.sweeping.prepared import Prepared
 
 
 class Sink(Protocol):
@@ -51,8 +51,8 @@ class Sink(Protocol):
         ...
 
 
-def make_sink(prepared: Prepared, path: Path) -> Sink:
-    return _sink_type(path)(prepared, path)
+def make_sink(compiled: CompiledSweep, path: Path) -> Sink:
+    return _sink_type(path)(compiled, path)
 
 
 def is_zarr_path(path: str | Path) -> bool:
@@ -79,4 +79,4 @@ def _open_sink(path: str, sweep: str) -> Sink:
     origin = _sink_type(Path(path)).read_origin(Path(path))
     plan = provenance.rebuild_plan(origin)
     provenance.check_same_sweep(origin, plan)
-    return make_sink(Prepared.of(plan), Path(path))
+    return make_sink(CompiledSweep.of_plan(plan), Path(path))

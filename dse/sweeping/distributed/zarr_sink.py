@@ -14,7 +14,7 @@ from dse.base import atomic_write
 from dse.base.errors import InputError, Problem
 from dse.sweeping import provenance, run, zarr_store
 from dse.sweeping.chunk import Chunk, ChunkGrid, chunk_lengths, max_chunk_designs
-from dse.sweeping.prepared import Prepared
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.results import label_dataset, set_attributes
 
 MAX_CHUNKS = 10**6
@@ -23,15 +23,15 @@ MAX_CHUNKS = 10**6
 class ZarrSink:
     """A task is one chunk, which is written while the next one is evaluated."""
 
-    def __init__(self, prepared: Prepared, path: Path):
-        self.prepared, self.path = prepared, path
+    def __init__(self, compiled: CompiledSweep, path: Path):
+        self.compiled, self.path = compiled, path
 
     @staticmethod
     def read_origin(path: Path) -> xr.Dataset:
         return zarr_store.open_partial(path)
 
     def open(self, resume: bool) -> None:
-        plan, path = self.prepared.plan, self.path
+        plan, path = self.compiled.plan, self.path
         if plan.spec.keep != "all":
             fix = "write to a .nc file or a folder, or 'keep: all'"
             raise InputError.from_problems([plan.document.make_problem(("keep",), "a Zarr store holds all results", fix)])
@@ -58,7 +58,7 @@ class ZarrSink:
             previous: Future[int] | None = None
             for task in tasks:
                 chunk = self._chunks[task]
-                results = run.evaluate(self.prepared.cut(chunk))
+                results = run.evaluate(self.compiled.restrict(chunk))
                 if previous is not None:
                     yield previous.result()
                 previous = writer.submit(self._write, chunk, results)
@@ -73,22 +73,22 @@ class ZarrSink:
 
     @cached_property
     def _chunks(self) -> ChunkGrid:
-        return ChunkGrid(self.prepared.plan, zarr_store.read_max_chunk_designs(self.path))
+        return ChunkGrid(self.compiled.plan, zarr_store.read_max_chunk_designs(self.path))
 
     def _create(self) -> bool:
         """Create the store; returns False if another process was faster."""
-        prepared, plan = self.prepared, self.prepared.plan
+        compiled, plan = self.compiled, self.compiled.plan
         atomic_write.check_writable(self.path.with_suffix(".part"))
         max_designs = max_chunk_designs(plan)
         lengths = chunk_lengths(plan, max_designs)
         self._check_count(math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items()))
-        sample = set_attributes(run.evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
-        labels = label_dataset(plan, prepared.resources, prepared.executions, prepared.kernels)
+        sample = set_attributes(run.evaluate(compiled.restrict(ChunkGrid(plan, 1)[0])), plan)
+        labels = label_dataset(plan, compiled.resources, compiled.executions, compiled.kernel_names)
         return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, max_designs)
 
     def _check_count(self, chunks: int) -> None:
         if chunks > MAX_CHUNKS:
-            plan = self.prepared.plan
+            plan = self.compiled.plan
             message = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {chunks} chunks"
             fix = f"stay below {MAX_CHUNKS} chunks: fewer values or variables"
             raise InputError.from_problems([plan.document.make_problem(("axes",), message, fix)])

@@ -17,8 +17,8 @@ from dse.base.errors import InputError
 from dse.schema.reduction import FrontReduction, TopReduction
 from dse.sweeping import chunk
 from dse.sweeping.chunk import Chunk, ChunkGrid
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.plan import Plan
-from dse.sweeping.prepared import Prepared
 from dse.sweeping.reduce import summary
 from dse.sweeping.reduce.front import FrontReducer
 from dse.sweeping.reduce.reducer import Partial, Reducer, ResultFrame
@@ -34,7 +34,7 @@ MAX_GROUPS = 1024  # more than most clusters have workers, and few enough for ea
 MERGED_GROUPS = 64  # at once
 MERGED_BYTES = 2**26  # of groups that are merged at once, or as much as is kept already
 
-Evaluate = Callable[[Prepared], xr.Dataset]
+Evaluate = Callable[[CompiledSweep], xr.Dataset]
 In = TypeVar("In")
 Out = TypeVar("Out")
 
@@ -43,16 +43,16 @@ Out = TypeVar("Out")
 class ReductionStream:
     """A sweep in chunks, with the reducer of its specification."""
 
-    prepared: Prepared
+    compiled: CompiledSweep
     evaluate: Evaluate
     reducer: Reducer
     chunks: ChunkGrid
 
     @classmethod
-    def of(cls, prepared: Prepared, evaluate: Evaluate) -> Self:
+    def of(cls, compiled: CompiledSweep, evaluate: Evaluate) -> Self:
         """Raises InputError if the sweep cannot be reduced as specified."""
-        plan = prepared.plan
-        return cls(prepared, evaluate, _make_reducer(prepared, evaluate), ChunkGrid(plan, CHUNK_FACTOR * chunk.max_chunk_designs(plan)))
+        plan = compiled.plan
+        return cls(compiled, evaluate, _make_reducer(compiled, evaluate), ChunkGrid(plan, CHUNK_FACTOR * chunk.max_chunk_designs(plan)))
 
     @property
     def group_count(self) -> int:
@@ -74,7 +74,7 @@ class ReductionStream:
 
     def _reduce(self, item: tuple[int, Chunk]) -> tuple[int, Chunk, Partial]:
         group, current = item
-        return group, current, self.reducer.reduce_chunk(self.evaluate(self.prepared.cut(current)), current.region)
+        return group, current, self.reducer.reduce_chunk(self.evaluate(self.compiled.restrict(current)), current.region)
 
     def to_dataset(self, partials: Iterable[Partial]) -> xr.Dataset:
         """The result of all groups, given in their order, in constant memory; raises InputError."""
@@ -87,9 +87,9 @@ class ReductionStream:
         return self.reducer.to_dataset(self.reducer.merge(pending))
 
 
-def run_reduced(prepared: Prepared, evaluate: Evaluate, advance: Callable[[int], object]) -> xr.Dataset:
+def run_reduced(compiled: CompiledSweep, evaluate: Evaluate, advance: Callable[[int], object]) -> xr.Dataset:
     """Evaluate a sweep and reduce it, in memory; `advance` is called with the number of designs of each chunk. Raises InputError."""
-    stream = ReductionStream.of(prepared, evaluate)
+    stream = ReductionStream.of(compiled, evaluate)
 
     def partials() -> Iterator[Partial]:
         for _, done, partial in stream.reduce_groups(range(stream.group_count)):
@@ -100,13 +100,13 @@ def run_reduced(prepared: Prepared, evaluate: Evaluate, advance: Callable[[int],
     return stream.to_dataset(partials())
 
 
-def _make_reducer(prepared: Prepared, evaluate: Evaluate) -> Reducer:
-    plan, spec = prepared.plan, prepared.plan.spec.keep
-    sample = set_attributes(evaluate(prepared.cut(ChunkGrid(plan, 1)[0])), plan)
-    labels = label_dataset(plan, prepared.resources, prepared.executions, prepared.kernels)
+def _make_reducer(compiled: CompiledSweep, evaluate: Evaluate) -> Reducer:
+    plan, spec = compiled.plan, compiled.plan.spec.keep
+    sample = set_attributes(evaluate(compiled.restrict(ChunkGrid(plan, 1)[0])), plan)
+    labels = label_dataset(plan, compiled.resources, compiled.executions, compiled.kernel_names)
     frame = ResultFrame(plan.dims, labels[[*sample.coords]], sample)
     if isinstance(spec, FrontReduction):
-        return FrontReducer(spec, frame, evaluate(prepared.cut(_coarse_chunk(plan))))
+        return FrontReducer(spec, frame, evaluate(compiled.restrict(_coarse_chunk(plan))))
     if isinstance(spec, TopReduction):
         return TopReducer(spec, frame)
     _check_summary_size(plan, sample)

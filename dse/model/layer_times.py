@@ -1,0 +1,37 @@
+"""The time of every layer under every execution on one accelerator."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from dse.model.rates import METADATA_BYTES
+from dse.model.roofline import Combination, execution_times, fastest, resource_times
+from dse.model.terms import LayerTerms
+from dse.schema.model_options import ResourceOverlap
+
+
+class LayerTimes(NamedTuple):
+    """Times of one instance of each layer [s]; `by_execution` is infinite where the execution is not legal. Sample 0 is the best estimate
+    of fitted kernels, the only sample without them."""
+
+    by_resource: Float[np.ndarray, "resource sample layer execution"]
+    by_execution: Float[np.ndarray, "sample layer execution"]
+
+
+def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution term"], overlap: ResourceOverlap) -> LayerTimes:
+    """The times of all samples at the inverse rates of one accelerator; resources are the unit, its decoder, then the memories."""
+    combination = Combination(METADATA_BYTES, overlap)
+    work = np.moveaxis(terms.slowed_work, (2, 3), (0, 1))  # [execution, term, sample, layer]
+    overhead = None if terms.overhead is None else np.moveaxis(terms.overhead, 2, 0)
+    with jax.enable_x64(True):
+        resources = [resource_times(amounts, rates, METADATA_BYTES) for amounts, rates in zip(work, inverse_rates, strict=True)]
+        times = execution_times(work, terms.legal.T, overhead, inverse_rates, combination)
+    return LayerTimes(np.moveaxis(np.array(resources), 0, -1), np.stack(times, axis=-1))
+
+
+def fastest_times(times: LayerTimes) -> Float[np.ndarray, "sample layer"]:
+    """Time of the fastest execution of each layer [s]."""
+    with jax.enable_x64(True):
+        return np.asarray(fastest(list(np.moveaxis(times.by_execution, -1, 0))))

@@ -1,0 +1,116 @@
+"""A compiled sweep: what its chunks share, so that none of them assembles terms or compiles again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from dse.base.available_memory import available_bytes
+from dse.base.errors import InputError
+from dse.base.progress import progress_bar
+from dse.model.cost.design import Design
+from dse.model.efficiency.fitted import kernels_by_execution
+from dse.sweeping.chunk import Chunk, restrict_plan
+from dse.sweeping.job import Job, job_count, jobs_of
+from dse.sweeping.job_evaluator import Block, JobEvaluator
+from dse.sweeping.job_networks import JobNetworks
+from dse.sweeping.kernel_shapes import KernelShapes
+from dse.sweeping.plan import Plan
+
+BYTES_PER_JOB = 12_000  # that a job takes besides its arrays, measured on small networks
+ARRAYS_PER_JOB = 6  # arrays as large as its work
+
+KernelNames = Mapping[str, Mapping[str, Sequence[str]]]  # of fitted kernels, by accelerator and execution
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledSweep:
+    """The jobs of a plan with their evaluators.
+
+    `resources`: names of what can bound a layer of some design; `executions`: names of how one may run; `block`: the part of the rate axes
+    of the whole sweep that the plan covers.
+    """
+
+    plan: Plan
+    jobs: tuple[Job, ...]
+    evaluators: tuple[JobEvaluator, ...]
+    shapes: KernelShapes
+    resources: tuple[str, ...]
+    executions: tuple[str, ...]
+    kernel_names: KernelNames
+    block: Block
+    warned_accelerators: set[str] = field(default_factory=set)  # whose power some chunk has warned of
+
+    @classmethod
+    def of_plan(cls, plan: Plan, progress: bool = False) -> "CompiledSweep":
+        """Raises InputError where the jobs would take more memory than there is."""
+        jobs, total = list[Job](), job_count(plan)
+        with progress_bar("preparing", total, progress) as advance:
+            for job in jobs_of(plan):
+                if not jobs:
+                    _check_memory(plan, job, total)
+                jobs.append(job)
+                advance()
+        networks = [JobNetworks.of_job(job, plan) for job in jobs]
+        shapes = KernelShapes.of_jobs(jobs, networks, plan)
+        evaluators = tuple(JobEvaluator(job, each, shapes, plan) for job, each in zip(jobs, networks, strict=True))
+        resources = dict.fromkeys(resource for job in jobs for resource in job.terms.resources)
+        executions = dict.fromkeys(execution.name for job in jobs for execution in job.terms.executions)
+        block = (slice(None),) * len(plan.rate_axes)
+        return cls(plan, tuple(jobs), evaluators, shapes, tuple(resources), tuple(executions), _kernel_names(jobs), block)
+
+    def restrict(self, chunk: Chunk) -> "CompiledSweep":
+        """The part of the sweep that one chunk covers, with the names of the whole sweep."""
+        numbers = self._jobs_by_setting[_key(chunk.setting)]
+        jobs = tuple(replace(self.jobs[number], indices=dict.fromkeys(self.jobs[number].indices, 0)) for number in numbers)
+        evaluators = tuple(self.evaluators[number] for number in numbers)
+        block = tuple(chunk.region[path] for path in self.plan.rate_axes)
+        return replace(self, plan=restrict_plan(self.plan, chunk), jobs=jobs, evaluators=evaluators, block=block)
+
+    def energy(self, job: Job, evaluator: JobEvaluator) -> np.ndarray:
+        """Energy of the work [J] over the axes that are not outer loops; the process is such an axis, though it changes no rate."""
+        axes = [axis for axis in self.plan.axes if axis.path not in job.indices]
+        process = next((axis for axis in axes if axis.path == "cost.process"), None)
+        numbers = [{}] if process is None else [{process.path: value} for value in process.values]
+        base, dtype = self.plan.accelerators[job.indices["accelerator"]], self.plan.spec.dtype[job.indices["dtype"]].compute
+        designs = [Design(job.accelerator, changed, base) for changed in numbers]
+        energy = np.stack([evaluator.energy(self.block, design, dtype) for design in designs])
+        order = sorted(range(len(axes)), key=lambda n: (axes[n] is not process, n))  # the process is the first axis here
+        sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n] is process else 1 for n in order]
+        return energy.reshape(sizes).transpose(np.argsort(order))
+
+    @cached_property
+    def _jobs_by_setting(self) -> dict[frozenset[tuple[str, int]], list[int]]:
+        """Numbers of the jobs of each assignment of the outer-loop axes."""
+        numbers: dict[frozenset[tuple[str, int]], list[int]] = {}
+        for number, job in enumerate(self.jobs):
+            numbers.setdefault(_key(job.indices), []).append(number)
+        return numbers
+
+
+def _key(indices: Mapping[str, int]) -> frozenset[tuple[str, int]]:
+    return frozenset(indices.items())
+
+
+def _check_memory(plan: Plan, job: Job, total: int) -> None:
+    """Raises InputError where jobs as large as this one would take more memory than there is."""
+    copies = len(job.terms.slowed_work) + (job.terms.traffic_bound is not None)
+    size = total * (BYTES_PER_JOB + ARRAYS_PER_JOB * copies * job.terms.work.nbytes)
+    if size > available_bytes():
+        counts = {name: plan.dims[name] for name in ("accelerator", "batch", "dtype", "variant")}
+        counts |= {axis.path: len(axis) for axis in plan.axes if axis.is_outer_loop}
+        largest = max(counts, key=lambda name: counts[name])
+        what = f"{total} combinations of variants and outer-loop axes would take about {size / 1e9:.3g} GB to prepare"
+        fix = f"there are {available_bytes() / 1e9:.3g} GB: write fewer of the {counts[largest]} values of '{largest}', or several sweeps"
+        raise InputError.from_problems([plan.document.make_problem(("axes", largest) if "." in largest else (), what, fix)])
+
+
+def _kernel_names(jobs: Sequence[Job]) -> KernelNames:
+    """The fitted kernels that some layer may take."""
+    names: dict[str, dict[str, list[str]]] = {}
+    for job in jobs:
+        for execution, used in kernels_by_execution(job.terms).items():
+            by_execution = names.setdefault(job.accelerator.name, {})
+            by_execution[execution] = sorted({*by_execution.get(execution, []), *used})
+    return names

@@ -1,0 +1,130 @@
+"""Evaluate one job on any block of the rate axes: latency, breakdown, lower bound, intervals and energy."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dse.model import grid
+from dse.model.axis_dependence import LayerGroup
+from dse.model.cost.design import Design
+from dse.model.cost.layer_energy import layer_energy
+from dse.model.efficiency.interval import QUANTILES
+from dse.model.piecewise_linear import Table, evaluate_table
+from dse.model.rates import factored_inverse_rates
+from dse.sweeping.job import Job
+from dse.sweeping.job_networks import JobNetworks, network_work
+from dse.sweeping.kernel_shapes import KernelShapes
+from dse.sweeping.plan import Plan
+
+MOST_TABULATED = 2**24  # designs of a group that are kept for all blocks
+
+Block = Sequence[slice]  # of each rate axis
+Results = Float[np.ndarray, "*rates"]
+
+
+class JobEvaluator:
+    """Results of a job on blocks of a sweep's rate axes; what is computed for its smaller groups serves every block."""
+
+    def __init__(self, job: Job, networks: JobNetworks, shapes: KernelShapes, plan: Plan):
+        self.job, self.networks, self.shapes = job, networks, shapes
+        self.constant, self.factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)
+        self.lengths = [len(factor.values) for factor in self.factors]
+
+    def latency(self, block: Block) -> Results:
+        """Latency [s] of each design of a block."""
+        return self._sum_of_groups(self.networks.latency, block)
+
+    def lower_bound(self, block: Block) -> Results | None:
+        """Latency [s] that no schedule can beat, where it is known."""
+        return None if self.networks.lower_bound is None else self._sum_of_groups(self.networks.lower_bound, block)
+
+    def breakdown(self, block: Block) -> tuple[Float[np.ndarray, "execution resource *rates"], Results | None]:
+        """Time [s] in each execution while bound by each resource, and the lower bound of the latency, where it is known."""
+        (group,), bound = self.networks.latency, None
+        shape = self.shapes.executions, self.shapes.resources
+        function = partial(self._call(grid.breakdown_on_grid), self.shapes.pad(group.network))
+        if self.networks.lower_bound is None:
+            return self._evaluate(group, block, function, parts=(math.prod(shape),)).reshape((*shape, *self._sizes(block))), None
+        (bound,) = self.networks.lower_bound
+        function = partial(function, lower_bound=self.shapes.pad(bound.network))
+        parts = self._evaluate(group, block, function, parts=(math.prod(shape) + 1,))
+        return parts[:-1].reshape((*shape, *parts.shape[1:])), parts[-1]
+
+    def intervals(self, block: Block, dense: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Quantiles of the latency [quantile, *rates], and those of the speedup over `dense`, the latencies of the dense network in each
+        sample [sample, *rates]; without `dense` the latencies in each sample."""
+        samples, (group, *_) = self.networks.samples, self.networks.latency
+        assert samples is not None, "the sweep has intervals"
+        latencies = partial(self._call(grid.samples_on_grid), self.shapes.pad_samples(samples))
+
+        def function(rows: Any, columns: Any, dense: Any = None) -> Any:
+            return grid.intervals(latencies(rows, columns), dense)
+
+        parts = grid.parts_of_intervals(len(samples.work), dense is not None)
+        results = self._evaluate(group, block, function, (parts,), dense)
+        return results[: len(QUANTILES)], results[len(QUANTILES) :]
+
+    def energy(self, block: Block, design: Design, dtype: str) -> Results:
+        """Energy [J] of the work on each design of a block; `design` has the numbers that energies per operation and byte depend on."""
+        (group,) = self.networks.latency
+        energy = layer_energy(self.job.terms, design, dtype)
+        network = self.shapes.pad(network_work(self.job.terms, self.networks.distinct, energy=energy))
+        return self._evaluate(group, block, partial(self._call(grid.energy_on_grid), network))
+
+    def _sum_of_groups(self, groups: Sequence[LayerGroup], block: Block) -> Results:
+        latencies = [self._broadcastable(group, block) for group in groups]
+        total = np.broadcast_to(latencies[0], np.broadcast_shapes(*(latency.shape for latency in latencies))).copy()
+        for latency in latencies[1:]:
+            total += latency
+        return np.broadcast_to(total, self._sizes(block))
+
+    def _broadcastable(self, group: LayerGroup, block: Block) -> np.ndarray:
+        """The latency of a group, with axes of length 1 where it does not depend on them."""
+        kept = self._tables.get(group)
+        latency = self._group_latency(group, block) if kept is None else kept[tuple(block[axis] for axis in group.axes)]
+        return np.expand_dims(latency, [axis for axis in range(len(block)) if axis not in group.axes])
+
+    @cached_property
+    def _tables(self) -> dict[LayerGroup, np.ndarray]:
+        """The latency of each group that does not depend on all axes, on the axes that it depends on."""
+        whole = (slice(None),) * len(self.factors)
+        groups = [*self.networks.latency, *(self.networks.lower_bound or ())]
+        small = [g for g in groups if len(g.axes) < len(self.factors) and math.prod(self._group_lengths(g)) <= MOST_TABULATED]
+        return {group: self._group_latency(group, whole) for group in small}
+
+    def _group_latency(self, group: LayerGroup, block: Block) -> np.ndarray:
+        if group.piecewise_linear is not None:
+            return self._looked_up(group, block)
+        return self._evaluate(group, block, partial(self._call(grid.latency_on_grid), self.shapes.pad(group.network)))
+
+    def _looked_up(self, group: LayerGroup, block: Block) -> np.ndarray:
+        executions, terms = zip(*group.rates, strict=True)
+        factors = [self.factors[axis].at(block[axis])[executions, terms][None] for axis in group.axes]
+        function = partial(evaluate_table, self._function_tables[group], halvings=self.shapes.halvings)
+        return self.shapes.grid_of_rates(np.ones((1, 2)), factors, self._group_lengths(group)).evaluate(function)
+
+    @cached_property
+    def _function_tables(self) -> dict[LayerGroup, Table]:
+        groups = [*self.networks.latency, *(self.networks.lower_bound or ())]
+        return {g: g.piecewise_linear.table(self.shapes.precision, self.shapes.pieces)[0] for g in groups if g.piecewise_linear}
+
+    def _evaluate(
+        self, group: LayerGroup, block: Block, function: Callable[..., Any], parts: tuple[int, ...] = (), dense: np.ndarray | None = None
+    ) -> np.ndarray:
+        executions = list(group.executions)
+        factors = [self.factors[axis].at(block[axis])[executions] for axis in group.axes]
+        rates = self.shapes.grid(self.constant[executions], factors, self._group_lengths(group))
+        return rates.evaluate(function, parts, dense)
+
+    def _call(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(function, combination=self.shapes.combination)
+
+    def _group_lengths(self, group: LayerGroup) -> list[int]:
+        return [self.lengths[axis] for axis in group.axes]
+
+    def _sizes(self, block: Block) -> list[int]:
+        return [factor.values[part].size for factor, part in zip(self.factors, block, strict=True)]

@@ -1,0 +1,130 @@
+"""One shape for the arrays of every job of a sweep, so that each function is compiled once for all of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from dse.model import jax_devices
+from dse.model.grid import Grid, Samples, first_column_axis
+from dse.model.rates import METADATA_BYTES
+from dse.model.roofline import Combination, NetworkWork
+from dse.sweeping.job import Job
+from dse.sweeping.job_networks import JobNetworks
+from dse.sweeping.plan import Plan
+
+
+@dataclass(frozen=True)
+class KernelShapes:
+    """`layers`, `executions`: the most of any network whose layers are summed; `pieces`, `halvings`: the most of any piecewise-linear
+    sum; `terms`: the terms that ever set the time (some run has a gain cap or a decoder, some device an inner memory)."""
+
+    layers: int
+    executions: int
+    pieces: int
+    halvings: int
+    terms: tuple[int, ...]
+    columns_at_once: int
+    rows_at_once: int
+    precision: np.dtype
+    has_overhead: bool
+    combination: Combination
+
+    @classmethod
+    def of_jobs(cls, jobs: Sequence[Job], networks: Sequence[JobNetworks], plan: Plan) -> "KernelShapes":
+        precision = np.dtype(plan.spec.store.dtype)
+        summed = [network for each in networks for network in each.summed]
+        groups = [group for each in networks for group in (*each.latency, *(each.lower_bound or ()))]
+        functions = [group.piecewise_linear for group in groups if group.piecewise_linear]
+        executions = max((network.work.shape[1] for network in summed), default=1)
+        terms = _terms(jobs)
+        numbers_per_design = (2 if plan.needs_breakdown else 1) * executions * len(terms)
+        if plan.has_intervals:
+            numbers_per_design += 2 * max(len(each.samples.work) for each in networks if each.samples)
+        columns, rows = _designs_at_once(plan, numbers_per_design * precision.itemsize)
+        return cls(
+            layers=max((len(network.work) for network in summed), default=1),
+            executions=executions,
+            pieces=max((len(function.breakpoints) for function in functions), default=0),
+            halvings=max((function.table(precision)[1] for function in functions), default=0),
+            terms=terms,
+            columns_at_once=columns,
+            rows_at_once=rows,
+            precision=precision,
+            has_overhead=any(job.terms.overhead is not None for job in jobs),
+            combination=Combination(sum(term < METADATA_BYTES for term in terms), plan.spec.model.resource_overlap),
+        )
+
+    @property
+    def has_decoders(self) -> bool:
+        return METADATA_BYTES in self.terms
+
+    @property
+    def resources(self) -> int:
+        """Of a breakdown: the unit, every other term, and the overhead."""
+        return len(self.terms) - self.combination.unit_terms + 1 + self.has_overhead
+
+    def pad(self, network: NetworkWork) -> NetworkWork:
+        """To the common shape: missing layers take no time under the first execution, missing executions are not legal."""
+        return NetworkWork(
+            self._pad_work(network.work),
+            self._pad_legal(network.legal),
+            self._pad_numbers(network.overhead),
+            self._pad_numbers(network.energy),
+            None if network.preference is None else self._pad_last(network.preference, self.executions),
+        )
+
+    def pad_samples(self, samples: Samples) -> Samples:
+        """The same, of every sample."""
+        work = np.stack([self._pad_work(work) for work in samples.work])
+        overhead = np.stack([self._pad_last(overhead, 0.0) for overhead in samples.overhead])
+        return Samples(work, self._pad_legal(samples.legal), overhead.astype(self.precision))
+
+    def grid(self, constant: np.ndarray, factors: Sequence[np.ndarray], lengths: Sequence[int]) -> Grid:
+        """The grid of some inverse rates [execution, term]; `lengths`: of the axes of the whole sweep."""
+        return self.grid_of_rates(self._pad_rates(constant), [self._pad_rates(factor) for factor in factors], lengths)
+
+    def grid_of_rates(self, constant: np.ndarray, factors: Sequence[np.ndarray], lengths: Sequence[int]) -> Grid:
+        """The same where the inverse rates stay as they are."""
+        first_column = first_column_axis(lengths, self.columns_at_once)
+        return Grid(constant, factors, first_column, self.columns_at_once, self.rows_at_once, self.precision)
+
+    def _pad_work(self, work: Float[np.ndarray, "layer execution term"]) -> Float[np.ndarray, "_ _ _"]:
+        layers, executions, terms = work.shape
+        padded = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
+        padded[:layers, :executions, :terms] = work
+        return padded[..., list(self.terms)].astype(self.precision)
+
+    def _pad_legal(self, legal: np.ndarray) -> np.ndarray:
+        padded = self._pad_last(legal, False)
+        padded[len(legal) :, 0] = True
+        return padded
+
+    def _pad_numbers(self, values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else self._pad_last(values, 0.0).astype(self.precision)
+
+    def _pad_last(self, values: np.ndarray, fill: float) -> np.ndarray:
+        missing = (0, self.layers - values.shape[0]), (0, self.executions - values.shape[1])
+        return np.pad(values, missing, constant_values=fill)
+
+    def _pad_rates(self, rates: np.ndarray) -> np.ndarray:
+        """Inverse rates [execution, term, ...]; those of missing executions and memories are 1."""
+        missing = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
+        return np.pad(rates, missing, constant_values=1.0)[:, list(self.terms)]
+
+
+def _terms(jobs: Sequence[Job]) -> tuple[int, ...]:
+    executions = [execution for job in jobs for execution in job.terms.executions]
+    memories = max(1 + len(execution.inner) for execution in executions)
+    needed = (any(e.dense_rate for e in executions), True, any(e.decode_rate for e in executions), *[True] * memories)
+    return tuple(term for term, is_needed in enumerate(needed) if is_needed)
+
+
+def _designs_at_once(plan: Plan, bytes_per_design: int) -> tuple[int, int]:
+    """Columns and rows of one call; every device has as many rows."""
+    shape = [len(values) for values in plan.rate_axes.values()]
+    columns = math.prod(shape[first_column_axis(shape) :])
+    rows = max(1, min(jax_devices.designs_at_once(bytes_per_design), plan.rate_grid_size) // columns)
+    return columns, jax_devices.count() * math.ceil(rows / jax_devices.count())
