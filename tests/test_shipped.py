@@ -1,4 +1,4 @@
-"""What ships with the package: it loads, every number has a source, the networks count what they should."""
+"""The shipped descriptions load, every number has a source, and the networks have their published sizes."""
 
 import json
 import re
@@ -32,14 +32,14 @@ def test_every_accelerator_has_a_source_on_every_number(name):
         assert "assumed" in accelerator.document.text
 
 
-def test_the_catalogue_has_the_devices_that_architects_compare_with():
-    wanted = "v100 t4 a100-sxm4-40gb a100-sxm4-80gb a10 rtx3090 rtx4090 l4 l40s h100-sxm h100-pcie h200 b200 mi250x mi300x tpu-v4 tpu-v5"
-    for device in wanted.split():
+def test_the_catalogue_has_the_usual_devices_to_compare_with():
+    names = "v100 t4 a100-sxm4-40gb a100-sxm4-80gb a10 rtx3090 rtx4090 l4 l40s h100-sxm h100-pcie h200 b200 mi250x mi300x tpu-v4 tpu-v5"
+    for device in names.split():
         assert any(name.startswith(device) for name in catalog.list_names("accel_models")), device
 
 
-def test_peaks_are_dense_and_sparsity_stands_apart():
-    """Vendors quote 624 TFLOP/s fp16 for the A100 and 1979 for the H100: those are with 2:4."""
+def test_peaks_are_dense_and_the_gain_of_sparsity_is_separate():
+    """Data sheets quote 624 TFLOP/s fp16 for the A100 and 1979 for the H100, both with 2:4."""
     for name, dense in (("a100-sxm4-80gb", 312e12), ("h100-sxm5-80gb", 989.4e12)):
         device = dse.load_accelerator(name)
         assert device.value("units.tensor_core.peak.fp16") == dense
@@ -49,7 +49,7 @@ def test_peaks_are_dense_and_sparsity_stands_apart():
 COSTS = ("cost.area", "cost.power")  # tests/model/test_cost.py
 
 
-def test_the_hypothetical_parts_differ_only_where_they_say():
+def test_hypothetical_accelerators_differ_from_real_ones_only_in_the_stated_numbers():
     today, tomorrow = dse.load_accelerator("a100-sxm4-80gb"), dse.load_accelerator("a100-native-1m")
     numbers = {
         path: q.value
@@ -101,7 +101,7 @@ def test_resnet50_counts_what_is_published():
     assert strided.sum() == 3  # the projections; a 3 x 3 with stride 2 reads 4/9 of its unrolled matrix
 
 
-def test_resnet50_prunings_of_the_collection_and_their_accuracies():
+def test_resnet50_has_the_variants_of_the_collection_and_their_accuracies():
     resnet = dse.load_workload("resnet50")
     collection = {"magnitude_pruning": 6, "extended_magnitude_pruning": 4, "variational_dropout": 5, "random_pruning": 6}
     assert {method: len(resnet.select_variants(method)) for method in collection} == collection
@@ -111,7 +111,7 @@ def test_resnet50_prunings_of_the_collection_and_their_accuracies():
     assert {variant.dense_accuracy for method in collection for variant in resnet.select_variants(method)} == {76.69}
 
 
-def test_the_transformer_has_no_resnet_figures():
+def test_the_transformer_has_its_own_variants_and_accuracies():
     transformer = dse.load_workload("transformer")
     assert max(variant.accuracy for variant in transformer.variants) < 27.29
     assert len(transformer.select_variants("variational_dropout")) == 2
@@ -147,7 +147,7 @@ def test_the_json_schemas_accept_what_ships_and_refuse_a_misspelt_key(model, pat
         assert list(validator.iter_errors(data | {"nmae": "x"}))
 
 
-def test_unverified_numbers_are_marked_where_the_source_is_in_doubt():
+def test_accelerators_with_unverified_numbers_say_so():
     marked = {
         name
         for name in catalog.list_names("accel_models")
@@ -157,7 +157,7 @@ def test_unverified_numbers_are_marked_where_the_source_is_in_doubt():
     assert "a100-sxm4-80gb" not in marked
 
 
-def test_activations_of_a_sparsity_roofline_are_finite_and_the_shares_add_up():
+def test_speedups_of_the_sparsity_roofline_are_finite_and_its_bound_shares_add_up():
     found = dse.sweep("sparsity_roofline")
     assert np.isfinite(found.speedup).all()
     assert dict(found.sizes)["variant"] == 21
