@@ -22,7 +22,6 @@ from yamlcore import CoreLoader
 import dse
 from dse.cli import entry
 from dse.schema.accelerator import Accelerator
-from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
 from dse.schema.sweep import SweepSpec
 
 TOP = Path(__file__).parents[1]
@@ -206,8 +205,3 @@ def test_the_readme_and_the_reference_name_every_subcommand(capsys):
         entry.main(["--help"])
     known = set(re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
     assert {"sweep", "trace"} <= known <= subcommands(README) & subcommands(TOP / "docs" / "reference" / "command-line.md")
-
-
-def test_the_reference_lists_every_kind_of_figure():
-    reference = (TOP / "docs" / "reference" / "sweep.md").read_text()
-    assert all(f"| `{kind}` | {SHOWS[kind]} | {NEEDS[kind]} |\n" in reference for kind in FIGURE_KINDS)
