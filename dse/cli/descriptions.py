@@ -37,9 +37,9 @@ def _check_description(path: Path) -> str:
     if kind != "sweep":
         return f"{kind} '{document.validate(SCHEMAS[kind]).name}'"
     if document.data.get("search"):
-        from dse.searching import problem
+        from dse.searching.problem import load_problem
 
-        problem.load(path)
+        load_problem(path)
         return f"search '{document.data['name']}'"
     from dse.sweeping.plan_builder import load_plan
 

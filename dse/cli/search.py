@@ -17,7 +17,8 @@ from dse.base.errors import InputError
 from dse.plot import save_figure
 from dse.plot import search as search_figure
 from dse.searching import report, run
-from dse.searching.archive import MOST_TIED
+from dse.searching.analysis import search_randomly
+from dse.searching.archive import MAX_TIED
 from dse.searching.evaluator import Evaluator
 from dse.searching.journal import Journal
 from dse.sweeping import store
@@ -25,7 +26,7 @@ from dse.sweeping import store
 
 def execute(options: Namespace) -> str:
     """Search, write the output folder and describe the best design. Raises InputError, and InfeasibleError if no design is feasible."""
-    name, evaluator = catalog.find_path("sweeps", options.spec).stem, run.load(options.spec)
+    name, evaluator = catalog.find_path("sweeps", options.spec).stem, run.load_evaluator(options.spec)
     folder = options.out or Path(evaluator.problem.name)
     journal = folder / "study.journal"
     atomic_write.check_writable(*_output_files(folder), *([] if options.storage else [journal]))
@@ -34,8 +35,8 @@ def execute(options: Namespace) -> str:
             print(f"{network}: run on {variants[0].run_on}", file=sys.stderr)
     if options.join:
         storage = _open_storage(journal, options.storage, must_exist=True)
-        archive = run.look(evaluator, name, storage, options.resume, True, progress=True)
-        return f"joined: {archive.evaluated} designs evaluated by all workers"
+        archive = run.run_search(evaluator, name, storage, options.resume, True, progress=True)
+        return f"joined: {archive.evaluated_count} designs evaluated by all workers"
     with lock.hold_write_lock(journal):
         return _search(options, name, evaluator, folder, journal)
 
@@ -43,14 +44,14 @@ def execute(options: Namespace) -> str:
 def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, journal: Path) -> str:
     """Search and write the output folder, which is locked against other processes."""
     storage = _open_storage(journal, options.storage, must_exist=options.resume)
-    archive = run.look(evaluator, name, storage, options.resume, False, progress=True)
-    archive.check()
-    best, random = report.best(archive), report.chance(archive, archive.evaluated)
+    archive = run.run_search(evaluator, name, storage, options.resume, False, progress=True)
+    archive.check_feasible()
+    best, random = report.best_designs_table(archive), search_randomly(archive)
     front = run.to_dataset(archive, random)
     store.write(front, folder / "front.nc")
     atomic_write.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     atomic_write.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
-    save_figure(*search_figure.draw_figure(archive, random, report.devices(evaluator)), folder / "search")
+    save_figure(*search_figure.draw_figure(archive, random, report.evaluate_devices(evaluator)), folder / "search")
     if options.json:
         return str(best.to_json(orient="records", indent=2))
     return "\n".join([*_best_design_lines(best, front), *_progress_lines(front), *map(str, _output_files(folder))])
@@ -92,7 +93,7 @@ def _ties_lines(front: xr.Dataset) -> list[str]:
     if (tied := int(front.attrs["tied"])) < 2:
         return []
     objectives = " and ".join(text.partition(" ")[2] for text in json.loads(front.attrs["objectives"]))
-    count = f"at least {tied}" if tied == MOST_TIED else str(tied)
+    count = f"at least {tied}" if tied == MAX_TIED else str(tied)
     return [f"{count} designs are equal in {objectives}; reported is the one with the best constrained values, then the simplest"]
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
-from dse.searching import report
+from dse.searching.analysis import hypervolume_histories
 from dse.searching.archive import Archive
 
 DISPLAY_UNITS = {
@@ -23,10 +23,10 @@ MAX_DEVICE_COST = 3.0  # times that of the costliest design: devices beyond woul
 def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figure, pd.DataFrame]:
     """A panel for each of the next two columns of the archive after the first objective, and one for the progress.
 
-    `random` is the archive of a random search with as many designs; `devices` are existing ones (`report.devices`). The table is the
+    `random` is the archive of a random search with as many designs; `devices` are existing ones (see `report`). The table is the
     front of the archive.
     """
-    costs = archive.columns[1:3]
+    costs = archive.value_names[1:3]
     figure = Figure(figsize=(4.4 * (len(costs) + 1), 4.2), layout="constrained")
     axes = figure.subplots(1, len(costs) + 1, squeeze=False)[0]
     for ax in axes:
@@ -34,26 +34,36 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     labels = [_draw_cost_panel(ax, archive, random, devices, cost) for ax, cost in zip(axes, costs, strict=False)]
     _draw_progress_panel(axes[-1], archive, random)
     evaluator, search = archive.evaluator, archive.evaluator.problem.search
-    run = f"{evaluator.space.accelerator.name}, {search.sampler}, {archive.evaluated} designs evaluated"
-    baseline = "performance: relative to the dense networks on the accelerator as described" if archive.columns[0] == "performance" else ""
+    run = f"{evaluator.space.accelerator.name}, {search.sampler}, {archive.evaluated_count} designs evaluated"
+    baseline = (
+        "performance: relative to the dense networks on the accelerator as described" if archive.value_names[0] == "performance" else ""
+    )
     style.add_legend(figure, axes, run, *map(str, search.constraints), baseline)
     for ax, device_labels in zip(axes, labels, strict=False):
         place_labels(ax, device_labels)
-    front = archive.points[archive.front()]
-    return figure, pd.DataFrame(evaluator.space.described(front) | evaluator.results(front))
+    front = archive.designs[archive.front_indices()]
+    return figure, pd.DataFrame(evaluator.space.decode(front) | evaluator.results(front))
 
 
 def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:
     """Draw the first objective against one column of the archive; returns the labels of the devices."""
     scale, label = DISPLAY_UNITS.get(cost, (1.0, cost.replace("_", " ")))
-    objective, column = archive.columns[0], archive.columns.index(cost)
+    objective, column = archive.value_names[0], archive.value_names.index(cost)
     cloud = random.values * random.signs
     ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs (feasible)")
-    x, y = archive.signs[column] * archive.values[:, column] * scale, archive.signs[0] * archive.values[:, 0]
+    x, y = archive.value_signs[column] * archive.values[:, column] * scale, archive.value_signs[0] * archive.values[:, 0]
     order = np.argsort(x, kind="stable")
-    best = np.maximum.accumulate(y[order]) if archive.signs[0] < 0 else np.minimum.accumulate(y[order])
+    best = np.maximum.accumulate(y[order]) if archive.value_signs[0] < 0 else np.minimum.accumulate(y[order])
     ax.step(x[order], best, where="post", color=style.COLOURS[0], linewidth=1.4, label="best design at most as costly")
-    ax.plot(x[archive.best()], y[archive.best()], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design")
+    ax.plot(
+        x[archive.best_index()],
+        y[archive.best_index()],
+        marker="*",
+        markersize=12,
+        color=style.COLOURS[1],
+        linestyle="none",
+        label="best design",
+    )
     if objective == "performance":
         ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE)
     for bound in archive.evaluator.problem.search.bounds:
@@ -74,10 +84,10 @@ def _draw_progress_panel(ax: Axes, archive: Archive, random: Archive) -> None:
     """The best value so far of a single objective, or the hypervolume of several."""
     is_single = len(archive.evaluator.problem.search.objectives) == 1
     lines = (("search", style.COLOURS[0], "-"), ("random search", style.COLOURS[1], "--"))
-    volumes = report.volumes(archive, random)
+    volumes = hypervolume_histories(archive, random)
     for each, volume, (name, colour, line) in zip((archive, random), volumes, lines, strict=True):
         counts = [count for count, _ in each.history]
         best = [each.signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in each.history]
         ax.step(counts, best if is_single else volume, where="post", color=colour, linestyle=line, linewidth=1.4, label=name)
     ax.set_xlabel("designs evaluated", fontsize=9)
-    ax.set_ylabel(f"best {archive.columns[0]}" if is_single else "hypervolume", fontsize=9)
+    ax.set_ylabel(f"best {archive.value_names[0]}" if is_single else "hypervolume", fontsize=9)

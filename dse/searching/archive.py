@@ -1,179 +1,197 @@
-"""The archive of a search: the feasible designs of the front and the best ones, and how near the others came to feasible."""
+"""The archive of a search: the designs of the Pareto front, the best designs, and how close the others came to being feasible."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from dse.base.errors import InfeasibleError
 from dse.searching.evaluator import Evaluator
 from dse.searching.simplicity import complexity
-from dse.searching.space import Points
+from dse.searching.space import DesignMatrix
 from dse.sweeping.pareto_front import nondominated
 
-KEPT = 1000  # best designs remembered beside the front
-MOST_TIED = 100_000  # designs that are equal in all objectives are counted up to so many
+MAX_BEST = 1000  # designs that are kept besides the front
+MAX_TIED = 100_000  # designs equal to the best one that are counted
+
+Values = Float[np.ndarray, "design value"]
+Objectives = Float[np.ndarray, "design objective"]
+Excess = Float[np.ndarray, "design constraint"]
 
 
 @dataclass(eq=False)
 class Archive:
-    """Designs evaluated so far, kept if feasible and either on the front or among the best in the first objective.
+    """The feasible designs evaluated so far that are on the Pareto front, or among the best in the first objective.
 
-    The front is that of the objectives and of what the limits are about, so that it shows what a looser limit would buy. A design of
-    which an objective or a constraint has no finite value is infeasible; `undefined` counts those by the text of the expression.
+    `values` holds the objectives, then the results that constraints limit, all to be minimised. The front is that of all values, so it
+    shows what a looser constraint would buy. A design without a finite value of some objective or constraint is infeasible.
     """
 
     evaluator: Evaluator
-    points: Points = field(init=False)
-    values: np.ndarray = field(init=False)
-    evaluated: int = 0
-    feasible: int = 0
-    nearest: np.ndarray | None = None  # excess of each limit at the design that misses least
-    least: np.ndarray | None = None  # the least excess of each limit on its own
-    history: list[tuple[int, np.ndarray]] = field(default_factory=list)  # evaluations so far, values of the front then
-    undefined: dict[str, int] = field(default_factory=dict)
-    tied: np.ndarray = field(init=False)  # distinct designs evaluated that are equal to the best one in all objectives
+    designs: DesignMatrix = field(init=False)
+    values: Values = field(init=False)
+    evaluated_count: int = 0
+    feasible_count: int = 0
+    nearest_excess: Float[np.ndarray, "constraint"] | None = None  # of the design whose largest excess is least
+    least_excess: Float[np.ndarray, "constraint"] | None = None  # of each constraint by itself
+    history: list[tuple[int, Values]] = field(default_factory=list)  # after each batch: number of evaluations, values of the front
+    undefined_counts: dict[str, int] = field(default_factory=dict)  # designs without a finite value, by the text of the expression
+    tied_designs: DesignMatrix = field(init=False)  # distinct designs that equal the best one in all objectives
 
     def __post_init__(self) -> None:
-        self.points = np.empty((0, len(self.evaluator.space.dimensions)))
-        self.values = np.empty((0, len(self.columns)))
-        self.tied = self.points
+        self.designs = np.empty((0, len(self.evaluator.space.dimensions)))
+        self.values = np.empty((0, len(self.value_names)))
+        self.tied_designs = self.designs
 
     @property
-    def columns(self) -> list[str]:
-        """What `values` are: the objectives, then what the limits are about, all to be minimised."""
+    def value_names(self) -> list[str]:
+        """What the columns of `values` are."""
         search = self.evaluator.problem.search
-        return list(dict.fromkeys([*(str(found) for found, _ in search.objectives), *(str(limit.expression) for limit in search.bounds)]))
+        limited = [str(constraint.expression) for constraint in search.bounds]
+        return list(dict.fromkeys([*(str(objective) for objective, _ in search.objectives), *limited]))
 
     @property
-    def signs(self) -> np.ndarray:
+    def value_signs(self) -> Float[np.ndarray, "value"]:
+        """The sign of each column of `values`: -1 where the result is to be maximised."""
         search = self.evaluator.problem.search
-        known = {str(limit.expression): limit.sign for limit in search.bounds} | {str(found): sign for found, sign in search.objectives}
-        return np.array([known[name] for name in self.columns])
+        signs = {str(constraint.expression): constraint.sign for constraint in search.bounds}
+        signs |= {str(objective): sign for objective, sign in search.objectives}
+        return np.array([signs[name] for name in self.value_names])
 
-    def judge(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
-        """Evaluate a batch and keep the best of it; returns objectives and excesses as `Evaluator.objectives` does."""
-        objectives, excess = self.evaluator.objectives(points)
-        self.take(points, objectives, excess)
+    def evaluate(self, designs: DesignMatrix) -> tuple[Objectives, Excess]:
+        """Evaluate a batch of designs and add it; returns the objectives and excesses of `Evaluator.objectives`."""
+        objectives, excess = self.evaluator.objectives(designs)
+        self.add(designs, objectives, excess)
         return objectives, excess
 
-    def take(self, points: Points, objectives: np.ndarray, excess: np.ndarray) -> None:
-        self.evaluated += len(points)
-        if len(points) and excess.shape[1]:
-            self._remember_misses(excess)
+    def add(self, designs: DesignMatrix, objectives: Objectives, excess: Excess) -> None:
+        """Add a batch of evaluated designs."""
+        self.evaluated_count += len(designs)
+        if len(designs) and excess.shape[1]:
+            self._update_least_excess(excess)
         self._count_undefined(objectives, excess)
-        meets = (excess <= 0).all(axis=1) & np.isfinite(objectives).all(axis=1)
-        self.feasible += int(meets.sum())
-        if meets.any():
-            self._count_ties(points[meets], objectives[meets])
-            self._keep(points[meets], self._with_limits(objectives[meets], excess[meets]))
-        self.history.append((self.evaluated, self.values[self.front()]))
+        is_feasible = (excess <= 0).all(axis=1) & np.isfinite(objectives).all(axis=1)
+        self.feasible_count += int(is_feasible.sum())
+        if is_feasible.any():
+            self._update_ties(designs[is_feasible], objectives[is_feasible])
+            self._keep(designs[is_feasible], self._with_limited_results(objectives[is_feasible], excess[is_feasible]))
+        self._record_history()
 
-    def _count_undefined(self, objectives: np.ndarray, excess: np.ndarray) -> None:
+    def merge(self, other: "Archive") -> None:
+        """Add what another archive of the same evaluator has kept."""
+        self.evaluated_count, self.feasible_count = (
+            self.evaluated_count + other.evaluated_count,
+            self.feasible_count + other.feasible_count,
+        )
+        for text, count in other.undefined_counts.items():
+            self.undefined_counts[text] = self.undefined_counts.get(text, 0) + count
+        if len(other.designs):
+            objectives = other.values[[other.best_index()], : len(self.evaluator.problem.search.objectives)]
+            self._update_ties(other.tied_designs, np.repeat(objectives, len(other.tied_designs), axis=0))
+            self._keep(other.designs, other.values)
+        self._record_history()
+
+    def replace_designs(self, designs: DesignMatrix, replacements: DesignMatrix) -> None:
+        """Replace kept designs by equivalent ones."""
+        objectives, excess = self.evaluator.objectives(replacements)
+        values = self._with_limited_results(objectives, excess)
+        removed = {design.tobytes() for design in designs}
+        others = np.array([design.tobytes() not in removed for design in self.designs], bool)
+        designs, values = np.concatenate([replacements, self.designs[others]]), np.concatenate([values, self.values[others]])
+        self.designs, self.values = _without_repetitions(designs, values)
+
+    def front_indices(self) -> Int[np.ndarray, "front"]:
+        """Indices of the kept designs that no other one dominates."""
+        return np.flatnonzero(nondominated(self.values)) if len(self.values) else np.empty(0, int)
+
+    def ranking(self) -> Int[np.ndarray, "design"]:
+        """Indices of the kept designs, best first: by the objectives, then by the limited results, then the simplest."""
+        return self._rank(self.designs, self.values)
+
+    def best_index(self) -> int:
+        """Index of the best kept design."""
+        candidates = np.flatnonzero(self.values[:, 0] == self.values[:, 0].min())
+        return int(candidates[self._rank(self.designs[candidates], self.values[candidates])[0]])
+
+    def check_feasible(self) -> None:
+        """Raise InfeasibleError if no design meets every constraint and has finite objectives."""
+        if self.feasible_count:
+            return
+        prefix = f"no feasible design among {self.evaluated_count}"
+        if always_undefined := [text for text, count in self.undefined_counts.items() if count == self.evaluated_count]:
+            raise InfeasibleError(f"{prefix}: '{always_undefined[0]}' is not a finite number for any of them")
+        if self.nearest_excess is None or not np.isfinite(self.nearest_excess).all() or self.nearest_excess.max() <= 0:
+            texts = ", ".join(f"'{text}' for {count} of them" for text, count in self.undefined_counts.items())
+            raise InfeasibleError(f"{prefix}: not a finite number are {texts}")
+        assert self.least_excess is not None, "known with the nearest"
+        hardest = int(self.nearest_excess.argmax())
+        least = self.least_excess[hardest]
+        alone = f"by itself it is exceeded by at least {100 * least:.3g}%" if least > 0 else "by itself it can be met"
+        raise InfeasibleError(
+            f"{prefix}: '{self.evaluator.problem.search.bounds[hardest]}' is hardest to meet, and exceeded by "
+            f"{100 * self.nearest_excess[hardest]:.3g}% of its bound by the design that is closest to meeting all constraints; {alone}"
+        )
+
+    def _record_history(self) -> None:
+        self.history.append((self.evaluated_count, self.values[self.front_indices()]))
+
+    def _count_undefined(self, objectives: Objectives, excess: Excess) -> None:
         search = self.evaluator.problem.search
-        texts = [*(str(found) for found, _ in search.objectives), *(str(limit) for limit in search.bounds)]
+        texts = [*(str(objective) for objective, _ in search.objectives), *map(str, search.bounds)]
         counts = (~np.isfinite(np.concatenate([objectives, excess], axis=1))).sum(axis=0)
         for text, count in zip(texts, counts, strict=True):
             if count:
-                self.undefined[text] = self.undefined.get(text, 0) + int(count)
+                self.undefined_counts[text] = self.undefined_counts.get(text, 0) + int(count)
 
-    def _count_ties(self, points: Points, objectives: np.ndarray) -> None:
-        """Remember the designs that are equal to the best one in all objectives; the best: the least in the first objective, then in the
-        next ones."""
-        least = objectives[np.lexsort(objectives.T[::-1])[0]]
-        known = self.values[self.best(), : len(least)] if len(self.values) else None
-        if known is not None and tuple(known) < tuple(least):
+    def _update_ties(self, designs: DesignMatrix, objectives: Objectives) -> None:
+        """Keep the designs that equal the best one in all objectives; the best is the first one in lexicographic order."""
+        best = objectives[np.lexsort(objectives.T[::-1])[0]]
+        previous = self.values[self.best_index(), : len(best)] if len(self.values) else None
+        if previous is not None and tuple(previous) < tuple(best):
             return
-        equal = points[(objectives == least).all(axis=1)]
-        before = self.tied if known is not None and (known == least).all() else self.tied[:0]
-        self.tied = np.unique(np.concatenate([before, equal]), axis=0)[:MOST_TIED]
+        tied = designs[(objectives == best).all(axis=1)]
+        earlier = self.tied_designs if previous is not None and (previous == best).all() else self.tied_designs[:0]
+        self.tied_designs = np.unique(np.concatenate([earlier, tied]), axis=0)[:MAX_TIED]
 
-    def add(self, other: "Archive") -> None:
-        """Take in what another one of the same designs kept."""
-        self.evaluated, self.feasible = self.evaluated + other.evaluated, self.feasible + other.feasible
-        for text, count in other.undefined.items():
-            self.undefined[text] = self.undefined.get(text, 0) + count
-        if len(other.points):
-            number = len(self.evaluator.problem.search.objectives)
-            self._count_ties(other.tied, np.repeat(other.values[[other.best()], :number], len(other.tied), axis=0))
-            self._keep(other.points, other.values)
-        self.history.append((self.evaluated, self.values[self.front()]))
-
-    def _with_limits(self, objectives: np.ndarray, excess: np.ndarray) -> np.ndarray:
-        """The values of `columns`: what a limit is about follows from its excess."""
+    def _with_limited_results(self, objectives: Objectives, excess: Excess) -> Values:
+        """The columns of `values`: a result that a constraint limits follows from its excess."""
         search = self.evaluator.problem.search
-        named = {str(found): objectives[:, n] for n, (found, _) in enumerate(search.objectives)}
-        for number, limit in enumerate(search.bounds):
-            own = limit.sign * excess[:, number] * abs(limit.bound) + limit.bound
-            named.setdefault(str(limit.expression), limit.sign * own)
-        return np.stack([named[name] for name in self.columns], axis=1)
+        columns = {str(objective): objectives[:, number] for number, (objective, _) in enumerate(search.objectives)}
+        for number, constraint in enumerate(search.bounds):
+            result = constraint.sign * excess[:, number] * abs(constraint.bound) + constraint.bound
+            columns.setdefault(str(constraint.expression), constraint.sign * result)
+        return np.stack([columns[name] for name in self.value_names], axis=1)
 
-    def _keep(self, points: Points, values: np.ndarray) -> None:
-        if len(points) > 4 * KEPT:  # most of a large batch is neither
-            chosen = nondominated(values) | self._among_best(points, values)
-            points, values = points[chosen], values[chosen]
-        points, values = np.concatenate([self.points, points]), np.concatenate([self.values, values])
-        _, first = np.unique(points, axis=0, return_index=True)
-        points, values = points[np.sort(first)], values[np.sort(first)]
-        kept = nondominated(values) | self._among_best(points, values)
-        self.points, self.values = points[kept], values[kept]
+    def _keep(self, designs: DesignMatrix, values: Values) -> None:
+        """Keep what is on the front or among the best, of these designs and of those that were kept before."""
+        if len(designs) > 4 * MAX_BEST:  # most of a large batch is neither
+            selected = nondominated(values) | self._are_among_best(designs, values)
+            designs, values = designs[selected], values[selected]
+        designs, values = _without_repetitions(np.concatenate([self.designs, designs]), np.concatenate([self.values, values]))
+        selected = nondominated(values) | self._are_among_best(designs, values)
+        self.designs, self.values = designs[selected], values[selected]
 
-    def _among_best(self, points: Points, values: np.ndarray) -> np.ndarray:
-        """Which designs are among the `KEPT` best [design]."""
-        if len(values) <= KEPT:
+    def _are_among_best(self, designs: DesignMatrix, values: Values) -> Bool[np.ndarray, "design"]:
+        if len(values) <= MAX_BEST:
             return np.ones(len(values), bool)
-        near = np.flatnonzero(values[:, 0] <= np.partition(values[:, 0], KEPT - 1)[KEPT - 1])
-        found = np.zeros(len(values), bool)
-        found[near[self._order(points[near], values[near])[:KEPT]]] = True
-        return found
+        candidates = np.flatnonzero(values[:, 0] <= np.partition(values[:, 0], MAX_BEST - 1)[MAX_BEST - 1])
+        among_best = np.zeros(len(values), bool)
+        among_best[candidates[self._rank(designs[candidates], values[candidates])[:MAX_BEST]]] = True
+        return among_best
 
-    def _order(self, points: Points, values: np.ndarray) -> np.ndarray:
-        """Numbers of designs, the best first: by the objectives, then by what the limits are about, of equal ones the simplest."""
-        simplest = np.lexsort((*points.T[::-1], *complexity(self.evaluator.space, points).T[::-1]))
+    def _rank(self, designs: DesignMatrix, values: Values) -> Int[np.ndarray, "design"]:
+        """Indices of designs, best first; of designs with equal values the simplest first."""
+        simplest = np.lexsort((*designs.T[::-1], *complexity(self.evaluator.space, designs).T[::-1]))
         return simplest[np.lexsort(values[simplest].T[::-1])]
 
-    def _remember_misses(self, excess: np.ndarray) -> None:
-        worst = excess.max(axis=1)
-        nearest = excess[int(worst.argmin())]
-        if self.nearest is None or nearest.max() < self.nearest.max():
-            self.nearest = nearest
-        least = excess.min(axis=0)
-        self.least = least if self.least is None else np.minimum(self.least, least)
+    def _update_least_excess(self, excess: Excess) -> None:
+        nearest, least = excess[int(excess.max(axis=1).argmin())], excess.min(axis=0)
+        if self.nearest_excess is None or nearest.max() < self.nearest_excess.max():
+            self.nearest_excess = nearest
+        self.least_excess = least if self.least_excess is None else np.minimum(self.least_excess, least)
 
-    def front(self) -> np.ndarray:
-        """Numbers of the kept designs that none dominates."""
-        return np.flatnonzero(nondominated(self.values)) if len(self.values) else np.empty(0, int)
 
-    def ranked(self) -> np.ndarray:
-        """Numbers of the kept designs, the best in the first objective first, ties by the other ones, by the limits, then the simplest."""
-        return self._order(self.points, self.values)
-
-    def best(self) -> int:
-        """The number of the kept design that is best."""
-        equal = np.flatnonzero(self.values[:, 0] == self.values[:, 0].min())
-        return int(equal[self._order(self.points[equal], self.values[equal])[0]])
-
-    def replace(self, points: Points, simpler: Points) -> None:
-        """Put equivalent designs in the place of kept ones."""
-        objectives, excess = self.evaluator.objectives(simpler)
-        values = self._with_limits(objectives, excess)
-        gone = {point.tobytes() for point in points}
-        left = np.array([point.tobytes() not in gone for point in self.points], bool)
-        points, values = np.concatenate([simpler, self.points[left]]), np.concatenate([values, self.values[left]])
-        _, first = np.unique(points, axis=0, return_index=True)
-        self.points, self.values = points[np.sort(first)], values[np.sort(first)]
-
-    def check(self) -> None:
-        """Raises InfeasibleError if no design meets every constraint and has finite objectives."""
-        if self.feasible:
-            return
-        if everywhere := [text for text, count in self.undefined.items() if count == self.evaluated]:
-            raise InfeasibleError(f"no feasible design among {self.evaluated}: '{everywhere[0]}' is a finite number at none of them")
-        if self.nearest is None or not np.isfinite(self.nearest).all() or self.nearest.max() <= 0:
-            texts = ", ".join(f"'{text}' at {count}" for text, count in self.undefined.items())
-            raise InfeasibleError(f"no feasible design among {self.evaluated}: not a finite number are {texts}")
-        limits = self.evaluator.problem.search.bounds
-        assert self.least is not None, "known with the nearest"
-        hardest = int(self.nearest.argmax())
-        what = f"no feasible design among {self.evaluated}: '{limits[hardest]}' is hardest to meet"
-        alone = f"at best it is missed by {self.least[hardest]:.3g} of its bound" if self.least[hardest] > 0 else "alone it can be met"
-        raise InfeasibleError(f"{what}, and missed by {100 * self.nearest[hardest]:.3g}% where all are met best; {alone}")
+def _without_repetitions(designs: DesignMatrix, values: Values) -> tuple[DesignMatrix, Values]:
+    """Each distinct design once, in the order of the first occurrences."""
+    _, first = np.unique(designs, axis=0, return_index=True)
+    return designs[np.sort(first)], values[np.sort(first)]

@@ -23,7 +23,7 @@ from dse.model.rates import inverse_rates
 from dse.schema.search import RobustOptions
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
-from dse.searching.over_networks import HIGHER, Base, OverNetworks, at_variants
+from dse.searching.over_networks import HIGHER_IS_BETTER, Base, OverNetworks, at_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Points, Space
 from dse.searching.variant_choice import Rule
@@ -310,7 +310,7 @@ def _no_slowdown(config: CategoricalConfig) -> np.ndarray:
 
 def _quantile(name: str, samples: list[dict[str, Any]], robust: RobustOptions) -> Any:
     """The quantile on the bad side of one result."""
-    return np.quantile([one[name] for one in samples], robust.quantile if name in HIGHER else 1 - robust.quantile, axis=0)
+    return np.quantile([one[name] for one in samples], robust.quantile if name in HIGHER_IS_BETTER else 1 - robust.quantile, axis=0)
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -1,25 +1,28 @@
-"""Every design of a grid, in pieces: exact, in constant memory."""
+"""Evaluate every design of a grid, chunk by chunk in constant memory: the exact optimum."""
 
-from typing import Any
+from collections.abc import Callable
 
 from dse.base.errors import InputError
+from dse.base.progress import no_progress
 from dse.searching.archive import Archive
 
-MOST = 10**9
-CHUNK = 65536  # designs that are judged before what is worth keeping is picked
+MAX_DESIGNS = 10**9
+CHUNK_DESIGNS = 65536  # evaluated before the archive is updated
 
 
-def run(archive: Archive, bar: Any) -> None:
-    """Judge all designs; raises InputError where there is no end of them."""
+def evaluate_all(archive: Archive, advance: Callable[[int], object] = no_progress) -> None:
+    """Evaluate all designs of a space; raises InputError if it is continuous or too large."""
     space = archive.evaluator.space
     if space.size is None:
         path = space.dimensions[space.continuous[0]].path
-        raise InputError(f"'{path}' is continuous, so its designs can't be exhausted", "give it 'steps', or take another sampler")
-    if space.size > MOST:
-        raise InputError(f"{space.size:.3g} designs are too many to exhaust", f"stay below {MOST:g}, or take another sampler")
-    bar.reset(total=space.size)
-    for start in range(0, space.size, CHUNK):
-        points = space.grid(start, min(start + CHUNK, space.size))
-        if len(points):
-            archive.judge(points)
-        bar.update(min(CHUNK, space.size - start))
+        raise InputError(f"'{path}' is continuous, so its designs cannot be enumerated", "give it 'steps', or choose another sampler")
+    if space.size > MAX_DESIGNS:
+        raise InputError(
+            f"{space.size:.3g} designs are too many for 'exhaustive'", f"stay below {MAX_DESIGNS:g}, or choose another sampler"
+        )
+    for start in range(0, space.size, CHUNK_DESIGNS):
+        stop = min(start + CHUNK_DESIGNS, space.size)
+        designs = space.grid_designs(start, stop)
+        if len(designs):
+            archive.evaluate(designs)
+        advance(stop - start)

@@ -1,192 +1,234 @@
-"""Improving a design that was found: gradients on what is continuous, steps on everything else.
+"""Refine the best designs of a search: gradient descent on continuous axes, coordinate search on all others.
 
-It never makes a design worse, nor breaks a constraint: only what was judged feasible and better is taken.
+A design is only replaced by a feasible one that was evaluated and is better.
 """
 
 import itertools
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 from scipy.optimize import NonlinearConstraint, minimize
 
 from dse.searching.archive import Archive
 from dse.searching.categorical_config import CategoricalConfig
 from dse.searching.evaluator import Evaluator
-from dse.searching.space import Space
+from dse.searching.space import DesignMatrix, Space
 
-ROUNDS = 50
-MOST = 1800  # designs judged, or a round more
-STARTS = 8  # designs that are polished: the best of each choice of patterns and switches
-REACHES = (1, 3, 5)  # steps along an ordered axis that are tried in pairs: wider where narrower ones find nothing
-FRONT, NUDGES = 20, (0.9, 0.98, 1.02, 1.1)  # designs of a front looked around at once; factors on a continuous axis
-FAR = (-16, -8, 8, 16)  # steps that are tried alone
-SHARES = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])  # of the way to where a gradient leads
+MAX_ROUNDS = 50
+MAX_EVALUATIONS = 1800  # checked after each round
+MAX_STARTS = 8  # designs that are refined: the best of each categorical configuration
+PAIRED_STEPS = (1, 3, 5)  # maximum steps along two ordered axes at once: more where fewer find nothing better
+SINGLE_STEPS = (-16, -8, 8, 16)  # further steps along one ordered axis
+FRONT_DESIGNS = 20  # designs of a front whose neighbours are evaluated at once
+NUDGES = (0.9, 0.98, 1.02, 1.1)  # factors on a continuous axis, around the designs of a front
+LINE_FRACTIONS = np.concatenate([np.linspace(0, 1, 33), 1 - np.geomspace(1e-9, 1e-2, 15)])  # of the way to the optimum by gradients
+
+Design = Float[np.ndarray, "dimension"]
+Compiled = Callable[[Any, Any], Any]  # of logarithms and of the variants that run
 
 
-def run(archive: Archive) -> None:
-    """Polish the best designs of a search, of several objectives the front; what is found on the way is kept too."""
+def refine(archive: Archive) -> None:
+    """Refine the best designs of an archive or, with several objectives, its front; all evaluated designs are added to the archive."""
     search = archive.evaluator.problem.search
-    if not archive.feasible:
+    if not archive.feasible_count:
         return
-    last = archive.evaluated + MOST
+    max_evaluated = archive.evaluated_count + MAX_EVALUATIONS
     if len(search.objectives) > 1:
-        _spread(archive, last)
+        _refine_front(archive, max_evaluated)
         return
-    for start in _starts(archive):
-        if archive.evaluated >= last:
+    for start in _select_starts(archive):
+        if archive.evaluated_count >= max_evaluated:
             return
-        _climb(archive, start, last, gradients=search.robust is None)
+        _refine_design(archive, start, max_evaluated, with_gradients=search.robust is None)
 
 
-def _spread(archive: Archive, last: int) -> None:
-    """Judge the neighbours of every design on the front that was not looked around yet (Pareto local search, Paquete et al. 2004)."""
-    seen: set[bytes] = set()
-    while archive.evaluated < last:
-        fresh = [point for point in archive.points[archive.front()] if point.tobytes() not in seen][:FRONT]
-        if not fresh:
+def _refine_front(archive: Archive, max_evaluated: int) -> None:
+    """Evaluate the neighbours of every design on the front, also of those found meanwhile (Pareto local search, Paquete et al. 2004)."""
+    space, explored = archive.evaluator.space, set[bytes]()
+    while archive.evaluated_count < max_evaluated:
+        front = archive.designs[archive.front_indices()]
+        unexplored = [design for design in front if design.tobytes() not in explored][:FRONT_DESIGNS]
+        if not unexplored:
             return
-        seen |= {point.tobytes() for point in fresh}
-        space = archive.evaluator.space
-        around = [row for point in fresh for row in (*neighbours(space, point, 1, pairs=False), *_nudged(space, point))]
-        archive.judge(np.unique(space.canonical(np.stack(around)), axis=0))
+        explored |= {design.tobytes() for design in unexplored}
+        rows = [row for design in unexplored for row in (*list_neighbours(space, design, 1, in_pairs=False), *_nudge(space, design))]
+        archive.evaluate(np.unique(space.canonicalize(np.stack(rows)), axis=0))
 
 
-def _nudged(space: Space, point: np.ndarray) -> np.ndarray:
-    """A design with one continuous dimension a little less or more."""
-    rows = np.repeat(point[None], len(NUDGES) * len(space.continuous), axis=0)
+def _nudge(space: Space, design: Design) -> DesignMatrix:
+    """A design with one continuous dimension slightly changed."""
+    rows = np.repeat(design[None], len(NUDGES) * len(space.continuous), axis=0)
     for row, (number, factor) in zip(rows, itertools.product(space.continuous, NUDGES), strict=True):
         row[number] = np.clip(row[number] * factor, *space.dimensions[number].axis.values)
     return rows
 
 
-def _starts(archive: Archive) -> list[np.ndarray]:
-    """The best kept design of each structure, the best first."""
-    structural = [n for n, d in enumerate(archive.evaluator.space.dimensions) if d.categorical]
+def _select_starts(archive: Archive) -> list[Design]:
+    """The best kept design of each categorical configuration, best first."""
+    categorical = [number for number, dimension in enumerate(archive.evaluator.space.dimensions) if dimension.categorical]
     order = np.argsort(archive.values[:, 0], kind="stable")
-    _, first = np.unique(archive.points[order][:, structural], axis=0, return_index=True)
-    return [archive.points[order[number]] for number in np.sort(first)[:STARTS]]
+    _, first = np.unique(archive.designs[order][:, categorical], axis=0, return_index=True)
+    return [archive.designs[order[number]] for number in np.sort(first)[:MAX_STARTS]]
 
 
-def _climb(archive: Archive, start: np.ndarray, last: int, gradients: bool) -> None:
-    """From a design to better ones, until none is better or `last` designs are judged. On slopes of its own: an Archive keeps the
-    best of all, which may be elsewhere."""
-    here = Archive(archive.evaluator)
-    here.judge(start[None])
-    for _ in range(ROUNDS):
-        before = here.values[here.best(), 0]
-        if gradients:
-            slopes(here, here.points[here.best()])
-        for reach in REACHES:
-            if here.values[here.best(), 0] >= before:
-                steps(here, here.points[here.best()], reach)
-        if here.values[here.best(), 0] >= before or archive.evaluated + here.evaluated >= last:
+def _refine_design(archive: Archive, start: Design, max_evaluated: int, with_gradients: bool) -> None:
+    """Move from a design to better ones, until none is better.
+
+    The moves have an archive of their own, since the best design of the search may belong to another start.
+    """
+    local = Archive(archive.evaluator)
+    local.evaluate(start[None])
+    for _ in range(MAX_ROUNDS):
+        before = local.values[local.best_index(), 0]
+        if with_gradients:
+            follow_gradient(local, local.designs[local.best_index()])
+        for steps in PAIRED_STEPS:
+            if local.values[local.best_index(), 0] >= before:
+                evaluate_neighbours(local, local.designs[local.best_index()], steps)
+        if local.values[local.best_index(), 0] >= before or archive.evaluated_count + local.evaluated_count >= max_evaluated:
             break
-    archive.add(here)
+    archive.merge(local)
 
 
-def steps(archive: Archive, point: np.ndarray, reach: int) -> None:
-    """Judge the neighbours of a design: every other label, steps near and far along every ordered axis, and pairs of the near ones."""
-    archive.judge(np.unique(archive.evaluator.space.canonical(neighbours(archive.evaluator.space, point, reach)), axis=0))
+def evaluate_neighbours(archive: Archive, design: Design, max_steps: int) -> None:
+    space = archive.evaluator.space
+    archive.evaluate(np.unique(space.canonicalize(list_neighbours(space, design, max_steps)), axis=0))
 
 
-def neighbours(space: Space, point: np.ndarray, reach: int, pairs: bool = True) -> np.ndarray:
-    moves: list[tuple[int, float, bool]] = []
-    for number, dimension in enumerate(space.dimensions):
-        if dimension.continuous:
-            continue
-        here = dimension.chosen(point[number])
-        near = range(dimension.choices) if dimension.categorical else [here + step for step in range(-reach, reach + 1)]
-        far = [] if dimension.categorical else [here + step for step in FAR]
-        known = [(float(to), True) for to in near] + [(float(to), False) for to in far]
-        moves += [(number, to, pair) for to, pair in known if to != point[number] and 0 <= to < dimension.choices]
-    paired = [(number, to) for number, to, pair in moves if pair and pairs]
-    changes = [[(number, to)] for number, to, _ in moves] + [[a, b] for a in paired for b in paired if a[0] < b[0]]
-    rows = np.repeat(point[None], len(changes) + 1, axis=0)
+def list_neighbours(space: Space, design: Design, max_steps: int, in_pairs: bool = True) -> DesignMatrix:
+    """The design itself and its neighbours.
+
+    These have another label of a categorical axis, or are some steps away along an ordered axis (up to `max_steps`, and further ones),
+    or differ by two such changes of up to `max_steps` each.
+    """
+    single = [(number, value) for number in range(len(space.dimensions)) for value in _near_values(space, design, number, max_steps)]
+    further = [(number, value) for number in range(len(space.dimensions)) for value in _far_values(space, design, number)]
+    pairs = [[a, b] for a in single for b in single if a[0] < b[0]] if in_pairs else []
+    changes = [*([change] for change in (*single, *further)), *pairs]
+    rows = np.repeat(design[None], len(changes) + 1, axis=0)
     for row, change in zip(rows[1:], changes, strict=True):
-        for number, to in change:
-            row[number] = to
+        for number, value in change:
+            row[number] = value
     return rows
 
 
-def slopes(archive: Archive, point: np.ndarray) -> None:
-    """Follow the gradient on the continuous dimensions within the limits (sequential quadratic programming), then judge the way there;
-    capacities are rounded down on it, so what that leaves is then spent on the others."""
+def _near_values(space: Space, design: Design, number: int, max_steps: int) -> list[float]:
+    dimension = space.dimensions[number]
+    if dimension.continuous:
+        return []
+    current = dimension.nearest_choice(design[number])
+    values = range(dimension.choices) if dimension.categorical else [current + step for step in range(-max_steps, max_steps + 1)]
+    return [float(value) for value in values if value != design[number] and 0 <= value < dimension.choices]
+
+
+def _far_values(space: Space, design: Design, number: int) -> list[float]:
+    dimension = space.dimensions[number]
+    if dimension.continuous or dimension.categorical:
+        return []
+    values = [dimension.nearest_choice(design[number]) + step for step in SINGLE_STEPS]
+    return [float(value) for value in values if value != design[number] and 0 <= value < dimension.choices]
+
+
+def follow_gradient(archive: Archive, design: Design) -> None:
+    """Evaluate designs on the line to the optimum of the continuous dimensions within the constraints.
+
+    Tabulated dimensions are rounded down to their grid, which leaves some of the constraints unused. So the others are optimised again
+    with these fixed.
+    """
     space = archive.evaluator.space
     if not space.continuous:
         return
-    archive.judge(space.canonical(_descended(archive.evaluator, point, held=[])))
+    archive.evaluate(space.canonicalize(_line_to_optimum(archive.evaluator, design, fixed=[])))
     if tabulated := [number for number in space.continuous if space.dimensions[number].grid is not None]:
-        archive.judge(space.canonical(_descended(archive.evaluator, archive.points[archive.best()], tabulated)))
+        best = archive.designs[archive.best_index()]
+        archive.evaluate(space.canonicalize(_line_to_optimum(archive.evaluator, best, tabulated)))
 
 
-def _descended(evaluator: Evaluator, point: np.ndarray, held: list[int]) -> np.ndarray:
-    """Designs on the line to where the gradient leads, the dimensions `held` left as they are."""
-    start, low, high, at = _coordinates(evaluator, point)
-    idle = [number for number in evaluator.space.continuous if not evaluator.space.dimensions[number].holds(point[None])[0]]
-    held = [*held, *idle]  # and what no condition lets vary
-    still = np.isin(evaluator.space.continuous, held)
-    low, high = np.where(still, start, low), np.where(still, start, high)
+def _line_to_optimum(evaluator: Evaluator, design: Design, fixed: list[int]) -> DesignMatrix:
+    """Designs on the line to the optimum by sequential quadratic programming, with some dimensions fixed."""
+    space = evaluator.space
+    low, high = _bounds(space)
+    start, lower, upper = np.log(design[space.continuous]), np.log(low), np.log(high)
+    inactive = [number for number in space.continuous if not space.dimensions[number].is_active(design[None])[0]]
+    is_fixed = np.isin(space.continuous, [*fixed, *inactive])
+    lower, upper = np.where(is_fixed, start, lower), np.where(is_fixed, start, upper)
     with jax.enable_x64(True):
-        goal, limits = _functions(evaluator, point, at)
-        bounded = [NonlinearConstraint(limits[0], -np.inf, 0.0, jac=limits[1])] if evaluator.problem.search.bounds else []
-        ends = list(zip(low, high, strict=True))
-        found = minimize(goal[0], start, jac=goal[1], bounds=ends, constraints=bounded, method="SLSQP", options={"maxiter": 200})
-    if not np.isfinite(found.x).all():
-        return point[None]
-    way = np.clip(start + SHARES[:, None] * (found.x - start), low, high)
-    rows = np.repeat(point[None], len(way), axis=0)
-    rows[:, evaluator.space.continuous] = np.clip(np.exp(way), *_ends(evaluator.space))
-    rows[:, held] = point[held]
+        optimum = _minimise(evaluator, design, start, lower, upper)
+    if not np.isfinite(optimum).all():
+        return design[None]
+    line = np.clip(start + LINE_FRACTIONS[:, None] * (optimum - start), lower, upper)
+    rows = np.repeat(design[None], len(line), axis=0)
+    rows[:, space.continuous] = np.clip(np.exp(line), low, high)
+    rows[:, [*fixed, *inactive]] = design[[*fixed, *inactive]]
     return rows
 
 
-def _ends(space: Space) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(space: Space) -> tuple[Float[np.ndarray, "continuous"], Float[np.ndarray, "continuous"]]:
     ends = np.array([space.dimensions[number].axis.values for number in space.continuous])
     return ends[:, 0], ends[:, 1]
 
 
-def _coordinates(evaluator: Evaluator, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Logarithms of the continuous dimensions, their ends, and which of the numeric dimensions they are."""
-    low, high = _ends(evaluator.space)
-    at = [evaluator.numeric.index(evaluator.space.dimensions[number].path) for number in evaluator.space.continuous]
-    return np.log(point[evaluator.space.continuous]), np.log(low), np.log(high), at
+def _minimise(
+    evaluator: Evaluator,
+    design: Design,
+    start: Float[np.ndarray, "continuous"],
+    lower: Float[np.ndarray, "continuous"],
+    upper: Float[np.ndarray, "continuous"],
+) -> Float[np.ndarray, "continuous"]:
+    """The logarithms of the continuous dimensions that minimise the objective within the constraints."""
+    objective, excess, excess_jacobian = compile_derivatives(evaluator, evaluator.config(design))
+    values, choice = evaluator.space.values(design[None]), variants_of(evaluator, design)
+    others = np.log([values[path][0] for path in evaluator.numeric])
+    positions = [evaluator.numeric.index(evaluator.space.dimensions[number].path) for number in evaluator.space.continuous]
+
+    def with_others(logarithms: np.ndarray) -> np.ndarray:
+        """The logarithms of all numeric dimensions."""
+        complete = others.copy()
+        complete[positions] = logarithms
+        return complete
+
+    scale = abs(float(objective(others, choice)[0])) or 1.0
+    constraint = NonlinearConstraint(
+        lambda z: np.asarray(excess(with_others(z), choice)),
+        -np.inf,
+        0.0,
+        jac=lambda z: np.asarray(excess_jacobian(with_others(z), choice))[:, positions],
+    )
+    return minimize(
+        lambda z: float(objective(with_others(z), choice)[0]) / scale,
+        start,
+        jac=lambda z: np.asarray(objective(with_others(z), choice)[1])[positions] / scale,
+        bounds=list(zip(lower, upper, strict=True)),
+        constraints=[constraint] if evaluator.problem.search.bounds else [],
+        method="SLSQP",
+        options={"maxiter": 200},
+    ).x
 
 
-def _functions(evaluator: Evaluator, point: np.ndarray, at: list[int]) -> tuple[Any, Any]:
-    """The objective and the excesses of the limits, each with its derivative, over the continuous logarithms."""
-    goal, limits, slope = derivatives(evaluator, evaluator.config(point))
-    own, choice = evaluator.space.values(point[None]), variants(evaluator, point)
-    fixed = np.log([own[path][0] for path in evaluator.numeric])
-
-    def whole(moving: np.ndarray) -> np.ndarray:
-        logarithms = fixed.copy()
-        logarithms[at] = moving
-        return logarithms
-
-    scale = abs(float(goal(fixed, choice)[0])) or 1.0
-    goals = (lambda z: float(goal(whole(z), choice)[0]) / scale, lambda z: np.asarray(goal(whole(z), choice)[1])[at] / scale)
-    return goals, (lambda z: np.asarray(limits(whole(z), choice)), lambda z: np.asarray(slope(whole(z), choice))[:, at])
+def variants_of(evaluator: Evaluator, design: Design) -> Int[np.ndarray, "network"]:
+    """The variants that a design runs; zeros where the differentiated function chooses them itself."""
+    return np.zeros(len(evaluator.parts), int) if evaluator.rule.single else evaluator.scores(design[None]).choice[:, 0]
 
 
-def variants(evaluator: Evaluator, point: np.ndarray) -> np.ndarray:
-    """The numbers of the variants that a design runs [network]; any, where the derivatives find them."""
-    return np.zeros(len(evaluator.parts), int) if evaluator.rule.single else evaluator.scores(point[None]).choice[:, 0]
+@lru_cache(maxsize=MAX_STARTS)
+def compile_derivatives(
+    evaluator: Evaluator, config: CategoricalConfig
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """The objective with its gradient, the excesses of the constraints, and their Jacobian, for all designs of a configuration.
 
-
-@lru_cache(maxsize=STARTS)
-def derivatives(evaluator: Evaluator, config: CategoricalConfig) -> tuple[Any, Any, Any]:
-    """The objective with its gradient, the excesses of the limits, and their slopes, over the logarithms of all numeric dimensions and
-    the variants that run: compiled once for all designs of this structure."""
-    import jax.numpy as jnp
-
+    They are functions of the logarithms of all numeric dimensions and of the variants that run.
+    """
     search, results = evaluator.problem.search, evaluator.smooth(config)
     (objective, sign), *_ = search.objectives
 
-    def limits(logarithms: Any, choice: Any) -> Any:
+    def excess(logarithms: Any, choice: Any) -> Any:
         combined, each = results(logarithms, choice)
-        return jnp.stack([jnp.asarray(evaluator.networks.excess(limit, combined, each, jnp), float) for limit in search.bounds])
+        return jnp.stack([jnp.asarray(evaluator.networks.excess(bound, combined, each, jnp), float) for bound in search.bounds])
 
-    goal = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
-    return jax.jit(goal), jax.jit(limits), jax.jit(jax.jacobian(limits))
+    value = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
+    return jax.jit(value), jax.jit(excess), jax.jit(jax.jacobian(excess))

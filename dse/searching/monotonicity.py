@@ -1,25 +1,29 @@
-"""In which direction an expression moves with the latency and the energy of a network variant: read off its tree.
+"""How an expression changes with the latency and the energy of a network variant, derived from its syntax tree.
 
-Every result is positive. A direction is a set: empty where the expression does not depend on the quantity, {1} where it grows with it,
-{-1} where it falls, both where it may do either or where this analysis cannot tell.
+All results are positive. A set of directions says how a value changes with a quantity: empty if it does not depend on it, {1} if it
+increases, {-1} if it decreases, and both if it may do either or this analysis cannot tell.
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dse.base.expression import Expression
 
 Directions = frozenset[int]
 NONE, UP, DOWN, EITHER = frozenset[int](), frozenset({1}), frozenset({-1}), frozenset({1, -1})
-_OF_RESULTS = {  # (with latency, with energy); a result that is not listed depends on the hardware alone
-    "latency": (UP, NONE), "performance": (DOWN, NONE), "speedup": (DOWN, NONE), "energy": (NONE, UP), "edp": (UP, UP),
-}  # fmt: skip
+_RESULT_DIRECTIONS = {  # (with latency, with energy); results that are not listed depend on the hardware only
+    "latency": (UP, NONE),
+    "performance": (DOWN, NONE),
+    "speedup": (DOWN, NONE),
+    "energy": (NONE, UP),
+    "edp": (UP, UP),
+}
 
 
 @dataclass(frozen=True)
 class Trend:
-    """How a value moves with latency and with energy, and its sign (0: unknown)."""
+    """How a value changes with latency and with energy, and its sign (0: unknown)."""
 
     latency: Directions = NONE
     energy: Directions = NONE
@@ -32,15 +36,15 @@ class Trend:
         return Trend(self.latency | other.latency, self.energy | other.energy, self.sign if self.sign == other.sign else 0)
 
     def __mul__(self, other: "Trend") -> "Trend":
-        moved = self._scaled(other.sign) + other._scaled(self.sign)
-        return Trend(moved.latency, moved.energy, self.sign * other.sign)
+        product = self._scaled(other.sign) + other._scaled(self.sign)
+        return Trend(product.latency, product.energy, self.sign * other.sign)
 
     def inverse(self) -> "Trend":
-        """Of 1 / value: it falls where the value grows, as long as the value keeps its sign."""
+        """The trend of 1 / value, which decreases where the value increases, as long as the value keeps its sign."""
         return Trend(_times(self.latency, -1), _times(self.energy, -1), self.sign) if self.sign else self._unknown()
 
-    def raised(self, exponent: float | None) -> "Trend":
-        """Of value ** exponent; None: the exponent is not a number."""
+    def power(self, exponent: float | None) -> "Trend":
+        """The trend of value ** exponent; None: the exponent is not a number."""
         if exponent is None or self.sign != 1:
             return self._unknown()
         direction = (exponent > 0) - (exponent < 0)
@@ -50,7 +54,7 @@ class Trend:
         return Trend(_times(self.latency, self.sign), _times(self.energy, self.sign), 1) if self.sign else self._unknown()
 
     def _scaled(self, sign: int) -> "Trend":
-        """Times a factor of a known sign; of an unknown one it may move either way."""
+        """The trend of the value times a factor of this sign; with an unknown sign it may change either way."""
         return Trend(_times(self.latency, sign), _times(self.energy, sign)) if sign else self._unknown()
 
     def _unknown(self) -> "Trend":
@@ -61,35 +65,35 @@ def _times(directions: Directions, sign: int) -> Directions:
     return frozenset(sign * direction for direction in directions if sign)
 
 
-def trend(expression: Expression) -> Trend:
-    """How an objective or the left side of a constraint moves with the latency and the energy of one variant."""
-    return _of(expression.tree)
+def expression_trend(expression: Expression) -> Trend:
+    """How an objective or the left side of a constraint changes with the latency and the energy of one variant."""
+    return _node_trend(expression.tree)
 
 
-def together(trends: Sequence[Trend]) -> Trend:
-    """How the latency and the energy of a variant move any of several values that are all to be small."""
-    found = Trend()
-    for each in trends:
-        found += each
-    return found
+def joint_trend(trends: Iterable[Trend]) -> Trend:
+    """How the latency and the energy of a variant change several values that are all to be minimised."""
+    joint = Trend()
+    for trend in trends:
+        joint += trend
+    return joint
 
 
-def _of(node: ast.expr) -> Trend:
+def _node_trend(node: ast.expr) -> Trend:
     match node:
         case ast.Constant(value=int() | float() as number):
             return Trend(sign=(number > 0) - (number < 0))
         case ast.Name(id=name):
-            return Trend(*_OF_RESULTS.get(name, (NONE, NONE)), 1)
-        case ast.UnaryOp(operand=inner):
-            return -_of(inner)
+            return Trend(*_RESULT_DIRECTIONS.get(name, (NONE, NONE)), 1)
+        case ast.UnaryOp(operand=operand):
+            return -_node_trend(operand)
         case ast.BinOp(left=left, op=op, right=right):
-            return _of_operation(op, _of(left), _of(right), _number(right))
+            return _operation_trend(op, _node_trend(left), _node_trend(right), _literal_value(right))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return _of_function(name, [_of(argument) for argument in arguments])
+            return _function_trend(name, [_node_trend(argument) for argument in arguments])
     raise AssertionError(node)
 
 
-def _of_operation(op: ast.operator, left: Trend, right: Trend, exponent: float | None) -> Trend:
+def _operation_trend(op: ast.operator, left: Trend, right: Trend, exponent: float | None) -> Trend:
     match op:
         case ast.Add():
             return left + right
@@ -99,11 +103,11 @@ def _of_operation(op: ast.operator, left: Trend, right: Trend, exponent: float |
             return left * right
         case ast.Div():
             return left * right.inverse()
-    depends = right.latency | right.energy
-    return left.raised(exponent) if not depends else Trend(EITHER, EITHER)
+    exponent_depends = right.latency | right.energy
+    return Trend(EITHER, EITHER) if exponent_depends else left.power(exponent)
 
 
-def _of_function(name: str, arguments: Sequence[Trend]) -> Trend:
+def _function_trend(name: str, arguments: Sequence[Trend]) -> Trend:
     first, *rest = arguments
     match name:
         case "abs":
@@ -112,15 +116,15 @@ def _of_function(name: str, arguments: Sequence[Trend]) -> Trend:
             return first + rest[0]
         case "exp" | "sqrt":
             return Trend(first.latency, first.energy, 1)
-    return Trend(first.latency, first.energy)  # the logarithm: of either sign
+    return Trend(first.latency, first.energy)  # the logarithm has either sign
 
 
-def _number(node: ast.expr) -> float | None:
-    """What a literal is worth, with its sign."""
+def _literal_value(node: ast.expr) -> float | None:
+    """The value of a number with its sign; None for anything else."""
     match node:
         case ast.Constant(value=int() | float() as number):
             return float(number)
-        case ast.UnaryOp(operand=inner):
-            found = _number(inner)
-            return None if found is None else -found
+        case ast.UnaryOp(operand=operand):
+            value = _literal_value(operand)
+            return None if value is None else -value
     return None

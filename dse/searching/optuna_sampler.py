@@ -1,17 +1,20 @@
-"""Optuna proposes designs, the evaluator scores a whole batch at once, Optuna is given the scores.
+"""Search with Optuna's samplers: a sampler proposes a batch of designs, the evaluator scores it at once, and the sampler gets the scores.
 
-Every design is a trial of a study in a storage, which outlives the process. Trials are numbered by the storage, so several workers
-share one budget: numbers below it are evaluated, others are not. A search of one worker that was killed and is resumed ends as if it had
-not been: a batch of which some trials were not proposed yet is proposed anew, from the state of the sampler before it.
+Each design is a trial of a study, in a storage that outlives the process. The storage numbers the trials, so that several workers share
+one budget: trials with a number below it are evaluated, others fail. A search by one worker that is killed and resumed ends as if it had
+not been killed: a batch that was not proposed completely is proposed again, from the state of the sampler before it.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import optuna
+from jaxtyping import Float
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -19,129 +22,152 @@ from dse.base.errors import InputError
 from dse.schema.search import SearchSpec
 from dse.searching.archive import Archive
 from dse.searching.problem import SearchProblem
-from dse.searching.space import Dimension, Space
+from dse.searching.space import DesignMatrix, Dimension, Space
 
-BATCH, SHARED = "batch", "shared"  # user attributes of a study: how its last batch began, whether several workers fill it
-SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: places in sequences, parents of a generation
-
-
-def run(archive: Archive, study: Study, bar: Any) -> None:
-    """Evaluate designs until the study has as many complete trials as the search asks for."""
-    search, space = archive.evaluator.problem.search, archive.evaluator.space
-    bar.reset(total=search.trials)
-    while (done := len(_in_state(study, TrialState.COMPLETE))) < search.trials:
-        limit = search.trials + len(_in_state(study, TrialState.FAIL))
-        trials = _asked(study, space, search, min(search.ask_batch, search.trials - done), limit)
-        if not trials:
-            return  # the rest is with other workers
-        points = space.canonical(np.stack([row_of(space, trial.params) for trial in trials]))
-        for trial, objectives, excess in zip(trials, *archive.judge(points), strict=True):
-            tell(study, trial, search, objectives, excess)
-        bar.update(len(trials))
-        bar.set_postfix_str(_so_far(archive))
+BATCH, SHARED = "batch", "shared"  # user attributes of a study: state before its last batch; whether several workers fill it
+SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: positions in sequences; parents of a generation
+RECALLED_BATCHES = 200  # at most, in the history of a recalled study
 
 
-def finish(archive: Archive, study: Study) -> int:
-    """Evaluate the trials that a killed worker left running, fail those whose batch was not proposed to its end; returns how many there
-    were. Of several workers, whose batches overlap, every trial that was proposed to its end is evaluated."""
-    space, search = archive.evaluator.space, archive.evaluator.problem.search
-    stale = _in_state(study, TrialState.RUNNING)
-    proposed = [trial for trial in stale if _complete(space, trial.params)]
-    if BATCH in study.user_attrs and SHARED not in study.user_attrs and not _whole(study, proposed):
-        proposed = []
-        _undo(study)
-    numbers = {trial.number for trial in proposed}
-    for frozen in stale:
-        if frozen.number not in numbers:
-            study.tell(frozen.number, state=TrialState.FAIL)
-    if proposed:
-        batch = [*_told(study), *proposed]  # scored together, as they would have been
-        points = space.canonical(np.stack([row_of(space, trial.params) for trial in batch]))
-        objectives, excess = (found[-len(proposed) :] for found in archive.evaluator.objectives(points))
-        archive.take(points[-len(proposed) :], objectives, excess)
-        for trial, values, missed in zip(proposed, objectives, excess, strict=True):
-            tell(study, Trial(study, trial._trial_id), search, values, missed, trial.constraints)
-    return len(stale)
+def open_study(name: str, problem: SearchProblem, storage: str | BaseStorage | None, resume: bool, join: bool = False) -> Study:
+    """The study of a search in a storage.
 
-
-def _told(study: Study) -> list[FrozenTrial]:
-    """The trials of the last batch that have their scores; none where several workers fill the study."""
-    if BATCH not in study.user_attrs or SHARED in study.user_attrs:
-        return []
-    return _in_state(study, TrialState.COMPLETE)[study.user_attrs[BATCH]["start"] :]
-
-
-def _whole(study: Study, proposed: Sequence[FrozenTrial]) -> bool:
-    """Whether the last batch was proposed to its end before its worker was killed."""
-    batch = study.user_attrs[BATCH]
-    return len(_in_state(study, TrialState.COMPLETE)) + len(proposed) >= batch["start"] + batch["size"]
-
-
-def _begin(study: Study, start: int, size: int) -> None:
-    """Remember the state of the sampler before a batch."""
-    attributes = study._storage.get_study_system_attrs(study._study_id)
-    sequences = {key: value for key, value in attributes.items() if key.startswith(SEQUENCES)}
-    parents = sum(PARENTS in key for key in attributes)
-    study.set_user_attr(BATCH, {"start": start, "size": size, "sequences": sequences, "parents": parents})
-
-
-def _undo(study: Study) -> None:
-    """Put the sampler back to where it was before the last batch."""
-    batch, attributes = study.user_attrs[BATCH], study._storage.get_study_system_attrs(study._study_id)
-    parents = sorted((key for key in attributes if PARENTS in key), key=lambda key: int(key.rpartition(":")[2]))
-    before = {key: batch["sequences"].get(key, -1) for key in attributes if key.startswith(SEQUENCES)}
-    for key, value in (before | dict.fromkeys(parents[batch["parents"] :])).items():
-        study._storage.set_study_system_attr(study._study_id, key, value)
-
-
-def recall(archive: Archive, study: Study) -> None:
-    """Take in what a study holds already."""
-    search = archive.evaluator.problem.search
-    done = _in_state(study, TrialState.COMPLETE)
-    size = max(search.ask_batch, len(done) // 200 + 1)
-    for start in range(0, len(done), size):
-        part = done[start : start + size]
-        points = archive.evaluator.space.canonical(np.stack([row_of(archive.evaluator.space, trial.params) for trial in part]))
-        signs = np.array([sign for _, sign in search.objectives])
-        excess = np.array([[trial.constraints[str(limit)] for limit in search.bounds] for trial in part]).reshape(len(part), -1)
-        archive.take(points, np.array([trial.values for trial in part]) * signs, excess)
-
-
-def open_study(name: str, problem: SearchProblem, storage: Any, resume: bool, join: bool = False) -> Study:
-    """The study of a search in a storage; raises InputError if it is there and was not to be resumed or joined, or is of another search."""
+    Raises:
+        InputError: the study exists and is not to be resumed or joined, or belongs to another search.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions = ["minimize" if sign > 0 else "maximize" for _, sign in problem.search.objectives]
     try:
         study = optuna.create_study(study_name=name, storage=storage, directions=directions, load_if_exists=resume or join)  # type: ignore[arg-type]
-        if study.user_attrs.get("origin", problem.origin) != problem.origin:
-            raise InputError("the specification or the accelerator changed since the search began", "start it anew, in another place")
-        study.set_user_attr("origin", problem.origin)
-        if join:
-            study.set_user_attr(SHARED, True)
-        return study
     except optuna.exceptions.DuplicatedStudyError as error:
-        raise InputError(f"the storage has a study '{name}' already", "add --resume or --join, or take another output") from error
+        raise InputError(f"the storage has a study '{name}' already", "add --resume or --join, or choose another output") from error
+    if study.user_attrs.get("origin", problem.origin) != problem.origin:
+        raise InputError("the specification or the accelerator changed since the search began", "start it again, with another output")
+    study.set_user_attr("origin", problem.origin)
+    if join:
+        study.set_user_attr(SHARED, True)
+    return study
 
 
-def row_of(space: Space, params: dict[str, Any]) -> np.ndarray:
-    """A design from the parameters of a trial; dimensions that were not asked for have the description's value."""
-    return np.array([params.get(d.path, d.usual) for d in space.dimensions], float)
+def run_trials(archive: Archive, study: Study, advance: Callable[[int, str], object]) -> None:
+    """Evaluate designs until the study has as many complete trials as the search specifies.
+
+    `advance` is called with the number of designs of each batch and a text about the best design so far.
+    """
+    search, space = archive.evaluator.problem.search, archive.evaluator.space
+    while (complete := len(_trials_in_state(study, TrialState.COMPLETE))) < search.trials:
+        max_number = search.trials + len(_trials_in_state(study, TrialState.FAIL))
+        trials = _propose_batch(study, space, search, min(search.ask_batch, search.trials - complete), max_number)
+        if not trials:
+            return  # other workers have the remaining trials
+        designs = _to_designs(space, [trial.params for trial in trials])
+        for trial, objectives, excess in zip(trials, *archive.evaluate(designs), strict=True):
+            report_scores(study, trial, search, objectives, excess)
+        advance(len(trials), _best_so_far(archive))
 
 
-def _asked(study: Study, space: Space, search: SearchSpec, number: int, limit: int) -> list[Trial]:
-    """A batch of new trials, as far as the budget goes. The sampler starts each batch from a seed of its own, so that a resumed
-    search goes on as it would have."""
-    shared = SHARED in study.user_attrs
-    started = len(study.get_trials(deepcopy=False) if shared else _in_state(study, TrialState.COMPLETE))
-    if not shared:
-        _begin(study, started, number)
-    study.sampler = sampler(search, space, started)
+def finish_stale_trials(archive: Archive, study: Study) -> int:
+    """Evaluate or fail the trials that a killed worker left running; returns how many there were.
+
+    Trials whose batch was proposed completely are evaluated, others fail. Batches of several workers overlap, so there every trial that
+    was proposed completely is evaluated.
+    """
+    space, search = archive.evaluator.space, archive.evaluator.problem.search
+    stale = _trials_in_state(study, TrialState.RUNNING)
+    proposed = [trial for trial in stale if _is_proposed(space, trial.params)]
+    if BATCH in study.user_attrs and SHARED not in study.user_attrs and not _is_batch_complete(study, proposed):
+        proposed = []
+        _restore_sampler_state(study)
+    numbers = {trial.number for trial in proposed}
+    for trial in stale:
+        if trial.number not in numbers:
+            study.tell(trial.number, state=TrialState.FAIL)
+    if proposed:
+        batch = [*_scored_trials_of_batch(study), *proposed]  # evaluated together, as without an interruption
+        designs, count = _to_designs(space, [trial.params for trial in batch]), len(proposed)
+        objectives, excess = (scores[-count:] for scores in archive.evaluator.objectives(designs))
+        archive.add(designs[-count:], objectives, excess)
+        for trial, values, exceeded in zip(proposed, objectives, excess, strict=True):
+            report_scores(study, Trial(study, trial._trial_id), search, values, exceeded, trial.constraints)
+    return len(stale)
+
+
+def recall_trials(archive: Archive, study: Study) -> None:
+    """Add the complete trials of a study to the archive."""
+    search = archive.evaluator.problem.search
+    trials = _trials_in_state(study, TrialState.COMPLETE)
+    size = max(search.ask_batch, len(trials) // RECALLED_BATCHES + 1)
+    signs = np.array([sign for _, sign in search.objectives])
+    for start in range(0, len(trials), size):
+        batch = trials[start : start + size]
+        designs = _to_designs(archive.evaluator.space, [trial.params for trial in batch])
+        excess = np.array([[trial.constraints[str(bound)] for bound in search.bounds] for trial in batch]).reshape(len(batch), -1)
+        archive.add(designs, np.array([trial.values for trial in batch]) * signs, excess)
+
+
+def report_scores(
+    study: Study,
+    trial: Trial,
+    search: SearchSpec,
+    objectives: Sequence[float],
+    excess: Sequence[float],
+    stored_constraints: Sequence[str] | Mapping[str, float] = (),
+) -> None:
+    """Store the scores of a trial; `stored_constraints`: those that a killed worker stored already."""
+    for bound, exceeded in zip(search.bounds, excess, strict=True):
+        if str(bound) not in stored_constraints:
+            trial.set_constraint(str(bound), float(exceeded))
+    study.tell(trial, [float(value * sign) for value, (_, sign) in zip(objectives, search.objectives, strict=True)])
+
+
+def make_sampler(search: SearchSpec, space: Space, started: int) -> BaseSampler:
+    """The sampler for the next batch of a study that has `started` trials, with a seed that depends on their number."""
+    seed = (search.seed * 1_000_003 + started) % 2**31
+    samplers, population = optuna.samplers, max(10, min(50, search.ask_batch))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        match search.sampler:
+            case "nsga2":
+                return samplers.NSGAIISampler(seed=seed, population_size=population)
+            case "nsga3":
+                return samplers.NSGAIIISampler(seed=seed, population_size=population)
+            case "tpe":
+                return samplers.TPESampler(
+                    seed=seed, multivariate=True, group=any(d.conditions for d in space.dimensions), constant_liar=True
+                )
+            case "gp":
+                return samplers.GPSampler(seed=seed)
+            case "qmc":
+                return samplers.QMCSampler(
+                    seed=search.seed, scramble=True, warn_asynchronous_seeding=False, warn_independent_sampling=False
+                )
+            case _:
+                return samplers.RandomSampler(seed=seed)
+
+
+def distribution(dimension: Dimension) -> BaseDistribution:
+    """Optuna's distribution over the values that a dimension may have."""
+    if dimension.continuous:
+        low, high = map(float, dimension.axis.values)
+        return FloatDistribution(low, high, log=dimension.log)
+    if dimension.categorical:
+        return CategoricalDistribution(list(range(dimension.choices)))
+    return IntDistribution(0, dimension.choices - 1)
+
+
+def _propose_batch(study: Study, space: Space, search: SearchSpec, size: int, max_number: int) -> list[Trial]:
+    """New trials with numbers below `max_number`. The sampler is seeded for each batch, so that a resumed search continues as it would."""
+    is_shared = SHARED in study.user_attrs
+    started = len(study.get_trials(deepcopy=False) if is_shared else _trials_in_state(study, TrialState.COMPLETE))
+    if not is_shared:
+        _save_sampler_state(study, started, size)
+    study.sampler = make_sampler(search, space, started)
     trials = []
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Clip non-finite values")  # scores of designs that have none: the search warns of them
-        for _ in range(number):
+        warnings.filterwarnings("ignore", "Clip non-finite values")  # of designs without finite scores: the search warns of them
+        for _ in range(size):
             trial = study.ask()
-            if trial.number >= limit:
+            if trial.number >= max_number:
                 study.tell(trial, state=TrialState.FAIL)
                 break
             _suggest(space, trial)
@@ -150,10 +176,11 @@ def _asked(study: Study, space: Space, search: SearchSpec, number: int, limit: i
 
 
 def _suggest(space: Space, trial: Trial) -> None:
-    row = row_of(space, {})
+    """Have the sampler choose a value for each dimension whose condition holds."""
+    design = _to_design(space, {})
     for number, dimension in enumerate(space.dimensions):
-        if all(row[other] == value for other, value in dimension.when):
-            row[number] = _suggest_value(trial, dimension)
+        if all(design[other] == value for other, value in dimension.conditions):
+            design[number] = _suggest_value(trial, dimension)
 
 
 def _suggest_value(trial: Trial, dimension: Dimension) -> float:
@@ -165,64 +192,57 @@ def _suggest_value(trial: Trial, dimension: Dimension) -> float:
     return trial.suggest_int(dimension.path, 0, dimension.choices - 1)
 
 
-def _complete(space: Space, params: dict[str, Any]) -> bool:
-    row = row_of(space, params)
-    return all(d.path in params or any(row[other] != value for other, value in d.when) for d in space.dimensions)
+def _is_proposed(space: Space, params: dict[str, Any]) -> bool:
+    """Whether a trial has a parameter for each dimension whose condition holds."""
+    design = _to_design(space, params)
+    return all(d.path in params or any(design[other] != value for other, value in d.conditions) for d in space.dimensions)
 
 
-def distribution(dimension: Dimension) -> BaseDistribution:
-    if dimension.continuous:
-        low, high = map(float, dimension.axis.values)
-        return FloatDistribution(low, high, log=dimension.log)
-    if dimension.categorical:
-        return CategoricalDistribution(list(range(dimension.choices)))
-    return IntDistribution(0, dimension.choices - 1)
+def _to_design(space: Space, params: dict[str, Any]) -> Float[np.ndarray, "dimension"]:
+    """A design from the parameters of a trial; dimensions without one have the value of the description."""
+    return np.array([params.get(dimension.path, dimension.described) for dimension in space.dimensions], float)
 
 
-def tell(
-    study: Study,
-    trial: Trial,
-    search: SearchSpec,
-    objectives: Sequence[float],
-    excess: Sequence[float],
-    known: Sequence[str] | Mapping = (),
-) -> None:
-    """`known`: constraints that the trial has already, from a worker that was killed just then."""
-    for limit, missed in zip(search.bounds, excess, strict=True):
-        if str(limit) not in known:
-            trial.set_constraint(str(limit), float(missed))
-    study.tell(trial, [float(value * sign) for value, (_, sign) in zip(objectives, search.objectives, strict=True)])
+def _to_designs(space: Space, params: list[dict[str, Any]]) -> DesignMatrix:
+    return space.canonicalize(np.stack([_to_design(space, each) for each in params]))
 
 
-def sampler(search: SearchSpec, space: Space, started: int) -> Any:
-    """The sampler for the next batch of a study that has `started` trials."""
-    seed = (search.seed * 1_000_003 + started) % 2**31
-    samplers = optuna.samplers
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        match search.sampler:
-            case "nsga2":
-                return samplers.NSGAIISampler(seed=seed, population_size=max(10, min(50, search.ask_batch)))
-            case "nsga3":
-                return samplers.NSGAIIISampler(seed=seed, population_size=max(10, min(50, search.ask_batch)))
-            case "tpe":
-                return samplers.TPESampler(seed=seed, multivariate=True, group=any(d.when for d in space.dimensions), constant_liar=True)
-            case "gp":
-                return samplers.GPSampler(seed=seed)
-            case "qmc":
-                return samplers.QMCSampler(
-                    seed=search.seed, scramble=True, warn_asynchronous_seeding=False, warn_independent_sampling=False
-                )
-            case _:
-                return samplers.RandomSampler(seed=seed)
+def _save_sampler_state(study: Study, start: int, size: int) -> None:
+    """Store the state of the sampler before a batch of `size` trials, after `start` complete ones."""
+    attributes = study._storage.get_study_system_attrs(study._study_id)
+    sequences = {key: value for key, value in attributes.items() if key.startswith(SEQUENCES)}
+    parents = sum(PARENTS in key for key in attributes)
+    study.set_user_attr(BATCH, {"start": start, "size": size, "sequences": sequences, "parents": parents})
 
 
-def _in_state(study: Study, state: TrialState) -> list[FrozenTrial]:
+def _restore_sampler_state(study: Study) -> None:
+    """Restore the state of the sampler before the last batch."""
+    batch, attributes = study.user_attrs[BATCH], study._storage.get_study_system_attrs(study._study_id)
+    parents = sorted((key for key in attributes if PARENTS in key), key=lambda key: int(key.rpartition(":")[2]))
+    before = {key: batch["sequences"].get(key, -1) for key in attributes if key.startswith(SEQUENCES)}
+    for key, value in (before | dict.fromkeys(parents[batch["parents"] :])).items():
+        study._storage.set_study_system_attr(study._study_id, key, value)
+
+
+def _is_batch_complete(study: Study, proposed: Sequence[FrozenTrial]) -> bool:
+    """Whether the last batch was proposed completely before its worker was killed."""
+    batch = study.user_attrs[BATCH]
+    return len(_trials_in_state(study, TrialState.COMPLETE)) + len(proposed) >= batch["start"] + batch["size"]
+
+
+def _scored_trials_of_batch(study: Study) -> list[FrozenTrial]:
+    """The trials of the last batch that have scores; none where several workers fill the study."""
+    if BATCH not in study.user_attrs or SHARED in study.user_attrs:
+        return []
+    return _trials_in_state(study, TrialState.COMPLETE)[study.user_attrs[BATCH]["start"] :]
+
+
+def _trials_in_state(study: Study, state: TrialState) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(state,))
 
 
-def _so_far(archive: Archive) -> str:
-    if not archive.feasible:
+def _best_so_far(archive: Archive) -> str:
+    if not archive.feasible_count:
         return "none feasible"
-    value = archive.signs[0] * archive.values[archive.best(), 0]
-    return f"best {archive.columns[0]} {value:.4g}"
+    value = archive.value_signs[0] * archive.values[archive.best_index(), 0]
+    return f"best {archive.value_names[0]} {value:.4g}"

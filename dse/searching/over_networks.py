@@ -1,9 +1,9 @@
-"""Results of a design: first those of each network in its variant, then one figure over the networks.
+"""Results of a design over several networks: first those of each network, then one figure over all of them.
 
-Seconds and joules of different networks are not comparable. Their weighted geometric mean is, because a change of scale of one network
-changes every design's mean by the same factor. The worst of them is taken of the figures relative to each network's base, the dense
-network on the accelerator as described; latency, energy and edp are then put on the scale of the bases' geometric mean, so that the
-design of least `latency` is the design of most `performance`.
+Seconds and joules of different networks are not comparable. Their weighted geometric mean is: a change of scale of one network changes
+the mean of every design by the same factor. The worst network is found by figures relative to its base, which is the dense network on the
+accelerator as described. Latency, energy and EDP of the worst network are then scaled by the geometric mean of the bases, so that the
+design with the least `latency` is the one with the most `performance`.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-HIGHER = ("performance", "speedup")  # is better
+from dse.schema.search import ResultConstraint
+
+HIGHER_IS_BETTER = ("performance", "speedup")
+
+Results = Mapping[str, Any]  # by name: arrays of NumPy or JAX
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """The dense networks on the accelerator as described: what `performance` and the worst network are relative to."""
+    """Latency [s] and energy [J] of the dense networks on the accelerator as described."""
 
     latency: Float[np.ndarray, "network"]
     energy: Float[np.ndarray, "network"] | None = None
@@ -33,42 +37,50 @@ class Base:
 
 @dataclass(frozen=True, eq=False)
 class OverNetworks:
-    """One figure for several networks: the geometric mean with `weights` [network], or the `worst` relative to `base`."""
+    """Combines the results of several networks: the geometric mean with `weights`, or the `worst` network relative to `base`."""
 
     base: Base
     weights: Float[np.ndarray, "network"]
     worst: bool
 
-    def of_each(self, latency: Any, energy: Any | None, dense: Any, arrays: Any = np) -> dict[str, Any]:
-        """Results of the networks [network, ...]: `latency` [s] and `energy` [J] of their variants, `dense` [s] without any pruning."""
-        reference = self.base.latency.reshape(-1, *(1,) * (arrays.ndim(latency) - 1))
-        found = {"performance": reference / latency, "speedup": dense / latency, "latency": latency}
-        return found if energy is None else found | {"energy": energy, "edp": energy * latency}
+    def of_each(self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np) -> dict[str, Any]:
+        """Results of each network [network, ...].
 
-    def together(self, name: str, values: Any, arrays: Any = np) -> Any:
+        `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
+        """
+        base = self.base.latency.reshape(-1, *(1,) * (array_module.ndim(latency) - 1))
+        results = {"performance": base / latency, "speedup": dense / latency, "latency": latency}
+        return results if energy is None else results | {"energy": energy, "edp": energy * latency}
+
+    def combined(self, each: Results, array_module: Any = np) -> dict[str, Any]:
+        """One figure for each result, from those of the networks."""
+        return {name: self.together(name, values, array_module) for name, values in each.items()}
+
+    def together(self, name: str, values: Any, array_module: Any = np) -> Any:
         """One figure from those of the networks, along the first axis."""
         if not self.worst:
-            return arrays.exp(self.weights @ arrays.log(values) / self.weights.sum())
+            return array_module.exp(self.weights @ array_module.log(values) / self.weights.sum())
         if len(values) == 1:
             return values[0]
-        if name in HIGHER:
+        if name in HIGHER_IS_BETTER:
             return values.min(axis=0)
         base = self.base.of(name)
-        relative = values / base.reshape(-1, *(1,) * (arrays.ndim(values) - 1))
+        relative = values / base.reshape(-1, *(1,) * (array_module.ndim(values) - 1))
         return relative.max(axis=0) * np.exp(np.log(base).mean())
 
-    def combined(self, each: Mapping[str, Any], arrays: Any = np) -> dict[str, Any]:
-        return {name: self.together(name, values, arrays) for name, values in each.items()}
+    def excess(self, constraint: ResultConstraint, combined: Results, each: Results, array_module: Any = np) -> Any:
+        """How far a constraint is exceeded, relative to its bound: at most 0 where it is met.
 
-    def excess(self, limit: Any, combined: Mapping[str, Any], each: Mapping[str, Any], arrays: Any = np) -> Any:
-        """By how much of its bound a constraint is broken (at most 0 where it holds). Of the worst network, it must hold for each."""
+        With `worst`, it must be met by each network.
+        """
         if not self.worst:
-            return limit.excess(limit.expression.evaluate(combined, arrays))
-        number = len(each["latency"])
-        alone = [{**combined, **{name: values[n] for name, values in each.items()}} for n in range(number)]
-        return arrays.stack([limit.excess(limit.expression.evaluate(one, arrays)) + 0 * one["latency"] for one in alone]).max(axis=0)
+            return constraint.excess(constraint.expression.evaluate(combined, array_module))
+        networks = range(len(each["latency"]))
+        results = [{**combined, **{name: values[network] for name, values in each.items()}} for network in networks]
+        excesses = [constraint.excess(constraint.expression.evaluate(one, array_module)) + 0 * one["latency"] for one in results]
+        return array_module.stack(excesses).max(axis=0)
 
 
-def at_variants(values: Any, choice: Any, arrays: Any = np) -> Any:
-    """Values [network, design] at the chosen variants: `values` [variant, design], `choice` [network, design]."""
-    return arrays.take_along_axis(values, choice, axis=0)
+def at_variants(values: Any, choice: Any, array_module: Any = np) -> Any:
+    """Values of the chosen variants [network, design], from `values` [variant, design] and `choice` [network, design]."""
+    return array_module.take_along_axis(values, choice, axis=0)

@@ -1,10 +1,12 @@
-"""What a search asks: the specification read and checked, every problem told at once. Nothing is evaluated, so that it answers soon."""
+"""The problem that a search solves: its specification, read and checked, with all errors reported at once.
+
+Nothing is evaluated here, so that `dse check` answers quickly.
+"""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from dse.base import catalog
 from dse.base.dtype import OperandDtypes
@@ -18,139 +20,161 @@ from dse.schema.model_options import ModelOptions
 from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.schema.workload_selection import WorkloadSelection
-from dse.searching import space
-from dse.searching.feasible_variants import left_out, tolerated
+from dse.searching.feasible_variants import list_excluded, select_feasible
 from dse.searching.space import Space
+from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
-RULES = "2"  # of how designs are scored and written: a search that began under others is not resumed
+RULES_VERSION = "2"  # of scoring and storing designs: searches that began with another version are not resumed
+IRRELEVANT_OPTIONS = {"trials", "ask_batch", "sampler", "seed", "polish"}  # of a search, to the score of a design
+
+Networks = Mapping[str, tuple[Workload, WorkloadSelection]]
 
 
 @dataclass(frozen=True, eq=False)
 class SearchProblem:
-    """Networks, which of their variants may run, and how designs are scored; `kernels`: measured ones, where the options ask for them.
+    """Networks with their selection of variants, and how designs are scored.
 
-    `drop`: the tolerated loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given. `name`: of the specification.
-    `origin`: differs between searches whose designs have other results, or are written in another way. `unused`: warnings about what a
-    sweep reads and a search does not.
+    `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `kernels`: fitted ones,
+    where the model options need them; `name`: of the specification; `origin`: a hash that differs between searches whose designs have
+    other scores, or are stored in another way; `spec_warnings`: about keys of the specification that a search does not read.
     """
 
-    networks: Mapping[str, tuple[Workload, WorkloadSelection]]
+    networks: Networks
     batch: int
     dtype: OperandDtypes
     options: ModelOptions
     search: SearchSpec
-    drop: AccuracyTolerance
+    tolerance: AccuracyTolerance
     weights: Mapping[str, float] = field(default_factory=dict)
     kernels: tuple[KernelRecord, ...] = ()
     name: str = "search"
     origin: str = ""
-    unused: tuple[str, ...] = ()
+    spec_warnings: tuple[str, ...] = ()
 
     @cached_property
     def feasible_variants(self) -> dict[str, list[Variant]]:
-        """The variants that each network may run within the tolerated loss, the dense one first."""
-        return {name: tolerated(*network, self.drop) for name, network in self.networks.items()}
+        """The variants of each network within the tolerance, the dense one first."""
+        return {name: select_feasible(*network, self.tolerance) for name, network in self.networks.items()}
 
     @property
     def warnings(self) -> list[str]:
-        """What the specification names and the search does not use."""
-        return [*self.unused, *(text for name, network in self.networks.items() for text in left_out(name, *network))]
+        """Warnings about keys of the specification and about variants that the search does not use."""
+        excluded = (text for name, network in self.networks.items() for text in list_excluded(name, *network))
+        return [*self.spec_warnings, *excluded]
 
 
-def load(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
-    """What may vary and what is asked of it, by name or path of a specification, or as a mapping; raises InputError with every problem."""
-    written, document = read_sweep(catalog.resolve_specification(reference))
+def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
+    """Read the specification of a search, given by name, by path or as a mapping.
+
+    Raises:
+        InputError: with every problem of the specification and of the files that it names.
+    """
+    spec, document = read_sweep(catalog.resolve_specification(reference))
     problems = ProblemCollector()
-    _check(written, document, problems)
-    problems.raise_if_any()
-    accelerators = load_accelerators(written, document, problems)
-    networks = _networks(written, document, problems)
+    search = _check_spec(spec, document, problems)
+    accelerators = load_accelerators(spec, document, problems)
+    networks = _load_networks(spec, document, problems)
     if not problems.problems:
-        _check_weights(written, networks, document, problems)
+        _check_weights(spec, search, networks, document, problems)
     problems.raise_if_any()
-    (base,) = accelerators
-    found = space.load(written, document, base)
-    assert written.search is not None
+    (accelerator,) = accelerators
+    space = build_space(spec, document, accelerator)
     with problems.collect(*document.locate(("accelerators", 0))):
-        executions(base, written.dtype[0], written.model.fidelity)
+        executions(accelerator, spec.dtype[0], spec.model.fidelity)
     problems.raise_if_any()
     with problems.collect(*document.locate(("model", "fidelity"))):
-        kernels = _kernels(written, document, base)
+        kernels = _load_kernels(spec, document, accelerator)
     problems.raise_if_any()
-    options = {"trials", "ask_batch", "sampler", "seed", "polish"}  # which do not change the score of a design
-    asked = written.model_dump_json(exclude={"search": options, "workloads": {"__all__": {"workload"}}, "plots": True, "store": True})
-    contents = [workload.contents_sha256() for workload, selection in networks.values() if selection.workload is not None]
-    parts = (RULES, asked, base.document.sha256, *contents, *(kernel.model_dump_json() for kernel in kernels))
-    return found, SearchProblem(
-        networks, written.batch[0], written.dtype[0], written.model, written.search, written.search.tolerance(written.accuracy_drop),
-        _weights(written, networks), kernels, written.name, hashlib.sha256("".join(parts).encode()).hexdigest(), _unused(written, document),
-    )  # fmt: skip
+    return space, SearchProblem(
+        networks=networks,
+        batch=spec.batch[0],
+        dtype=spec.dtype[0],
+        options=spec.model,
+        search=search,
+        tolerance=search.tolerance(spec.accuracy_drop),
+        weights=_network_weights(spec, search, networks),
+        kernels=kernels,
+        name=spec.name,
+        origin=_hash_origin(spec, accelerator, networks, kernels),
+        spec_warnings=_list_unread_keys(spec, document),
+    )
 
 
-def _check(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> None:
-    if written.search is None:
+def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> SearchSpec:
+    """The search of a specification; raises InputError with every problem that can be found without reading other files."""
+    if spec.search is None:
         problems.add(document.make_problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
-        return
-    for key, count in (("accelerators", len(written.accelerators)), ("batch", len(written.batch)), ("dtype", len(written.dtype))):
+        problems.raise_if_any()
+    assert spec.search is not None
+    for key, count in (("accelerators", len(spec.accelerators)), ("batch", len(spec.batch)), ("dtype", len(spec.dtype))):
         if count > 1:
             problems.add(document.make_problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
-    if not written.axes:
-        problems.add(
-            document.make_problem(("axes",), "nothing varies", "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'")
-        )
-    if "cost.process" in written.axes and {"energy", "edp"} & written.search.costs:
-        what = "energy follows a process that is given, not one that varies"
-        problems.add(document.make_problem(("axes", "cost.process"), what, "search at one process, or leave 'energy' and 'edp' out"))
-    for reference, selection in written.workloads.items():
+    if not spec.axes:
+        fix = "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'"
+        problems.add(document.make_problem(("axes",), "a search needs at least one axis", fix))
+    if "cost.process" in spec.axes and {"energy", "edp"} & spec.search.costs:
+        fix = "search at one process, or leave 'energy' and 'edp' out"
+        problems.add(document.make_problem(("axes", "cost.process"), "the energy is modelled for one process, not for several", fix))
+    for key, selection in spec.workloads.items():
         if selection.patterns:
-            what = "patterns that no network was pruned to have no accuracy, and a search holds to one"
+            message = "hypothetical variants have no accuracy, which a search needs for its tolerance"
             fix = "remove 'patterns', or add variants with accuracies to the workload"
-            problems.add(document.make_problem(("workloads", reference, "patterns"), what, fix))
+            problems.add(document.make_problem(("workloads", key, "patterns"), message, fix))
+    problems.raise_if_any()
+    return spec.search
 
 
-def _check_weights(written: SweepSpec, networks: Mapping[str, Any], document: YamlDocument, problems: ProblemCollector) -> None:
-    assert written.search is not None
-    for name in written.search.weights:
-        if name not in (*written.workloads, *networks):
-            fix = did_you_mean(name, {*written.workloads, *networks})
-            problems.add(document.make_problem(("search", "weights", name), f"'{name}' is no workload of this search", fix))
+def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> Networks:
+    """The networks by their name in the results, each once for every combination of its inputs."""
+    networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
+    for key, workload in load_workloads(spec, document, problems):
+        selection, location = spec.workloads[key], ("workloads", key)
+        name = workload.name if selection.inputs else key
+        if name in networks:
+            message = f"another network is named '{name}' too"
+            problems.add(document.make_problem(location, message, "rename one: results are labelled by names"))
+        with problems.collect(*document.locate(location)):
+            select_variants(workload, selection, document, location, problems)  # checks the methods and sparsities
+        networks[name] = workload, selection
+    return networks
 
 
-def _weights(written: SweepSpec, networks: Mapping[str, tuple[Workload, WorkloadSelection]]) -> dict[str, float]:
-    """Of each network: its own, else that of the workload it is of."""
-    assert written.search is not None
-    keys = {id(selection): reference for reference, selection in written.workloads.items()}
-    weights = written.search.weights
-    return {name: weights.get(name, weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
+def _check_weights(
+    spec: SweepSpec, search: SearchSpec, networks: Iterable[str], document: YamlDocument, problems: ProblemCollector
+) -> None:
+    names = {*spec.workloads, *networks}
+    for name in search.weights:
+        if name not in names:
+            message = f"'{name}' is not a workload of this search"
+            problems.add(document.make_problem(("search", "weights", name), message, did_you_mean(name, names)))
 
 
-def _unused(written: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
-    """Keys of the specification that say nothing to a search, as warnings."""
-    given = [key for key in ("keep", "plots", "store") if key in written.model_fields_set]
-    return tuple(str(document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in given)
+def _network_weights(spec: SweepSpec, search: SearchSpec, networks: Networks) -> dict[str, float]:
+    """The weight of each network: by its name, otherwise by the key of its workload."""
+    keys = {id(selection): key for key, selection in spec.workloads.items()}
+    return {name: search.weights.get(name, search.weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
 
 
-def _kernels(written: SweepSpec, document: YamlDocument, base: Accelerator) -> tuple[KernelRecord, ...]:
-    """Those that stand for the executions of the accelerator; raises InputError where there are none for one."""
-    kernels, dtype = available_kernels(base, written.model, document.path.parent), written.dtype[0]
-    for execution in executions(base, dtype, written.model.fidelity) if kernels else ():
-        select_kernels(execution, execution.pattern, base, dtype.compute, kernels)
+def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[KernelRecord, ...]:
+    """The fitted kernels of the accelerator; raises InputError where an execution has none."""
+    kernels, dtype = available_kernels(accelerator, spec.model, document.path.parent), spec.dtype[0]
+    for execution in executions(accelerator, dtype, spec.model.fidelity) if kernels else ():
+        select_kernels(execution, execution.pattern, accelerator, dtype.compute, kernels)
     return kernels
 
 
-def _networks(written: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> dict[str, tuple[Workload, WorkloadSelection]]:
-    """Each network by its name in results: once for every combination of its inputs."""
-    networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
-    for key, workload in load_workloads(written, document, problems):
-        selection, at = written.workloads[key], ("workloads", key)
-        name = workload.name if selection.inputs else key
-        if name in networks:
-            what = f"another network is named '{name}' too"
-            problems.add(document.make_problem(at, what, "rename one: results are labelled by names"))
-        with problems.collect(*document.locate(at)):
-            select_variants(workload, selection, document, at, problems)  # methods and sparsities that do not exist
-        networks[name] = workload, selection
-    return networks
+def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, kernels: tuple[KernelRecord, ...]) -> str:
+    excluded = {"search": IRRELEVANT_OPTIONS, "workloads": {"__all__": {"workload"}}, "plots": True, "store": True}
+    contents = [workload.contents_sha256() for workload, selection in networks.values() if selection.workload is not None]
+    kernel_texts = [kernel.model_dump_json() for kernel in kernels]
+    texts = (RULES_VERSION, spec.model_dump_json(exclude=excluded), accelerator.document.sha256, *contents, *kernel_texts)
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
+
+
+def _list_unread_keys(spec: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
+    """Warnings about keys of the specification that a search does not read."""
+    keys = [key for key in ("keep", "plots", "store") if key in spec.model_fields_set]
+    return tuple(str(document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in keys)

@@ -1,4 +1,4 @@
-"""Running a search: look, polish, report."""
+"""Run a search: propose designs, refine the best ones, report the front (the function `dse.search`)."""
 
 import json
 import warnings
@@ -6,16 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
+from optuna.storages import BaseStorage
 from tqdm import tqdm
 
 from dse.base import catalog
-from dse.searching import exhaustive, local_search, optuna_sampler, problem, report
+from dse.searching import optuna_sampler
+from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
+from dse.searching.exhaustive import evaluate_all
+from dse.searching.local_search import refine
+from dse.searching.problem import load_problem
+from dse.searching.report import front_dataset, simplify_reported
 from dse.sweeping.model_warnings import ModelWarning
 
 
-def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False, join: bool = False, progress: bool = False) -> xr.Dataset:
+def search(
+    spec: catalog.Reference,
+    *,
+    storage: str | BaseStorage | None = None,
+    resume: bool = False,
+    join: bool = False,
+    progress: bool = False,
+) -> xr.Dataset:
     """Search the designs of a specification for the best ones within constraints.
 
     Args:
@@ -45,62 +58,76 @@ def search(spec: catalog.Reference, *, storage: Any = None, resume: bool = False
         >>> found["memory.dram.bandwidth"].values[found.best]
         array([8.e+12])
     """
-    evaluator = load(spec)
-    archive = look(evaluator, _study_name(spec), storage, resume, join, progress)
-    archive.check()
-    return to_dataset(archive, report.chance(archive, archive.evaluated))
+    evaluator = load_evaluator(spec)
+    archive = run_search(evaluator, _study_name(spec), storage, resume, join, progress)
+    archive.check_feasible()
+    return to_dataset(archive, search_randomly(archive))
 
 
 def _study_name(spec: catalog.Reference) -> str:
     return str(spec["name"]) if isinstance(spec, Mapping) else catalog.find_path("sweeps", spec).stem
 
 
-def load(reference: catalog.Reference) -> Evaluator:
-    """The designs that a specification speaks of, ready to be judged; raises InputError with every problem."""
-    return Evaluator(*problem.load(reference))
+def load_evaluator(reference: catalog.Reference) -> Evaluator:
+    """The evaluator of the designs that a specification spans; raises InputError with every problem."""
+    return Evaluator(*load_problem(reference))
 
 
-def look(evaluator: Evaluator, name: str, storage: Any, resume: bool, join: bool, progress: bool) -> Archive:
-    """Let the engine look, then polish."""
-    archive, search = Archive(evaluator), evaluator.problem.search
-    with tqdm(total=search.trials, unit=" designs", disable=not progress) as bar:
-        if search.sampler == "exhaustive":
-            exhaustive.run(archive, bar)
-        else:
-            study = optuna_sampler.open_study(name, evaluator.problem, storage, resume, join)
-            if resume:
-                optuna_sampler.recall(archive, study)
-                optuna_sampler.finish(archive, study)
-            bar.update(archive.evaluated)
-            optuna_sampler.run(archive, study, bar)
-            archive = Archive(evaluator)  # what other workers found counts too
-            optuna_sampler.recall(archive, study)
-    if search.polish and search.sampler != "exhaustive":
-        local_search.run(archive)
-    if archive.feasible:
-        report.simplify(archive)
+def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | None, resume: bool, join: bool, progress: bool) -> Archive:
+    """Propose and evaluate designs, refine the best ones, and simplify those that are reported; `name`: of Optuna's study."""
+    search = evaluator.problem.search
+    if search.sampler == "exhaustive":
+        archive = Archive(evaluator)
+        with tqdm(total=evaluator.space.size, unit=" designs", disable=not progress) as bar:
+            evaluate_all(archive, bar.update)
+    else:
+        archive = _run_sampler(evaluator, name, storage, resume, join, progress)
+        if search.polish:
+            refine(archive)
+    if archive.feasible_count:
+        simplify_reported(archive)
     undefined = [
-        f"'{text}' is not a finite number at {n} of {archive.evaluated} designs: infeasible" for text, n in archive.undefined.items()
+        f"'{text}' is not a finite number for {count} of {archive.evaluated_count} designs, which are infeasible"
+        for text, count in archive.undefined_counts.items()
     ]
-    for remark in (*evaluator.remarks(), *undefined):
-        warnings.warn(remark, ModelWarning, stacklevel=3)
+    for text in (*evaluator.remarks(), *undefined):
+        warnings.warn(text, ModelWarning, stacklevel=3)
+    return archive
+
+
+def _run_sampler(evaluator: Evaluator, name: str, storage: str | BaseStorage | None, resume: bool, join: bool, progress: bool) -> Archive:
+    """Run Optuna's trials; returns an archive of all trials of the study, those of other workers included."""
+    archive, search = Archive(evaluator), evaluator.problem.search
+    study = optuna_sampler.open_study(name, evaluator.problem, storage, resume, join)
+    if resume:
+        optuna_sampler.recall_trials(archive, study)
+        optuna_sampler.finish_stale_trials(archive, study)
+    with tqdm(total=search.trials, initial=archive.evaluated_count, unit=" designs", disable=not progress) as bar:
+
+        def advance(count: int, best: str) -> None:
+            bar.update(count)
+            bar.set_postfix_str(best)
+
+        optuna_sampler.run_trials(archive, study, advance)
+    archive = Archive(evaluator)
+    optuna_sampler.recall_trials(archive, study)
     return archive
 
 
 def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
     """The Pareto front along `point`, with the figures of the whole search as attributes; `random`: as many random designs."""
-    own_volumes, random_volumes = report.volumes(archive, random)
+    own_volumes, random_volumes = hypervolume_histories(archive, random)
     attributes = _specification_attributes(archive.evaluator) | {
-        "evaluated": archive.evaluated,
-        "feasible": archive.feasible,
-        "tied": len(archive.tied),
+        "evaluated": archive.evaluated_count,
+        "feasible": archive.feasible_count,
+        "tied": len(archive.tied_designs),
         "hypervolume_share": float(own_volumes[-1]),
         "hypervolume_share_of_random": float(random_volumes[-1]),
-        "elasticities": json.dumps(report.elasticities(archive)),
-        "importances": json.dumps(report.importances(archive.evaluator)),
+        "elasticities": json.dumps(compute_elasticities(archive)),
+        "importances": json.dumps(estimate_importances(archive.evaluator)),
     }
-    regret = report.regret(archive) if archive.evaluator.problem.search.sampler != "exhaustive" else 0.0
-    return report.front(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
+    regret = compute_regret(archive) if archive.evaluator.problem.search.sampler != "exhaustive" else 0.0
+    return front_dataset(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
 
 
 def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
@@ -111,7 +138,7 @@ def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
     return {
         "objectives": json.dumps([f"{'minimize' if sign > 0 else 'maximize'} {expression}" for expression, sign in search.objectives]),
         "constraints": json.dumps([str(constraint) for constraint in search.constraints]),
-        "accuracy": str(problem.drop),
+        "accuracy": str(problem.tolerance),
         "run_on": json.dumps(run_on),
         "accelerator": evaluator.space.accelerator.name,
         "seed": search.seed,

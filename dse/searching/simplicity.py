@@ -1,77 +1,80 @@
-"""How simple a design is, and the simplest design that is equivalent to one: what a search reports of several equal designs."""
+"""The complexity of a design, and the simplest design with the same results: which of several equal designs a search reports."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dse.searching.evaluator import Evaluator
-from dse.searching.space import Dimension, Points, Space
+from dse.searching.space import DesignMatrix, Dimension, Space
 
 LESS_IS_BETTER = ("area", "power", "energy", "edp")
-EQUAL = 1e-12  # relative
+TOLERANCE = 1e-12  # relative difference of results that count as equal
 
 
-def complexity(space: Space, points: Points) -> Float[np.ndarray, "design 3"]:
-    """Runs that are switched on, axes that differ from the description, and the sum of the logarithms of the ratios to it; designs are
-    compared by the first number, then by the next ones."""
-    found = np.zeros((len(points), 3))
+def complexity(space: Space, designs: DesignMatrix) -> Float[np.ndarray, "design 3"]:
+    """Measures of complexity, compared in their order.
+
+    These are the number of enabled runs, the number of axes that differ from the description, and the sum of the absolute logarithms of
+    the ratios to the description.
+    """
+    measures = np.zeros((len(designs), 3))
     for number, dimension in enumerate(space.dimensions):
-        values, own = _labels(dimension, points[:, number]), space.accelerator.value(dimension.path)
+        values, described = dimension.decode(designs[:, number]), space.accelerator.value(dimension.path)
         if _is_switch(dimension):
-            found[:, 0] += values
-        found[:, 1] += points[:, number] != (np.nan if dimension.usual is None else dimension.usual)
-        if not dimension.categorical and own:
-            found[:, 2] += np.abs(np.log(values / own))
-    return found
+            measures[:, 0] += values
+        measures[:, 1] += designs[:, number] != (np.nan if dimension.described is None else dimension.described)
+        if not dimension.categorical and described:
+            measures[:, 2] += np.abs(np.log(values / described))
+    return measures
 
 
-def simplified(evaluator: Evaluator, points: Points) -> Points:
-    """Equivalent designs [design]: runs that no network uses switched off, then every axis that changes no result at the description's
-    value, one axis after the other in their order."""
-    points = points.copy()
-    results, objectives, _ = evaluator.evaluated(points)
+def simplify_designs(evaluator: Evaluator, designs: DesignMatrix) -> DesignMatrix:
+    """The simplest equivalent of each design.
+
+    Runs that no network uses are disabled; then every axis that changes no result gets the value of the description, one axis after the
+    other.
+    """
+    designs = designs.copy()
+    results, objectives, _ = evaluator.evaluated(designs)
     for number, dimension in enumerate(evaluator.space.dimensions):
-        if (simplest := _simplest(dimension)) is None:
+        if (simplest := _simplest_value(dimension)) is None:
             continue
-        changed = points.copy()
+        changed = designs.copy()
         changed[:, number] = simplest
-        changed = evaluator.space.canonical(changed)
-        rows = np.flatnonzero((changed != points).any(axis=1))
+        changed = evaluator.space.canonicalize(changed)
+        rows = np.flatnonzero((changed != designs).any(axis=1))
         if not len(rows):
             continue
-        after, new, excess = evaluator.evaluated(changed[rows])
-        accepted = _no_worse({name: values[rows] for name, values in results.items()}, after)
-        accepted &= (excess <= 0).all(axis=1) & (new <= objectives[rows] + EQUAL * np.abs(objectives[rows])).all(axis=1)
-        taken = rows[accepted]
-        points[taken], objectives[taken] = changed[taken], new[accepted]
-        for name, values in after.items():
-            results[name][taken] = values[accepted]
-    return points
+        new_results, new_objectives, excess = evaluator.evaluated(changed[rows])
+        is_equivalent = _are_no_worse({name: values[rows] for name, values in results.items()}, new_results)
+        is_equivalent &= (excess <= 0).all(axis=1)
+        is_equivalent &= (new_objectives <= objectives[rows] + TOLERANCE * np.abs(objectives[rows])).all(axis=1)
+        accepted = rows[is_equivalent]
+        designs[accepted], objectives[accepted] = changed[accepted], new_objectives[is_equivalent]
+        for name, values in new_results.items():
+            results[name][accepted] = values[is_equivalent]
+    return designs
 
 
-def _simplest(dimension: Dimension) -> float | None:
-    """The row entry of the simplest value of a dimension that may be chosen; None where there is none."""
+def _simplest_value(dimension: Dimension) -> float | None:
+    """The encoded simplest value that a dimension may have; None if there is none."""
     if _is_switch(dimension):
-        off = np.flatnonzero(~dimension.axis.values[: dimension.choices].astype(bool))
-        return float(off[0]) if len(off) else None
-    if dimension.usual is None:
+        disabled = np.flatnonzero(~dimension.axis.values[: dimension.choices].astype(bool))
+        return float(disabled[0]) if len(disabled) else None
+    if dimension.described is None:
         return None
     if dimension.continuous:
         low, high = dimension.axis.values
-        return dimension.usual if low <= dimension.usual <= high else None
-    return float(dimension.usual) if dimension.usual < dimension.choices else None
+        return dimension.described if low <= dimension.described <= high else None
+    return float(dimension.described) if dimension.described < dimension.choices else None
 
 
-def _no_worse(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> np.ndarray:
-    """Which designs keep every result as it is, costs that fall aside [design]."""
-    same = np.ones(len(next(iter(after.values()))), bool)
+def _are_no_worse(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> Bool[np.ndarray, "design"]:
+    """Which designs keep every result, except for costs that decrease."""
+    no_worse = np.ones(len(next(iter(after.values()))), bool)
     for name, values in before.items():
-        tolerance = EQUAL * np.abs(values)
-        same &= np.asarray(after[name] <= values + tolerance if name in LESS_IS_BETTER else np.abs(after[name] - values) <= tolerance)
-    return same
-
-
-def _labels(dimension: Dimension, column: np.ndarray) -> np.ndarray:
-    return column if dimension.continuous else dimension.axis.values[column.astype(int)]
+        tolerance = TOLERANCE * np.abs(values)
+        no_worse &= np.asarray(after[name] <= values + tolerance if name in LESS_IS_BETTER else np.abs(after[name] - values) <= tolerance)
+    return no_worse
 
 
 def _is_switch(dimension: Dimension) -> bool:

@@ -1,49 +1,45 @@
-"""What may vary: each axis of the specification as a dimension of the search, a design as a row of numbers.
+"""The space of a search: its axes as dimensions, and designs as rows of numbers.
 
-A row holds, for a continuous dimension, its value in SI units; for any other, the number of its value. A dimension whose condition
-(`when`) does not hold has the value of the description, listed or not, so that equal designs have equal rows. What is moved is
-tabulated over on-chip capacities, so a continuous one is rounded down to a grid: what is moved there is moved by a schedule that fits.
-So is what measured kernels make of a unit, over its processors and its issue rate.
+A design has, for a continuous dimension, the value in SI units and, for any other, the index of the value. A dimension whose condition
+(`when` in the specification) does not hold has the value of the accelerator's description, listed or not, so equal designs have equal
+rows. Traffic is tabulated over on-chip capacities, and the efficiency of measured kernels over the numbers that it depends on. So
+continuous values of these are rounded down to a grid: the traffic is then that of a schedule that fits.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, Shaped
 
-from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.base.units import Quantity
-from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
-from dse.model.levels import capacities
+from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.schema.accelerator import Accelerator
-from dse.schema.axis_spec import RangeAxis
-from dse.schema.sweep import SweepSpec
-from dse.sweeping.axis import Axis, parse_axis
+from dse.sweeping.axis import Axis
 
-Points = Float[np.ndarray, "design dimension"]
+DesignMatrix = Float[np.ndarray, "design dimension"]
+Points = DesignMatrix
 
-OCTAVE = 16  # values to a factor of two on the grid of a continuous dimension that is tabulated
-MOST_CAPACITIES = 1000
-COUNTS = ".processors"
+VALUES_PER_OCTAVE = 16  # of the grid of a continuous tabulated dimension
+COUNT_SUFFIX = ".processors"  # of paths whose values are whole numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
-    """`axis` has the values, or the two ends of a continuous dimension; those after the first `choices` only stand where the condition
-    does not hold. `usual`: the number of the description's value (of a continuous dimension, the value); None where it gives none.
-    `when`: (number of another dimension, one of its values)."""
+    """One axis of a search.
+
+    `axis` has the values, or the two ends of a continuous dimension. Only the first `choices` values may be chosen; others are there
+    where the condition does not hold. `described`: the index of the description's value (of a continuous dimension, the value), None
+    where the description gives none. `conditions`: pairs of the index of another dimension and the index of its required value.
+    """
 
     axis: Axis
     continuous: bool
     log: bool
-    usual: float | None
+    described: float | None
     choices: int
-    when: tuple[tuple[int, int], ...] = ()
+    conditions: tuple[tuple[int, int], ...] = ()
 
     @property
     def path(self) -> str:
@@ -55,205 +51,116 @@ class Dimension:
 
     @property
     def changes_rates_only(self) -> bool:
-        """Whether it changes rates alone, and no work."""
+        """Whether it changes rates and neither work nor overhead."""
         return not self.categorical and self.axis.role != "tabulated" and self.path != LAUNCH_LATENCY
 
     @cached_property
-    def grid(self) -> np.ndarray | None:
-        """The values that are tabulated, ascending; None where neither bytes nor what measured kernels make of them depend on the
-        dimension."""
+    def grid(self) -> Float[np.ndarray, "value"] | None:
+        """The tabulated values, ascending; None for a dimension that is not tabulated."""
         if self.axis.role != "tabulated":
             return None
         low, high = np.min(self.axis.values), np.max(self.axis.values)
         if not self.continuous:
             return np.sort(self.axis.values)
-        spaced = np.geomspace(low, high, 2 + int(OCTAVE * np.log2(high / low)))
-        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNTS) else spaced
-        return grid if self.usual is None or not self.when else np.union1d(grid, [self.usual])
+        spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
+        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNT_SUFFIX) else spaced
+        return grid if self.described is None or not self.conditions else np.union1d(grid, [self.described])
 
-    def holds(self, points: Points) -> np.ndarray:
-        """Whether the condition of the dimension holds [design]."""
-        return np.all([points[:, other] == value for other, value in self.when], axis=0) if self.when else np.ones(len(points), bool)
+    def is_active(self, designs: DesignMatrix) -> Bool[np.ndarray, "design"]:
+        """Whether the condition of the dimension holds."""
+        conditions = [designs[:, other] == value for other, value in self.conditions]
+        return np.all(conditions, axis=0) if conditions else np.ones(len(designs), bool)
 
-    def chosen(self, column: np.ndarray) -> np.ndarray:
-        """A column of designs with the nearest value that may be chosen in the place of the description's own [design]."""
+    def nearest_choice(self, column: Float[np.ndarray, "*design"]) -> Float[np.ndarray, "*design"]:
+        """A column with values that may be chosen: the description's own value is replaced by the nearest choice."""
         if self.continuous:
             return np.clip(column, *self.axis.values)
-        return np.where(column < self.choices, column, self._nearest)
+        return np.where(column < self.choices, column, self._choice_nearest_to_description)
 
     @cached_property
-    def _nearest(self) -> int:
-        """The number of the listed value that is nearest to the description's; of labels the first."""
+    def _choice_nearest_to_description(self) -> int:
+        """The index of the choice that is nearest to the description's value; of labels the first."""
         values = self.axis.values
-        return 0 if self.categorical or self.usual is None else int(np.abs(values[: self.choices] - values[int(self.usual)]).argmin())
+        if self.categorical or self.described is None:
+            return 0
+        return int(np.abs(values[: self.choices] - values[int(self.described)]).argmin())
+
+    def decode(self, column: Float[np.ndarray, "design"]) -> Shaped[np.ndarray, "design"]:
+        """Values in SI units, or labels, of a column of designs."""
+        return column if self.continuous else self.axis.values[column.astype(int)]
+
+    def random_column(self, count: int, generator: np.random.Generator) -> Float[np.ndarray, "design"]:
+        if not self.continuous:
+            return generator.integers(self.choices, size=count).astype(float)
+        low, high = self.axis.values
+        return np.exp(generator.uniform(np.log(low), np.log(high), count)) if self.log else generator.uniform(low, high, count)
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
+    """The designs that the dimensions span, starting from an accelerator."""
+
     accelerator: Accelerator
     dimensions: tuple[Dimension, ...]
 
     @property
     def continuous(self) -> list[int]:
+        """Indices of the continuous dimensions."""
         return [number for number, dimension in enumerate(self.dimensions) if dimension.continuous]
 
     @cached_property
-    def sizes(self) -> list[int]:
-        """How many values each dimension is chosen from."""
+    def shape(self) -> list[int]:
+        """Number of choices of each dimension."""
         return [dimension.choices for dimension in self.dimensions]
 
     @property
     def size(self) -> int | None:
-        """How many designs there are, conditions aside; None where some dimension is continuous."""
-        return None if self.continuous else int(np.prod(self.sizes, dtype=object))
+        """Number of designs, regardless of conditions; None where some dimension is continuous."""
+        return None if self.continuous else int(np.prod(self.shape, dtype=object))
 
-    def canonical(self, points: Points) -> Points:
-        """The same designs, dimensions whose condition does not hold at the description's value, continuous capacities on their grids."""
-        points = points.copy()
+    def canonicalize(self, designs: DesignMatrix) -> DesignMatrix:
+        """The same designs with the description's value where a condition does not hold, and tabulated values rounded down to the grid."""
+        designs = designs.copy()
         for number, dimension in enumerate(self.dimensions):
-            if dimension.when and dimension.usual is not None:
-                points[:, number] = np.where(dimension.holds(points), dimension.chosen(points[:, number]), dimension.usual)
+            column = designs[:, number]
+            if dimension.conditions and dimension.described is not None:
+                designs[:, number] = np.where(dimension.is_active(designs), dimension.nearest_choice(column), dimension.described)
             if dimension.continuous and dimension.grid is not None:
-                points[:, number] = dimension.grid[position(dimension.grid, points[:, number])]
-        return points
+                designs[:, number] = dimension.grid[position(dimension.grid, designs[:, number])]
+        return designs
 
-    def grid(self, start: int, stop: int) -> Points:
-        """Designs number `start` to `stop` of all; those that a condition makes equal to another one are left out."""
-        points = np.stack(np.unravel_index(np.arange(start, stop), self.sizes), axis=1).astype(float)
-        found = self.canonical(points)
-        first = [(points[:, number] == 0) | dimension.holds(found) for number, dimension in enumerate(self.dimensions)]
-        return found[np.all(first, axis=0)]
+    def grid_designs(self, start: int, stop: int) -> DesignMatrix:
+        """Designs number `start` to `stop` of all, without those that a condition makes equal to another one."""
+        indices = np.stack(np.unravel_index(np.arange(start, stop), self.shape), axis=1).astype(float)
+        designs = self.canonicalize(indices)
+        is_first = [(indices[:, number] == 0) | dimension.is_active(designs) for number, dimension in enumerate(self.dimensions)]
+        return designs[np.all(is_first, axis=0)]
 
-    def random(self, number: int, draw: np.random.Generator) -> Points:
-        columns = [_random(dimension, number, draw) for dimension in self.dimensions]
-        return self.canonical(np.stack(columns, axis=1))
+    def random_designs(self, count: int, generator: np.random.Generator) -> DesignMatrix:
+        return self.canonicalize(np.stack([dimension.random_column(count, generator) for dimension in self.dimensions], axis=1))
 
-    def values(self, points: Any) -> dict[str, Any]:
-        """What each dimension that is a number has at each design, in SI units."""
-        numeric = [(number, d) for number, d in enumerate(self.dimensions) if not d.categorical]
-        return {d.path: points[:, n] if d.continuous else d.axis.values[points[:, n].astype(int)] for n, d in numeric}
+    def decode(self, designs: DesignMatrix) -> dict[str, Shaped[np.ndarray, "design"]]:
+        """Values in SI units, or labels, of all dimensions."""
+        return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in enumerate(self.dimensions)}
 
-    def structure(self, point: np.ndarray) -> dict[str, Any]:
-        """What the structural dimensions put into the description."""
-        return {d.path: d.axis.yaml_values[int(point[n])] for n, d in enumerate(self.dimensions) if d.categorical}
+    def values(self, designs: DesignMatrix) -> dict[str, Float[np.ndarray, "design"]]:
+        """Values in SI units of the dimensions that are numbers."""
+        numeric = [(number, dimension) for number, dimension in enumerate(self.dimensions) if not dimension.categorical]
+        return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in numeric}
 
-    def described(self, points: Points) -> dict[str, np.ndarray]:
-        """Each dimension's values as they are labelled in results."""
-        return {d.path: points[:, n] if d.continuous else d.axis.values[points[:, n].astype(int)] for n, d in enumerate(self.dimensions)}
+    def structure(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+        """Values of the categorical dimensions, as a description states them."""
+        return {d.path: d.axis.yaml_values[int(design[number])] for number, d in enumerate(self.dimensions) if d.categorical}
 
-    def accelerator_at(self, point: np.ndarray) -> Accelerator:
+    def accelerator_at(self, design: Float[np.ndarray, "dimension"]) -> Accelerator:
         """The description of one design."""
         units = {dimension.path: dimension.axis.unit for dimension in self.dimensions}
-        numbers = {path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.values(point[None]).items()}
-        return self.accelerator.replace({**self.structure(point), **numbers})
+        numbers: Mapping[str, str] = {
+            path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.values(design[None]).items()
+        }
+        return self.accelerator.replace({**self.structure(design), **numbers})
 
 
-def position(grid: np.ndarray, values: Any) -> np.ndarray:
-    """The number of the next smaller capacity of a grid, or of an equal one."""
+def position(grid: Float[np.ndarray, "value"], values: Float[np.ndarray, "design"]) -> Int[np.ndarray, "design"]:
+    """Index of the largest value of a grid that is no larger than a given one, at least 0."""
     return np.maximum(np.searchsorted(grid, values, side="right") - 1, 0)
-
-
-def _random(dimension: Dimension, number: int, draw: np.random.Generator) -> np.ndarray:
-    if not dimension.continuous:
-        return draw.integers(dimension.choices, size=number).astype(float)
-    low, high = dimension.axis.values
-    return np.exp(draw.uniform(np.log(low), np.log(high), number)) if dimension.log else draw.uniform(low, high, number)
-
-
-def load(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> Space:
-    """The space that the axes of a specification span; raises InputError with every problem."""
-    problems, found = ProblemCollector(), dict[str, Dimension]()
-    for path, written in spec.axes.items():
-        with problems.collect(*document.locate(("axes", path))):
-            found[path] = _dimension(path, written, accelerator, spec)
-    problems.raise_if_any()
-    for number, (path, written) in enumerate(spec.axes.items()):
-        with problems.collect(*document.locate(("axes", path))):
-            before = list(found.values())[:number]
-            found[path] = _conditional(found[path], getattr(written, "when", {}), before, accelerator)
-    problems.raise_if_any()
-    _check_combinations(list(found.values()), document)
-    return Space(accelerator, tuple(found.values()))
-
-
-def _dimension(path: str, written: Any, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
-    continuous = isinstance(written, RangeAxis) and written.steps is None
-    axis = parse_axis(path, written.model_copy(update={"steps": 2}) if continuous else written, [accelerator])
-    slows = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
-    if path in (*capacities(accelerator, spec.model.fidelity), *slows):
-        axis = replace(axis, role="tabulated")
-        _check_tabulated(axis, "kernels" if path in slows else "bytes")
-    log = isinstance(written, RangeAxis) and written.scale == "log"
-    if not continuous:
-        return Dimension(axis, False, log, _listed_at(axis, _described(accelerator, axis)), len(axis))
-    if axis.role == "categorical":
-        raise InputError(f"'{path}' changes what is stored, so its values are evaluated separately", "add 'steps', or write a list")
-    low, high = axis.values
-    if low >= high:
-        raise InputError(f"'{path}' goes from more to less", "write the smaller end first")
-    return Dimension(axis, True, log, accelerator.value(path), len(axis))
-
-
-def _described(accelerator: Accelerator, axis: Axis) -> Axis | None:
-    """The value of the description at the path of an axis, as an axis of one value; None where the description gives none."""
-    value = accelerator.at(axis.path)
-    if value is None:
-        return None
-    if isinstance(value, Quantity):
-        raw: Any = f"{value.value!r} {value.unit}".strip()
-    else:
-        raw = list(value) if isinstance(value, tuple) else value if isinstance(value, bool) else str(value)
-    return parse_axis(axis.path, [raw], [accelerator])
-
-
-def _listed_at(axis: Axis, described: Axis | None) -> int | None:
-    """The number of the listed value that the description has."""
-    equal = np.flatnonzero(axis.values == described.values[0]) if described is not None else []
-    return int(equal[0]) if len(equal) else None
-
-
-def _conditional(dimension: Dimension, when: Mapping[str, Any], before: Sequence[Dimension], accelerator: Accelerator) -> Dimension:
-    """The dimension with its condition, and with the description's value among the values of its axis."""
-    if not when:
-        return dimension
-    conditions = _conditions(dimension.path, when, before)
-    described = _described(accelerator, dimension.axis)
-    if described is None:
-        what = f"'{accelerator.name}' gives no '{dimension.path}' for the designs in which its condition does not hold"
-        raise InputError(what, "add it to the accelerator, or leave 'when' out")
-    if dimension.continuous or dimension.usual is not None:
-        return replace(dimension, when=conditions)
-    known = dimension.axis
-    axis = replace(known, yaml_values=(*known.yaml_values, *described.yaml_values), values=np.concatenate([known.values, described.values]))
-    return replace(dimension, axis=axis, usual=len(known), when=conditions)
-
-
-def _check_tabulated(axis: Axis, what: str) -> None:
-    if len(axis) > MOST_CAPACITIES:
-        raise InputError(f"{what} are tabulated for each of '{axis.path}'", f"write at most {MOST_CAPACITIES} steps, or none")
-    if axis.path.endswith(COUNTS) and (axis.values % 1).any():
-        what = f"'{axis.path}' takes {axis.values[axis.values % 1 > 0][0]:.6g}, which is no count"
-        raise InputError(what, "list whole numbers, or leave 'steps' out")
-
-
-def _check_combinations(dimensions: Sequence[Dimension], document: YamlDocument) -> None:
-    """What slows units is tabulated for all combinations of it."""
-    grids = {d.path: d.grid for d in dimensions if d.grid is not None and d.path.startswith("units.")}
-    if (number := math.prod(map(len, grids.values()))) > MOST_CAPACITIES:
-        what = f"kernels are tabulated for each of {number} combinations of {', '.join(grids)}"
-        fix = f"write lists or fewer steps: at most {MOST_CAPACITIES} combinations"
-        raise InputError.from_problems([document.make_problem(("axes", path), what, fix) for path in list(grids)[:1]])
-
-
-def _conditions(path: str, when: Mapping[str, Any], before: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
-    """Each condition as the number of a dimension and of its value; on dimensions before this one, so that none is circular."""
-    names, conditions = [dimension.path for dimension in before], []
-    for other, value in when.items():
-        if other not in names:
-            raise InputError(f"'{path}' depends on '{other}', which is no axis before it", did_you_mean(other, names))
-        dimension = before[names.index(other)]
-        labels = [str(label) for label in dimension.axis.values]
-        if dimension.continuous or str(value) not in labels:
-            raise InputError(f"'{other}' never is '{value}'", f"write one of its values: {', '.join(labels)}")
-        conditions.append((names.index(other), labels.index(str(value))))
-    return tuple(conditions)

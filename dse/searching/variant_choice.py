@@ -1,14 +1,14 @@
-"""Which variant of each network a design runs: one for each network, for all objectives and constraints together.
+"""Choose the variant of each network that a design runs: one choice for all objectives and constraints together.
 
-A network reaches the results by two numbers, the latency and the energy of its variant. So where all objectives and constraints are
-better with less latency, and energy is not among them, the fastest variant is best in all of them; with energy alone, the one of least
-energy. Where both count, the combinations of variants are compared: first by the constraint that is missed most, then by the objectives in
-their order, then by latency. Only variants that no other one of the network beats in both numbers are combined.
+A variant changes the results by two numbers, its latency and its energy. If less latency improves all objectives and constraints, and
+they do not depend on energy, the fastest variant is the best in all of them; likewise the variant of least energy. Otherwise the
+combinations of variants are compared: first by the constraint that is exceeded most, then by the objectives in their order, then by
+latency. Variants that another variant of the network beats in both numbers are left out.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,32 +16,31 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dse.schema.search import SearchSpec
-from dse.searching import monotonicity
-from dse.searching.monotonicity import DOWN, EITHER, NONE, Directions
+from dse.searching.monotonicity import DOWN, EITHER, NONE, Directions, Trend, expression_trend, joint_trend
 
-MOST_COMBINATIONS = 4096  # compared one by one; beyond that one network changes at a time, until nothing is better
-Scores = Callable[[Int[np.ndarray, "network design"]], Float[np.ndarray, "key design"]]
+MAX_COMBINATIONS = 4096  # that are compared; with more, one network changes at a time, until nothing is better
+
+Choice = Int[np.ndarray, "network design"]
+Keys = Float[np.ndarray, "key design"]  # compared in lexicographic order, less is better
+VariantResults = Float[np.ndarray, "variant design"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How the objectives and constraints of a search, all to be small, move with a variant's latency and energy."""
+    """How the objectives and constraints of a search, all to be minimised, change with the latency and the energy of a variant."""
 
     latency: Directions
     energy: Directions
 
     @classmethod
     def of(cls, search: SearchSpec) -> "Rule":
-        wanted = [
-            *(-monotonicity.trend(found) if sign < 0 else monotonicity.trend(found) for found, sign in search.objectives),
-            *(-monotonicity.trend(limit.expression) if limit.sign < 0 else monotonicity.trend(limit.expression) for limit in search.bounds),
-        ]
-        found = monotonicity.together(wanted)
-        return cls(found.latency, found.energy)
+        signed = [*search.objectives, *((bound.expression, bound.sign) for bound in search.bounds)]
+        joint = joint_trend(_signed_trend(expression_trend(expression), sign) for expression, sign in signed)
+        return cls(joint.latency, joint.energy)
 
     @property
     def single(self) -> tuple[str, int] | None:
-        """The one number that decides, and 1 if less of it is better; None where variants have to be compared."""
+        """The number that decides alone, and 1 if less of it is better (otherwise -1); None where combinations have to be compared."""
         if self.energy == NONE and self.latency != EITHER:
             return "latency", -1 if self.latency == DOWN else 1
         if self.latency == NONE and self.energy != EITHER:
@@ -49,72 +48,73 @@ class Rule:
         return None
 
     def best(self, latency: Any, energy: Any, parts: Sequence[slice], arrays: Any = np) -> Any:
-        """The variant of each network [network, design] by the number that decides; the first of equal ones."""
+        """The variant of each network [network, design] by the number that decides alone; of equal ones the first."""
         assert self.single is not None
         name, sign = self.single
         values = latency if name == "latency" else energy
         return arrays.stack([part.start + (sign * values[part]).argmin(axis=0) for part in parts])
 
     def compared(
-        self,
-        latency: Float[np.ndarray, "variant design"],
-        energy: Float[np.ndarray, "variant design"],
-        parts: Sequence[slice],
-        scores: Scores,
-    ) -> Int[np.ndarray, "network design"]:
-        """The variant of each network by the keys of its combination, the first key first."""
-        candidates = [part.start + self._undominated(latency[part], energy[part]) for part in parts]
-        if math.prod(map(len, candidates)) <= MOST_COMBINATIONS:
-            return _first(itertools.product(*candidates), latency.shape[1], scores)
-        return _one_at_a_time(candidates, self._start(latency, energy, parts), scores)
+        self, latency: VariantResults, energy: VariantResults, parts: Sequence[slice], evaluate_keys: Callable[[Choice], Keys]
+    ) -> Choice:
+        """The variants of the best combination; `parts`: the variants of each network; `evaluate_keys`: of a combination."""
+        candidates = [part.start + self._nondominated(latency[part], energy[part]) for part in parts]
+        if math.prod(map(len, candidates)) <= MAX_COMBINATIONS:
+            return _best_combination(itertools.product(*candidates), latency.shape[1], evaluate_keys)
+        deciding = energy if self.latency == NONE else latency
+        start = np.stack([part.start + deciding[part].argmin(axis=0) for part in parts])
+        return _change_one_network_at_a_time(candidates, start, evaluate_keys)
 
-    def _undominated(self, latency: np.ndarray, energy: np.ndarray) -> np.ndarray:
-        """The variants of one network that, on some design, no other one equals or beats in every number that counts."""
+    def _nondominated(self, latency: VariantResults, energy: VariantResults) -> Int[np.ndarray, "candidate"]:
+        """The variants of one network that, on some design, no other one equals or beats in every number that matters."""
         columns = [
             sign * values
             for values, directions in ((latency, self.latency), (energy, self.energy))
             for sign in sorted(directions, reverse=True)
         ]
-        beaten = np.zeros(latency.shape, bool)
+        is_dominated = np.zeros(latency.shape, bool)
         for other in range(len(latency)):
             no_worse = np.all([column[other] <= column for column in columns], axis=0)
             better = np.any([column[other] < column for column in columns], axis=0)
-            earlier = np.arange(len(latency))[:, None] > other
-            beaten |= no_worse & (better | earlier)
-        return np.flatnonzero(~beaten.all(axis=1))
-
-    def _start(self, latency: np.ndarray, energy: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
-        values = energy if self.latency == NONE else latency
-        return np.stack([part.start + values[part].argmin(axis=0) for part in parts])
+            is_earlier = np.arange(len(latency))[:, None] > other
+            is_dominated |= no_worse & (better | is_earlier)
+        return np.flatnonzero(~is_dominated.all(axis=1))
 
 
-def _first(combinations: Any, designs: int, scores: Scores) -> np.ndarray:
-    """Of all combinations of variants the one with the least keys [network, design]."""
-    best: np.ndarray | None = None
+def _signed_trend(trend: Trend, sign: float) -> Trend:
+    return -trend if sign < 0 else trend
+
+
+def _best_combination(combinations: Iterable[tuple[int, ...]], designs: int, evaluate_keys: Callable[[Choice], Keys]) -> Choice:
+    """Of all combinations of variants the one with the smallest keys, the first one of equal ones."""
+    best: Choice | None = None
     keys = np.empty(0)
     for combination in combinations:
         choice = np.repeat(np.array(combination)[:, None], designs, axis=1)
-        best, keys = (choice, scores(choice)) if best is None else _better(best, keys, choice, scores(choice))
+        if best is None:
+            best, keys = choice, evaluate_keys(choice)
+        else:
+            best, keys = _select_better(best, keys, choice, evaluate_keys(choice))
     assert best is not None, "each network has its dense variant"
     return best
 
 
-def _one_at_a_time(candidates: Sequence[np.ndarray], choice: np.ndarray, scores: Scores) -> np.ndarray:
-    """Change the variant of one network after the other while that is better."""
-    keys, before = scores(choice), None
+def _change_one_network_at_a_time(candidates: Sequence[np.ndarray], choice: Choice, evaluate_keys: Callable[[Choice], Keys]) -> Choice:
+    """Change the variant of one network after the other, until no change is better."""
+    keys, before = evaluate_keys(choice), None
     while before is None or (choice != before).any():
         before = choice
         for network, variants in enumerate(candidates):
             for variant in variants:
                 changed = choice.copy()
                 changed[network] = variant
-                choice, keys = _better(choice, keys, changed, scores(changed))
+                choice, keys = _select_better(choice, keys, changed, evaluate_keys(changed))
     return choice
 
 
-def _better(best: np.ndarray, keys: np.ndarray, other: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each design the choice with the lexicographically smaller keys; the first one where all are equal."""
-    differs = others != keys
-    first = differs.argmax(axis=0)[None]
-    less = np.take_along_axis(others < keys, first, axis=0)[0] & differs.any(axis=0)
-    return np.where(less, other, best), np.where(less, others, keys)
+def _select_better(first: Choice, first_keys: Keys, second: Choice, second_keys: Keys) -> tuple[Choice, Keys]:
+    """For each design the choice with the lexicographically smaller keys, the first one where all are equal."""
+    differs = second_keys != first_keys
+    position = differs.argmax(axis=0)[None]
+    is_less = np.take_along_axis(second_keys < first_keys, position, axis=0)[0] & differs.any(axis=0)
+    return np.where(is_less, second, first), np.where(is_less, second_keys, first_keys)

@@ -13,7 +13,7 @@ from tests.conftest import described
 from tests.searching import search_specs
 
 MASK = np.arange(64).reshape(8, 8) % 2
-KEPT = {
+MAX_BEST = {
     "figures": "plots: [speedup, layers]",
     "front": "keep: {front: {maximize: [speedup, accuracy]}}",
     "top": "keep: {top: 2, maximize: [speedup]}",
@@ -29,7 +29,7 @@ COMMANDS = {
     "plot": ("plot done/results.nc -o OUT", "dse.plot.speedup.draw_panel"),
     "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.sweeping.pareto.pareto"),
     "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.simulate_sizes"),
-    "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.look"),
+    "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.run_search"),
     "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure._filled"),
     "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate.fit"),
     "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.shapes.Evidence.of"),
@@ -44,7 +44,7 @@ def inputs(tmp_path_factory):
     """All that the commands read."""
     folder = described(tmp_path_factory.mktemp("inputs"))
     small = (folder / "small.yaml").read_text()
-    for name, line in KEPT.items():
+    for name, line in MAX_BEST.items():
         (folder / f"{name}.yaml").write_text(f"{small}{line}\n")
     np.savez(folder / "masks.npz", fc=MASK)
     (folder / "measured").mkdir()

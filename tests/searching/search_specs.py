@@ -62,4 +62,4 @@ ask_batch: 20
 
 
 def designs(folder: Path, search: str = LIMITED, axes: str = AXES) -> Evaluator:
-    return run.load(write(folder, search, axes))
+    return run.load_evaluator(write(folder, search, axes))

@@ -10,7 +10,8 @@ import dse
 from dse.base.errors import InputError
 from dse.cli import entry
 from dse.model.efficiency.kernel_file import SHIPPED
-from dse.searching import local_search, report, run, uncertainty
+from dse.searching import local_search, run, uncertainty
+from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from tests.conftest import link
@@ -75,7 +76,7 @@ def written(folder, axes: str, search: str = GOAL, model: str = MODEL, dtype: st
 
 
 def calibrated(folder, *arguments, **keywords) -> Evaluator:
-    return run.load(written(folder, *arguments, **keywords))
+    return run.load_evaluator(written(folder, *arguments, **keywords))
 
 
 def swept(folder, axes: str, model: str = MODEL, dtype: str = "fp16"):
@@ -102,8 +103,8 @@ def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, 
     monkeypatch.chdir(folder)
     link(folder)  # else nothing is fused
     found = calibrated(folder, axes, model=model, dtype=dtype)
-    points = found.space.grid(0, found.space.size)
-    results, described = found.results(points), found.space.described(points)
+    points = found.space.grid_designs(0, found.space.size)
+    results, described = found.results(points), found.space.decode(points)
     sweep = swept(folder, axes, model, dtype)
     for number in range(len(points)):
         here = sweep.sel({path: values[number] for path, values in described.items()})
@@ -121,14 +122,14 @@ def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, 
 def test_designs_on_continuous_axes_and_their_limits_are_what_a_sweep_says(folder):
     """Each design alone, at the values to which it is rounded; nine tenths of the draws are those of the state that is chosen."""
     found = calibrated(folder, CONTINUOUS)
-    points = found.space.random(5, np.random.default_rng(0))
+    points = found.space.random_designs(5, np.random.default_rng(0))
     assert (points[:, 1] % 1 == 0).all()
-    assert (points == found.space.canonical(points)).all()
+    assert (points == found.space.canonicalize(points)).all()
     results, told = found.results(points), uncertainty.limits(found, points)
     for number, point in enumerate(points):
         axes = "".join(
             f"\n  {d.path}: ['{float(values[0])!r} {d.axis.unit}']"
-            for d, values in zip(found.space.dimensions, found.space.described(point[None]).values(), strict=True)
+            for d, values in zip(found.space.dimensions, found.space.decode(point[None]).values(), strict=True)
         )
         here = swept(folder, axes + "\n")
         fastest = here.isel(variant=int(np.argmin(here.latency.values)))
@@ -163,21 +164,21 @@ def test_gradients_are_finite_and_lead_to_something_better(folder):
     """Some layers take no time at all, and roots have no slope there."""
     found = calibrated(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]")
     archive = Archive(found)
-    archive.judge(found.space.random(50, np.random.default_rng(1)))
-    before = archive.values[archive.best(), 0]
-    slopes = report.elasticities(archive)
+    archive.evaluate(found.space.random_designs(50, np.random.default_rng(1)))
+    before = archive.values[archive.best_index(), 0]
+    slopes = compute_elasticities(archive)
     assert np.isfinite(list(slopes.values())).all()
     assert slopes["overhead.launch"] < 0 < slopes["memory.dram.bandwidth"]
-    local_search.slopes(archive, archive.points[archive.best()])
-    assert archive.values[archive.best(), 0] < before
+    local_search.follow_gradient(archive, archive.designs[archive.best_index()])
+    assert archive.values[archive.best_index(), 0] < before
 
 
 def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
     found = calibrated(folder, CONTINUOUS, "maximize: [performance]")
-    point = found.space.random(1, np.random.default_rng(2))
+    point = found.space.random_designs(1, np.random.default_rng(2))
     archive = Archive(found)
-    archive.judge(point)
-    slopes = report.elasticities(archive)
+    archive.evaluate(point)
+    slopes = compute_elasticities(archive)
     for number, path in ((0, "units.tensor.peak.fp16"), (2, "memory.dram.bandwidth"), (4, "overhead.launch")):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
@@ -186,7 +187,7 @@ def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
 
 
 def test_doubtful_efficiencies_slow_sparse_runs_only(folder):
-    point = (certain := calibrated(folder, FEW)).space.grid(0, 8)
+    point = (certain := calibrated(folder, FEW)).space.grid_designs(0, 8)
     doubtful = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
     assert (doubtful.results(point)["performance"] <= certain.results(point)["performance"] * (1 + 1e-12)).all()
     assert (doubtful.results(point)["performance"] < certain.results(point)["performance"] * (1 - 1e-6)).any()
@@ -210,18 +211,24 @@ def test_the_command_names_kernels_of_other_devices_and_exits_3_where_nothing_is
 @pytest.mark.parametrize(
     ("axes", "told"),
     [
-        ("\n  units.tensor.processors: {from: 16, to: 128, steps: 8, scale: log}", "takes 21.5344, which is no count; list whole numbers"),
+        (
+            "\n  units.tensor.processors: {from: 16, to: 128, steps: 8, scale: log}",
+            "takes 21.5344, which is not a count; list whole numbers",
+        ),
         (
             "\n  units.tensor.processors: {from: 1, to: 1000}\n  units.vector.processors: {from: 1, to: 1000}",
             "combinations of units.tensor.processors, units.vector.processors; write lists or fewer steps",
         ),
-        ("\n  units.tensor.processors: {from: 1, to: 5000, steps: 5000}", "kernels are tabulated for each of 'units.tensor.processors'"),
+        (
+            "\n  units.tensor.processors: {from: 1, to: 5000, steps: 5000}",
+            "kernel efficiencies are tabulated for each value of 'units.tensor.processors'",
+        ),
     ],
 )
 def test_what_cannot_be_tabulated_is_told_with_its_place(folder, axes, told):
     path = written(folder, axes)
     with pytest.raises(InputError) as error:
-        run.load(path)
+        run.load_evaluator(path)
     assert str(error.value).startswith(f"{path}:10: axes.units.tensor.processors: ")
     assert told in str(error.value)
 
@@ -231,12 +238,12 @@ def test_a_precision_without_kernels_is_told_with_its_place(folder):
     with pytest.raises(
         InputError, match=r":8: model.fidelity: no kernel was measured for 'tensor.dense' of 'rtx3090'.*in values as wide as 'fp32'"
     ):
-        run.load(path)
+        run.load_evaluator(path)
 
 
 def test_a_search_goes_on_only_with_the_kernels_that_it_began_with(folder):
     path = written(folder, ISSUE, model=f"{MODEL}, efficiencies: ./single.yaml", dtype="fp32")
-    before = run.load(path).problem.origin
+    before = run.load_evaluator(path).problem.origin
     text = (folder / "single.yaml").read_text()
     (folder / "single.yaml").write_text(text.replace("shapes: ", "shapes: 1", 1))
-    assert run.load(path).problem.origin != before
+    assert run.load_evaluator(path).problem.origin != before

@@ -6,7 +6,8 @@ import pytest
 import dse
 from dse.base.errors import InputError
 from dse.searching import categorical_config as structures
-from dse.searching import local_search, report, run
+from dse.searching import local_search, run
+from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import Archive
 from dse.searching.batch_evaluator import compiled_evaluate_batch
 from dse.searching.evaluator import Evaluator
@@ -39,7 +40,7 @@ def written(folder, axes: str, search: str = ONE_GOAL, model: str = "fidelity: c
 
 
 def capacity_designs(folder, *arguments, **keywords) -> Evaluator:
-    return run.load(written(folder, *arguments, **keywords))
+    return run.load_evaluator(written(folder, *arguments, **keywords))
 
 
 def placed(found: Evaluator, **values: float) -> np.ndarray:
@@ -56,8 +57,8 @@ def test_at_a_capacity_that_is_listed_a_search_says_what_a_sweep_does(folder, fu
     model = f"fidelity: capacity, fusion: {fusion}"
     link(folder)  # else nothing is fused
     found = capacity_designs(folder, LISTED, goal, model)
-    points = found.space.grid(0, found.space.size)
-    results, described = found.results(points), found.space.described(points)
+    points = found.space.grid_designs(0, found.space.size)
+    results, described = found.results(points), found.space.decode(points)
     sweep = folder / "sweep.yaml"
     sweep.write_text(
         f"name: s\naccelerators: [./chip.yaml]\nworkloads:\n  ./net: {{methods: all}}\nbatch: [4]\ndtype: fp16\n"
@@ -83,9 +84,9 @@ def test_between_two_capacities_of_the_grid_bytes_are_those_of_the_smaller(folde
     assert grid[-1] == 16 * 2**20
     assert (grid[1:] / grid[:-1] < 1.05).all()
     inside = placed(found, l2_capacity=grid[:-1] * 1.02)
-    np.testing.assert_array_equal(found.space.canonical(inside)[:, 0], grid[:-1])
+    np.testing.assert_array_equal(found.space.canonicalize(inside)[:, 0], grid[:-1])
     latency = found.results(inside)["latency"]
-    np.testing.assert_array_equal(latency, found.results(found.space.canonical(inside))["latency"])
+    np.testing.assert_array_equal(latency, found.results(found.space.canonicalize(inside))["latency"])
     for point, rounded in list(zip(inside, latency, strict=True))[::40]:
         exact = min(
             float(dse.evaluate(found.space.accelerator_at(point), state, 4, "fp16", **found.problem.options.model_dump()).latency.sum())
@@ -112,8 +113,8 @@ def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(fol
     performance = found.results(rows)["performance"]
     for number in range(0, len(grid) - 1, 20):
         archive = Archive(found)
-        archive.judge(rows[[number]])
-        slopes.append(report.elasticities(archive)["memory.l2.capacity"])
+        archive.evaluate(rows[[number]])
+        slopes.append(compute_elasticities(archive)["memory.l2.capacity"])
         differences.append(np.log(performance[number + 1] / performance[number]) / np.log(grid[number + 1] / grid[number]))
     assert min(slopes) >= 0
     assert max(slopes) > 0.2
@@ -130,7 +131,7 @@ def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypa
 
     monkeypatch.setattr(structures, "complete_terms", counted)
     found = capacity_designs(folder, LISTED)
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     found.results(points[:4])
     compiled = compiled_evaluate_batch._cache_size()
     for start in range(0, len(points), 4):
@@ -144,16 +145,16 @@ def test_polish_moves_a_capacity_to_where_its_area_is_worth_most(folder):
     found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 405 mm^2]")
     start = np.array([found.space.dimensions[0].grid[-1], 0.1e12])
     archive = Archive(found)
-    archive.judge(start[None])
-    assert archive.feasible
-    local_search.run(archive)
-    best = archive.points[archive.best()]
+    archive.evaluate(start[None])
+    assert archive.feasible_count
+    local_search.refine(archive)
+    best = archive.designs[archive.best_index()]
     assert best[0] < start[0] / 2
-    assert archive.values[archive.best(), 0] < found.objectives(start[None])[0][0, 0] * 1.1
+    assert archive.values[archive.best_index(), 0] < found.objectives(start[None])[0][0, 0] * 1.1
     grid = found.space.dimensions[0].grid
     rows = np.stack(np.meshgrid(grid, np.geomspace(0.05e12, 4e12, 400), indexing="ij"), axis=-1).reshape(-1, 2)
     values, excess = found.objectives(rows)
-    assert archive.values[archive.best(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
+    assert archive.values[archive.best_index(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
 
 
 def test_a_search_reports_the_capacity_as_it_does_rates(folder):
@@ -167,7 +168,7 @@ def test_a_search_reports_the_capacity_as_it_does_rates(folder):
 def test_more_capacities_than_can_be_tabulated_are_told_with_their_place(folder):
     path = written(folder, "\n  memory.l2.capacity: {from: 1 MB, to: 2 MB, steps: 5000}")
     with pytest.raises(
-        InputError, match=r"bytes are tabulated for each of 'memory.l2.capacity'; write at most 1000 steps, or none"
+        InputError, match=r"bytes are tabulated for each value of 'memory.l2.capacity'; write at most 1000 steps, or none"
     ) as error:
-        run.load(path)
+        run.load_evaluator(path)
     assert str(error.value).startswith(f"{path}:")

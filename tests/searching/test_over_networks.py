@@ -28,7 +28,7 @@ def two(folder):
 def loaded(folder, search: str, workloads: str = "./net: {methods: [dense]}, ./tiny: {methods: all}"):
     path = write(folder, search, AXES)
     path.write_text(path.read_text().replace("workloads:\n  ./net: {methods: all}\n", f"workloads: {{{workloads}}}\n"))
-    return run.load(path)
+    return run.load_evaluator(path)
 
 
 def latencies(found, chip) -> np.ndarray:
@@ -40,7 +40,7 @@ def latencies(found, chip) -> np.ndarray:
 
 def each(found) -> tuple[np.ndarray, np.ndarray]:
     """Latencies of the dense networks by single evaluations: as described [network], and on every design [network, design]."""
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     there = np.stack([latencies(found, found.space.accelerator_at(point)) for point in points], axis=1)
     return latencies(found, found.space.accelerator), there
 
@@ -49,7 +49,7 @@ def test_the_worst_network_is_the_one_that_gains_least(two):
     """Not the one that takes longest: `tiny` takes 0.1% of the time of `net`."""
     found = loaded(two, "minimize: [latency]\nover_workloads: worst")
     base, there = each(found)
-    results = found.results(found.space.grid(0, found.space.size))
+    results = found.results(found.space.grid_designs(0, found.space.size))
     least = (base[:, None] / there).min(axis=0)
     np.testing.assert_allclose(results["performance"], least, rtol=1e-9)
     np.testing.assert_allclose(results["latency"], np.sqrt(base.prod()) / least, rtol=1e-9)
@@ -63,7 +63,7 @@ def test_worst_energy_is_relative_to_each_network_too(two):
     """At the described design every ratio is 1, so energy is the geometric mean of the networks'."""
     found = loaded(two, "minimize: [energy, edp]\nover_workloads: worst")
     alone = [loaded(two, "minimize: [energy, edp]", f"{name}: {{methods: [dense]}}") for name in ("./net", "./tiny")]
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     energies = np.stack([one.results(points)["energy"] for one in alone])
     described = int(np.flatnonzero((points == [1, 1]).all(axis=1))[0])
     ratio = (energies / energies[:, [described]]).max(axis=0)
@@ -72,7 +72,7 @@ def test_worst_energy_is_relative_to_each_network_too(two):
 
 def test_a_constraint_holds_for_each_network_where_the_worst_counts(two):
     found = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     _, there = each(found)
     excess = found.objectives(points)[1][:, 0]
     np.testing.assert_allclose(excess, (there.max(axis=0) - 50e-6) / 50e-6, rtol=1e-9)
@@ -100,7 +100,7 @@ NAMED = "bert-base: {methods: [dense], inputs: {sequence: [128, 512]}}, ./tiny: 
 def test_weights_count_for_networks_with_inputs(two, weights, expected):
     """The performance is the mean that the weights say, of the performances of the networks alone."""
     found = loaded(two, f"maximize: [performance]\nweights: {weights}", NAMED)
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     scores = found.scores(points)
     mean = np.exp(np.average(np.log(scores.each["performance"]), axis=0, weights=expected))
     np.testing.assert_allclose(scores.combined["performance"], mean, rtol=1e-12)
@@ -110,9 +110,9 @@ def test_weights_count_for_networks_with_inputs(two, weights, expected):
 @pytest.mark.parametrize(
     ("search", "told"),
     [
-        ("weights: {bert: 2}", "search.weights.bert: 'bert' is no workload of this search; did you mean 'bert-base'"),
-        ("weights: {'bert-base (sequence=64)': 2}", "is no workload of this search; did you mean 'bert-base (sequence="),
-        ("weights: {net: 1}", "'net' is no workload of this search; known: './tiny', 'bert-base', 'bert-base (sequence=128)'"),
+        ("weights: {bert: 2}", "search.weights.bert: 'bert' is not a workload of this search; did you mean 'bert-base'"),
+        ("weights: {'bert-base (sequence=64)': 2}", "is not a workload of this search; did you mean 'bert-base (sequence="),
+        ("weights: {net: 1}", "'net' is not a workload of this search; known: './tiny', 'bert-base', 'bert-base (sequence=128)'"),
         (
             "over_workloads: worst\nweights: {bert-base: 2}",
             "search.weights: weights count in a geometric mean, and 'over_workloads: worst' takes",
@@ -139,7 +139,7 @@ def test_networks_of_one_name_are_refused(two):
     [
         ("./net: {methods: [prunned]}", "workloads../net.methods.0: 'net' has no method 'prunned'; did you mean 'pruned'?"),
         ("./net: {sparsities: [0.77]}", "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77"),
-        ("./net: {patterns: {list: ['1:8']}}", "workloads../net.patterns: patterns that no network was pruned to have no accuracy"),
+        ("./net: {patterns: {list: ['1:8']}}", "workloads../net.patterns: hypothetical variants have no accuracy"),
     ],
 )
 def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, told):
@@ -160,10 +160,10 @@ def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
 def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(two):
     path = write(two, "maximize: [performance]", AXES)
     path.write_text(path.read_text() + "accuracy_drop: 6\n")
-    assert run.load(path).problem.drop.max_drop == 6
-    assert "0.9" in " ".join(map(str, run.load(path).states))
+    assert run.load_evaluator(path).problem.tolerance.max_drop == 6
+    assert "0.9" in " ".join(map(str, run.load_evaluator(path).states))
     path.write_text(path.read_text().replace("maximize: [performance]", "constraints: [accuracy_drop <= 0.1]"))
-    assert run.load(path).problem.drop.max_drop == 0.1
+    assert run.load_evaluator(path).problem.tolerance.max_drop == 0.1
 
 
 def test_variants_that_the_tolerance_cannot_be_applied_to_are_named(two):
@@ -180,6 +180,6 @@ def test_variants_that_the_tolerance_cannot_be_applied_to_are_named(two):
     texts = [str(warning.message) for warning in told]
     assert texts[1:] == [
         "'./net': the search leaves out pruned unstructured 0.5: measured in 'top5', and the tolerance is in 'accuracy'",
-        "'./net': the search leaves out pruned unstructured 0.9: no accuracy of the dense network is given beside theirs",
+        "'./net': the search leaves out pruned unstructured 0.9: their source gives no accuracy of the dense network",
     ]
     assert texts[0].endswith("plots: a search does not read this; remove it, or run 'dse sweep'")

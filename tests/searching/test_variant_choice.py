@@ -15,7 +15,8 @@ from dse.model.cost.design import Design
 from dse.model.cost.power import power, static
 from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from dse.searching import run, variant_choice
-from dse.searching.monotonicity import trend
+from dse.searching.analysis import compute_elasticities
+from dse.searching.monotonicity import expression_trend
 from dse.searching.variant_choice import Rule
 from tests.searching.search_specs import write
 
@@ -65,7 +66,7 @@ def loaded(folder, search: str, both: bool = True):
     text = path.read_text().replace("  ./net: {methods: all}\n", "  ./net: {methods: all}\n" + "  ./thin: {methods: all}\n" * both)
     path.write_text(text.replace("fidelity: r3, dense_fallback: true", "fidelity: sol, dense_fallback: false"))
     (folder / "chip.yaml").write_text(CHIP)
-    return run.load(path)
+    return run.load_evaluator(path)
 
 
 def figures(found, chip) -> list[list[tuple[float, float]]]:
@@ -137,7 +138,7 @@ SEARCHES = [
 def test_the_variants_are_those_of_the_best_combination(networks, search):
     search = search if "accuracy_drop" in search else f"{search}\nconstraints: [accuracy_drop <= 3]"
     found = loaded(networks, search)
-    points = found.space.random(3, np.random.default_rng(0))
+    points = found.space.random_designs(3, np.random.default_rng(0))
     values, excess = found.objectives(points)
     results = found.results(points)
     for number, point in enumerate(points):
@@ -154,7 +155,7 @@ def test_minimising_energy_runs_another_variant_than_the_fastest(networks):
     fast, frugal = (
         loaded(networks, f"{goal}\nconstraints: [accuracy_drop <= 3]") for goal in ("minimize: [latency, energy]", "minimize: [energy]")
     )
-    points = fast.space.random(64, np.random.default_rng(1))
+    points = fast.space.random_designs(64, np.random.default_rng(1))
     quick, cheap = fast.results(points), frugal.results(points)
     assert (cheap["energy"] <= quick["energy"] * (1 + 1e-12)).all()
     assert (quick["latency"] <= cheap["latency"] * (1 + 1e-12)).all()
@@ -169,14 +170,13 @@ def test_minimising_energy_runs_another_variant_than_the_fastest(networks):
 
 def test_gradients_follow_the_variants_that_run(networks):
     """The slope of an objective that compares variants is that of a small difference."""
-    from dse.searching import report
     from dse.searching.archive import Archive
 
     found = loaded(networks, "maximize: [performance / energy]\nconstraints: [accuracy_drop <= 3]")
-    point = found.space.random(1, np.random.default_rng(2))
+    point = found.space.random_designs(1, np.random.default_rng(2))
     archive = Archive(found)
-    archive.judge(point)
-    slopes = report.elasticities(archive)
+    archive.evaluate(point)
+    slopes = compute_elasticities(archive)
     for number, dimension in enumerate(found.space.dimensions):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
@@ -187,9 +187,9 @@ def test_gradients_follow_the_variants_that_run(networks):
 
 def test_many_networks_are_changed_one_at_a_time_until_nothing_is_better(networks, monkeypatch):
     found = loaded(networks, "minimize: [edp]\nconstraints: [accuracy_drop <= 3]")
-    points = found.space.random(16, np.random.default_rng(3))
+    points = found.space.random_designs(16, np.random.default_rng(3))
     exact = found.objectives(points)[0]
-    monkeypatch.setattr(variant_choice, "MOST_COMBINATIONS", 0)
+    monkeypatch.setattr(variant_choice, "MAX_COMBINATIONS", 0)
     np.testing.assert_allclose(found.objectives(points)[0], exact, rtol=1e-11)  # a product of figures of each network has no local optimum
 
 
@@ -199,8 +199,8 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     path = write(
         folder, f"maximize: [performance]\nconstraints: [accuracy_drop <= 3]\n{robust}", "\n  memory.dram.bandwidth: [100 TB/s, 200 TB/s]\n"
     )
-    found = run.load(path)
-    points = found.space.grid(0, 2)
+    found = run.load_evaluator(path)
+    points = found.space.grid_designs(0, 2)
     structure = found.structure(points[0])
     samples = [
         np.asarray(found._times(structure, points, *found._sampled(structure, points, found.problem.search.robust, n))[0])
@@ -231,7 +231,7 @@ def test_expressions_move_only_in_the_directions_that_their_tree_shows(text, lat
         found = expression.parse_expression(text, SEARCH_RESULTS)
     except InputError:  # a number alone, or one that is not finite
         reject()
-    known = trend(found)
+    known = expression_trend(found)
 
     def value(time, joules):
         results = {"latency": time, "performance": 3 / time, "speedup": 2 / time, "energy": joules, "edp": joules * time}

@@ -22,7 +22,7 @@ from dse.cli.entry import main
 from dse.sweeping.distributed.processes import worker_processes
 from dse.sweeping.reduce.summary import _merge_blocks
 from tests.conftest import described
-from tests.scale.processes import PATIENCE, begun, dask_cluster, ended, wait_until
+from tests.sweeping.processes import PATIENCE, begun, dask_cluster, ended, wait_until
 
 PIECES = 24  # each a group
 AXES = """

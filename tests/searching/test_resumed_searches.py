@@ -73,7 +73,7 @@ def test_a_line_that_was_half_written_when_a_worker_was_killed_is_dropped(folder
         file.write('{"op_code":5,"worker_id":"of one that was ki')
     path.write_text(path.read_text().replace("trials: 20", "trials: 40"))
     assert main(["search", str(path), "-o", str(out), "--resume"]) == 0
-    assert "the last one, was half written when a process was killed, and is dropped" in capsys.readouterr().err
+    assert "the last one, is incomplete because a process was killed, and is removed" in capsys.readouterr().err
     assert len(trials(journal(out), TrialState.COMPLETE)) == 40
 
 

@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from tqdm import tqdm
 
 from dse.base.errors import InputError
-from dse.searching import exhaustive, local_search, report, run
+from dse.searching import local_search, report, run
+from dse.searching.analysis import estimate_importances
 from dse.searching.archive import Archive
+from dse.searching.exhaustive import evaluate_all
 from tests.searching.search_specs import write
 
 SWITCH = "\n  units.tensor.runs.sparse_24.enabled: [true, false]"
@@ -21,28 +22,28 @@ KINDS = {  # the description has 1 TB/s
 
 
 def loaded(folder, axis: str, path: str = "memory.dram.bandwidth", search: str = "maximize: [performance]"):
-    return run.load(write(folder, search, f"{SWITCH}\n  {path}: {axis}"))
+    return run.load_evaluator(write(folder, search, f"{SWITCH}\n  {path}: {axis}"))
 
 
 @pytest.mark.parametrize("low", ["0.5", "1", "2"], ids=["inside", "listed", "outside"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_a_condition_does_not_hold_the_description_does(folder, kind, low):
     found = loaded(folder, KINDS[kind].format(low=low, when=WHEN))
-    points = found.space.random(40, np.random.default_rng(0))
+    points = found.space.random_designs(40, np.random.default_rng(0))
     off = points[:, 0] == 1
     assert 0 < off.sum() < len(points)
     bandwidth = found.space.values(points)["memory.dram.bandwidth"]
     assert (bandwidth[off] == 1e12).all()
     assert (bandwidth[~off] >= float(low) * 1e12 * (1 - 1e-12)).all()
-    np.testing.assert_array_equal(points, found.space.canonical(points))
+    np.testing.assert_array_equal(points, found.space.canonicalize(points))
     assert found.space.accelerator_at(points[off][0]).value("memory.dram.bandwidth") == 1e12
     np.testing.assert_allclose(found.results(points)["performance"][off], found.results(points[off][:1])["performance"][0])
 
 
 def test_every_design_of_a_grid_is_there_once(folder):
     found = loaded(folder, KINDS["list"].format(low="2", when=WHEN))
-    grid = found.space.grid(0, found.space.size)
-    described = found.space.described(grid)
+    grid = found.space.grid_designs(0, found.space.size)
+    described = found.space.decode(grid)
     designs = list(zip(described["units.tensor.runs.sparse_24.enabled"], described["memory.dram.bandwidth"], strict=True))
     assert sorted(designs) == [(False, 1e12), (True, 2e12), (True, 3e12), (True, 4e12)]
 
@@ -50,13 +51,13 @@ def test_every_design_of_a_grid_is_there_once(folder):
 @pytest.mark.parametrize("kind", ["list", "steps"])
 def test_neighbours_and_chance_take_listed_values_only(folder, kind):
     found = loaded(folder, KINDS[kind].format(low="2", when=WHEN))
-    start = found.space.canonical(np.array([[1.0, 0.0]]))[0]
-    around = found.space.canonical(local_search.neighbours(found.space, start, 3))
+    start = found.space.canonicalize(np.array([[1.0, 0.0]]))[0]
+    around = found.space.canonicalize(local_search.list_neighbours(found.space, start, 3))
     assert {float(row[1]) for row in around if row[0] == 0} == {0.0, 1.0, 2.0}
     archive = Archive(found)
-    exhaustive.run(archive, tqdm(disable=True))
-    assert set(report.importances(found)) == {"units.tensor.runs.sparse_24.enabled", "memory.dram.bandwidth"}
-    table = report.best(archive)
+    evaluate_all(archive)
+    assert set(estimate_importances(found)) == {"units.tensor.runs.sparse_24.enabled", "memory.dram.bandwidth"}
+    table = report.best_designs_table(archive)
     assert set(table[table["units.tensor.runs.sparse_24.enabled"].astype(str) == "False"]["inactive"]) <= {"memory.dram.bandwidth"}
 
 
@@ -70,8 +71,8 @@ def test_neighbours_and_chance_take_listed_values_only(folder, kind):
 )
 def test_texts_and_switches_fall_back_to_the_description_too(folder, path, listed, own):
     found = loaded(folder, f"{{values: {listed}, {WHEN}}}", path)
-    point = found.space.canonical(np.array([[1.0, 0.0]]))
-    assert found.space.described(point)[path][0] == own
+    point = found.space.canonicalize(np.array([[1.0, 0.0]]))
+    assert found.space.decode(point)[path][0] == own
     assert np.isfinite(found.results(point)["performance"]).all()
 
 
@@ -81,8 +82,8 @@ def test_conditions_in_a_chain(folder):
         f"{SWITCH}\n  units.vector.runs.csr.enabled: {{values: [false], {WHEN}}}"
         "\n  memory.dram.bandwidth: {values: [2 TB/s], when: {units.vector.runs.csr.enabled: false}}"
     )
-    space = run.load(write(folder, "maximize: [performance]", axes)).space
-    described = space.described(space.grid(0, space.size))
+    space = run.load_evaluator(write(folder, "maximize: [performance]", axes)).space
+    described = space.decode(space.grid_designs(0, space.size))
     rows = set(zip(*(values.tolist() for values in described.values()), strict=True))
     assert rows == {(True, False, 2e12), (False, True, 1e12)}
 
@@ -92,7 +93,7 @@ def test_a_description_without_the_value_is_refused_with_its_place(folder):
     with pytest.raises(
         InputError, match=r"axes.units.vector.runs.csr.gain: 'chip' gives no 'units.vector.runs.csr.gain' for the designs in which"
     ):
-        run.load(path)
+        run.load_evaluator(path)
 
 
 def test_capacities_that_are_tabulated_fall_back_too(folder):
@@ -108,15 +109,15 @@ def test_capacities_that_are_tabulated_fall_back_too(folder):
             .replace("bandwidth: 1 TB/s}\n", "bandwidth: 1 TB/s}\n  l2: {capacity: 3 MB, bandwidth: 4 TB/s}\n")
         )
         (folder / "chip.yaml").write_text(chip)
-        found = run.load(path)
-        point = found.space.canonical(np.array([[1.0, 0.0]]))
+        found = run.load_evaluator(path)
+        point = found.space.canonicalize(np.array([[1.0, 0.0]]))
         assert found.space.values(point)["memory.l2.capacity"] == 3e6
         results.append(found.results(point)["performance"][0])
     assert all(a == pytest.approx(b, rel=1e-12) for a, b in itertools.pairwise(results))
 
 
 def test_gradients_leave_alone_what_no_condition_lets_vary(folder):
-    found = run.load(
+    found = run.load_evaluator(
         write(
             folder, "maximize: [performance]\nconstraints: [area <= 390 mm^2]",
             f"{SWITCH}\n  memory.dram.bandwidth: {KINDS['range'].format(low='2', when=WHEN)}"
@@ -124,8 +125,8 @@ def test_gradients_leave_alone_what_no_condition_lets_vary(folder):
         )
     )  # fmt: skip
     archive = Archive(found)
-    archive.judge(found.space.canonical(np.array([[1.0, 1e12, 30e12]])))
-    local_search.run(archive)
-    off = archive.points[:, 0] == 1
-    assert (archive.points[off, 1] == 1e12).all()
-    assert archive.values[archive.best(), 0] <= archive.values[:, 0].min()
+    archive.evaluate(found.space.canonicalize(np.array([[1.0, 1e12, 30e12]])))
+    local_search.refine(archive)
+    off = archive.designs[:, 0] == 1
+    assert (archive.designs[off, 1] == 1e12).all()
+    assert archive.values[archive.best_index(), 0] <= archive.values[:, 0].min()

@@ -34,7 +34,7 @@ def by_hand(found, point) -> dict[str, float]:
 @pytest.mark.parametrize("axes", [AXES, CONTINUOUS], ids=["grid", "continuous"])
 def test_designs_are_worth_what_single_evaluations_say(folder, axes):
     found = designs(folder, axes=axes)
-    points = found.space.random(12, np.random.default_rng(0))
+    points = found.space.random_designs(12, np.random.default_rng(0))
     results = found.results(points)
     for number, point in enumerate(points):
         expected = by_hand(found, point)
@@ -43,13 +43,13 @@ def test_designs_are_worth_what_single_evaluations_say(folder, axes):
 
 def test_energy_and_worst_case(folder):
     found = designs(folder, "maximize: [performance / energy]\nover_workloads: worst")
-    results = found.results(found.space.random(3, np.random.default_rng(1)))
+    results = found.results(found.space.random_designs(3, np.random.default_rng(1)))
     np.testing.assert_allclose(results["edp"], results["energy"] * results["latency"])
     assert (results["energy"] > 0).all()
 
 
 def test_robust_designs_count_slower_than_certain_ones(folder):
-    points = (found := designs(folder)).space.random(60, np.random.default_rng(2))
+    points = (found := designs(folder)).space.random_designs(60, np.random.default_rng(2))
     certain = found.results(points)
     doubtful = designs(folder, LIMITED + "robust: {spread: 0.5, quantile: 0.1, samples: 16}").results(points)
     assert (doubtful["performance"] <= certain["performance"] * (1 + 1e-12)).all()
@@ -59,7 +59,7 @@ def test_robust_designs_count_slower_than_certain_ones(folder):
 
 def test_a_condition_makes_designs_equal_that_differ_in_what_is_switched_off(folder):
     space = designs(folder).space
-    grid = space.grid(0, space.size)
+    grid = space.grid_designs(0, space.size)
     assert len(grid) == 12 * 8 * 12 * (3 + 1)
     assert len(np.unique(grid, axis=0)) == len(grid)
 
@@ -68,7 +68,7 @@ def test_more_tolerance_is_never_worse(folder):
     best = []
     for drop in (0.0, 0.5, 1.0, 3.0, 6.0, 20.0):
         found = designs(folder, LIMITED.replace("accuracy_drop <= 1.0", f"accuracy_drop <= {drop}"))
-        points = found.space.random(200, np.random.default_rng(3))
+        points = found.space.random_designs(200, np.random.default_rng(3))
         best.append(found.results(points)["performance"])
         for state in found.states[1:]:
             assert state.dense_accuracy - state.accuracy <= drop + 1e-9
@@ -85,24 +85,24 @@ def test_more_tolerance_is_never_worse(folder):
         ("constraints: [area <= 826]", AXES, "'826' is not a valid bound of 'area'; write a quantity in m^2"),
         ("constraints: [area is small]", AXES, "'area is small' is not a constraint"),
         ("constraints: [accuracy_drop >= 1]", AXES, "is not a valid tolerance"),
-        ("maximize: [speedup]\nweights: {other: 2}", AXES, "'other' is no workload of this search"),
+        ("maximize: [speedup]\nweights: {other: 2}", AXES, "'other' is not a workload of this search"),
         ("maximize: [speedup]", "\n  memory.dram.bandwidth: {from: 4 TB/s, to: 1 TB/s}", "goes from more to less"),
         ("maximize: [speedup]", "\n  memory.dram.bandwith: {from: 1 TB/s, to: 4 TB/s}", "did you mean 'memory.dram.bandwidth'"),
         (
             "maximize: [speedup]",
             "\n  memory.dram.bandwidth: {from: 1 TB/s, to: 4 TB/s, when: {units.tensor.runs.sparse_24.enabled: true}}",
-            "which is no axis before it",
+            "which is not an axis before it",
         ),
     ],
 )
 def test_what_cannot_be_searched_is_told_with_its_place(folder, search, axes, told):
     path = write(folder, search, axes)
     with pytest.raises(InputError) as error:
-        run.load(path)
+        run.load_evaluator(path)
     assert told in str(error.value)
     assert str(error.value).startswith(f"{path}:")
 
 
 def test_a_sweep_is_no_search(folder):
     with pytest.raises(InputError, match="the specification has no 'search'"):
-        run.load(folder / "small.yaml")
+        run.load_evaluator(folder / "small.yaml")

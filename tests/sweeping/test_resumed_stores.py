@@ -21,7 +21,7 @@ from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.sweeping import store, zarr_store
 from tests.conftest import described
-from tests.scale.processes import begun, dask_cluster, ended, wait_until
+from tests.sweeping.processes import begun, dask_cluster, ended, wait_until
 
 BATCHES = 24
 AXES = """

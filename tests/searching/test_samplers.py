@@ -2,36 +2,37 @@
 
 import numpy as np
 import pytest
-from tqdm import tqdm
 
 import dse
 from dse.base.errors import InfeasibleError, InputError
 from dse.searching import evaluator as judged
 from dse.searching import exhaustive, local_search, run
 from dse.searching.archive import Archive
+from dse.searching.exhaustive import evaluate_all
 from tests.searching.search_specs import CONTINUOUS, LIMITED, designs, write
 
 
 def everything(found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    points = found.space.grid(0, found.space.size)
+    points = found.space.grid_designs(0, found.space.size)
     return (points, *found.objectives(points))
 
 
 @pytest.mark.parametrize("chunk", [4096, 777])
 def test_exhausting_finds_the_best_of_all_and_the_front(folder, monkeypatch, chunk):
     monkeypatch.setattr(judged, "CHUNK", chunk)
-    monkeypatch.setattr(exhaustive, "CHUNK", chunk)
+    monkeypatch.setattr(exhaustive, "CHUNK_DESIGNS", chunk)
     archive = Archive(found := designs(folder))
-    exhaustive.run(archive, tqdm(disable=True))
+    evaluate_all(archive)
     points, values, excess = everything(found)
     meets = (excess <= 0).all(axis=1)
-    assert archive.evaluated == len(points)
-    assert archive.feasible == meets.sum()
-    assert archive.values[archive.best(), 0] == values[meets].min()
+    assert archive.evaluated_count == len(points)
+    assert archive.feasible_count == meets.sum()
+    assert archive.values[archive.best_index(), 0] == values[meets].min()
     costs = np.stack([found.results(points)[name] for name in ("area", "power")], axis=1)
     every = np.concatenate([values, costs], axis=1)[meets]
     beaten = [
-        (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any() for row in archive.values[archive.front()]
+        (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any()
+        for row in archive.values[archive.front_indices()]
     ]
     assert not any(beaten)
 
@@ -58,11 +59,11 @@ def test_two_objectives_make_a_front_that_holds_more_than_chance(folder):
 def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, seed):
     found = designs(folder, LIMITED, *([axes] if axes else []))
     archive = Archive(found)
-    archive.judge(found.space.random(20, np.random.default_rng(seed)))
-    before = archive.values[archive.best(), 0] if archive.feasible else np.inf
-    local_search.run(archive)
-    if archive.feasible:
-        best = archive.points[[archive.best()]]
+    archive.evaluate(found.space.random_designs(20, np.random.default_rng(seed)))
+    before = archive.values[archive.best_index(), 0] if archive.feasible_count else np.inf
+    local_search.refine(archive)
+    if archive.feasible_count:
+        best = archive.designs[[archive.best_index()]]
         values, excess = found.objectives(best)
         assert values[0, 0] <= before
         assert (excess <= 0).all()
@@ -74,9 +75,9 @@ def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, see
 def test_gradients_reach_the_limit_that_steps_leave(folder):
     found = designs(folder, LIMITED, CONTINUOUS)
     archive = Archive(found)
-    archive.judge(found.space.random(50, np.random.default_rng(0)))
-    local_search.run(archive)
-    _, excess = found.objectives(archive.points[[archive.best()]])
+    archive.evaluate(found.space.random_designs(50, np.random.default_rng(0)))
+    local_search.refine(archive)
+    _, excess = found.objectives(archive.designs[[archive.best_index()]])
     assert excess.max() > -1e-3
 
 
@@ -84,13 +85,13 @@ def test_the_same_seed_finds_the_same_whatever_the_chunk(folder, monkeypatch):
     path, found = write(folder, LIMITED), []
     for chunk in (65536, 7):
         monkeypatch.setattr(judged, "CHUNK", chunk)
-        found.append(run.look(run.load(path), "x", None, False, False, False))
-    np.testing.assert_array_equal(found[0].points, found[1].points)
+        found.append(run.run_search(run.load_evaluator(path), "x", None, False, False, False))
+    np.testing.assert_array_equal(found[0].designs, found[1].designs)
     np.testing.assert_array_equal(found[0].values, found[1].values)
 
 
 def test_continuous_designs_cannot_be_exhausted(folder):
-    with pytest.raises(InputError, match="is continuous, so its designs can't be exhausted"):
+    with pytest.raises(InputError, match="is continuous, so its designs cannot be enumerated"):
         dse.search(write(folder, LIMITED + "sampler: exhaustive\n", CONTINUOUS))
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tqdm import tqdm
 
 import dse
 from dse.base.errors import InfeasibleError
 from dse.cli import entry
-from dse.searching import exhaustive, report, run
-from dse.searching.archive import KEPT, Archive
-from dse.searching.simplicity import complexity, simplified
+from dse.searching import report, run
+from dse.searching.analysis import compute_elasticities
+from dse.searching.archive import MAX_BEST, Archive
+from dse.searching.exhaustive import evaluate_all
+from dse.searching.simplicity import complexity, simplify_designs
 from dse.sweeping.model_warnings import ModelWarning
 from tests.searching.search_specs import write
 
@@ -55,28 +56,28 @@ def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, 
 
 def test_a_run_that_is_used_stays_on(folder):
     axes = "\n  units.tensor.runs.sparse_24.enabled: [true, false]\n  units.vector.runs.csr.enabled: [true, false]\n"
-    found = run.load(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
-    points = found.space.grid(0, found.space.size)
-    simpler = simplified(found, points)
+    found = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
+    points = found.space.grid_designs(0, found.space.size)
+    simpler = simplify_designs(found, points)
     before, after = found.results(points), found.results(simpler)
     np.testing.assert_allclose(after["performance"], before["performance"], rtol=1e-12)
     assert (complexity(found.space, simpler)[:, 0] <= complexity(found.space, points)[:, 0]).all()
-    assert np.array_equal(simplified(found, simpler), simpler)
+    assert np.array_equal(simplify_designs(found, simpler), simpler)
     assert complexity(found.space, simpler[[after["performance"].argmax()]])[0, 0] == 1
 
 
 def test_of_equal_designs_the_best_is_the_same_in_whatever_order_they_come(folder):
-    found = run.load(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
-    points = found.space.grid(0, found.space.size)
+    found = run.load_evaluator(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
+    points = found.space.grid_designs(0, found.space.size)
     best = []
     for seed in range(5):
         archive = Archive(found)
         for part in np.array_split(np.random.default_rng(seed).permutation(len(points)), 3):
-            archive.judge(points[part])
-        best.append(tuple(archive.points[archive.best()]))
-        assert len(archive.tied) == 8
+            archive.evaluate(points[part])
+        best.append(tuple(archive.designs[archive.best_index()]))
+        assert len(archive.tied_designs) == 8
     assert len(set(best)) == 1
-    assert found.space.described(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
+    assert found.space.decode(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
 
 
 def test_more_ties_than_are_kept_leave_the_simplest(folder):
@@ -85,17 +86,17 @@ def test_more_ties_than_are_kept_leave_the_simplest(folder):
     path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive", axes)
     chip = folder / "chip.yaml"
     chip.write_text(chip.read_text().replace("cost:", "overhead: {launch: 9 us}\ncost:"))
-    archive = Archive(run.load(path))
-    exhaustive.run(archive, tqdm(disable=True))
-    assert len(archive.tied) == 3000 > KEPT
-    assert tuple(archive.points[archive.best()]) == (2999, 1)
+    archive = Archive(run.load_evaluator(path))
+    evaluate_all(archive)
+    assert len(archive.tied_designs) == 3000 > MAX_BEST
+    assert tuple(archive.designs[archive.best_index()]) == (2999, 1)
 
 
 def test_designs_without_a_finite_objective_are_infeasible_and_counted(folder):
     axes = "\n  memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 3 TB/s]\n"  # performance 0.3 to 1
     for objective, bad in (("log(performance - 0.99)", 1), ("-1 / maximum(performance - 0.99, 0)", 1), ("-(performance - 0.99) ** 0.5", 1)):
         path = dense_only(folder, f"maximize: ['{objective}']\nsampler: exhaustive", axes)
-        with pytest.warns(ModelWarning, match=rf"is not a finite number at {bad} of 3 designs"):
+        with pytest.warns(ModelWarning, match=rf"is not a finite number for {bad} of 3 designs"):
             front = dse.search(path)
         assert front.attrs["feasible"] == 3 - bad
         performance = front.performance.values[front.best.values][0]
@@ -107,7 +108,7 @@ def test_samplers_go_on_where_objectives_and_constraints_have_no_value(folder, s
     axes = "\n  memory.dram.bandwidth: {from: 0.1 TB/s, to: 3 TB/s, scale: log}\n  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s}\n"
     search = f"maximize: ['log(performance - 1)']\nconstraints: ['log(speedup + performance - 1.5) <= 9']\nsampler: {sampler}\ntrials: 24\nask_batch: 8\npolish: false"
     path = dense_only(folder, search, axes)
-    with pytest.warns(ModelWarning, match="is not a finite number at"):
+    with pytest.warns(ModelWarning, match="is not a finite number for"):
         front = dse.search(path)
     assert front.performance.values[front.best.values][0] > 1
     assert front.attrs["evaluated"] >= 24
@@ -115,7 +116,10 @@ def test_samplers_go_on_where_objectives_and_constraints_have_no_value(folder, s
 
 def test_an_objective_that_has_no_value_anywhere_is_the_reason(folder):
     path = dense_only(folder, "maximize: ['log(performance - 1e6)']\ntrials: 10", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
-    with pytest.warns(ModelWarning), pytest.raises(InfeasibleError, match=r"'log\(performance - 1e6\)' is a finite number at none of them"):
+    with (
+        pytest.warns(ModelWarning),
+        pytest.raises(InfeasibleError, match=r"'log\(performance - 1e6\)' is not a finite number for any of them"),
+    ):
         dse.search(path)
 
 
@@ -123,18 +127,18 @@ def test_an_elasticity_is_of_the_objective_itself(folder):
     """Of a negative objective too: more bandwidth makes it greater."""
     axes = "\n  memory.dram.bandwidth: {from: 0.05 TB/s, to: 0.2 TB/s}\n"
     for objective in ("performance - 100", "performance"):
-        archive = Archive(run.load(dense_only(folder, f"maximize: [{objective}]", axes)))
-        archive.judge(np.array([[0.1e12]]))
-        assert report.elasticities(archive)["memory.dram.bandwidth"] > 0
+        archive = Archive(run.load_evaluator(dense_only(folder, f"maximize: [{objective}]", axes)))
+        archive.evaluate(np.array([[0.1e12]]))
+        assert compute_elasticities(archive)["memory.dram.bandwidth"] > 0
 
 
 def test_the_table_has_the_figures_of_each_network(folder):
     path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
     path.write_text(path.read_text().replace("./net: {methods: all}", "./net: {methods: all}\n  bert-base: {methods: [dense]}"))
-    archive = Archive(found := run.load(path))
-    exhaustive.run(archive, tqdm(disable=True))
-    first = report.best(archive).iloc[0]
-    each = found.scores(archive.points[[archive.best()]]).each
+    archive = Archive(found := run.load_evaluator(path))
+    evaluate_all(archive)
+    first = report.best_designs_table(archive).iloc[0]
+    each = found.scores(archive.designs[[archive.best_index()]]).each
     assert first["networks"].startswith(f"./net: performance {each['performance'][0, 0]:.5g}, speedup ")
     assert "; bert-base: performance " in first["networks"]
     assert json.loads(found.problem.search.model_dump_json())["over_workloads"] == "geometric_mean"

@@ -1,0 +1,122 @@
+"""Build the space of a search from the axes of its specification, and report all errors at once."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.units import Quantity
+from dse.base.yaml_document import YamlDocument
+from dse.model.efficiency.fitted import slowdown_paths
+from dse.model.levels import capacities
+from dse.schema.accelerator import Accelerator
+from dse.schema.axis_spec import AxisSpec, RangeAxis
+from dse.schema.sweep import SweepSpec
+from dse.searching.space import COUNT_SUFFIX, Dimension, Space
+from dse.sweeping.axis import Axis, parse_axis
+
+MAX_TABULATED = 1000  # values of an axis, or combinations of several
+
+
+def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> Space:
+    """The space that the axes of a specification span; raises InputError with every problem."""
+    problems, dimensions = ProblemCollector(), dict[str, Dimension]()
+    for path, axis_spec in spec.axes.items():
+        with problems.collect(*document.locate(("axes", path))):
+            dimensions[path] = _parse_dimension(path, axis_spec, accelerator, spec)
+    problems.raise_if_any()
+    for number, (path, axis_spec) in enumerate(spec.axes.items()):
+        with problems.collect(*document.locate(("axes", path))):
+            earlier = list(dimensions.values())[:number]
+            dimensions[path] = _add_conditions(dimensions[path], getattr(axis_spec, "when", {}), earlier, accelerator)
+    problems.raise_if_any()
+    _check_tabulated_combinations(list(dimensions.values()), document)
+    return Space(accelerator, tuple(dimensions.values()))
+
+
+def _parse_dimension(path: str, axis_spec: AxisSpec, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
+    continuous = isinstance(axis_spec, RangeAxis) and axis_spec.steps is None
+    axis = parse_axis(path, axis_spec.model_copy(update={"steps": 2}) if continuous else axis_spec, [accelerator])
+    kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
+    if path in (*capacities(accelerator, spec.model.fidelity), *kernel_paths):
+        axis = replace(axis, role="tabulated")
+        _check_tabulated(axis, "kernel efficiencies" if path in kernel_paths else "bytes")
+    log = isinstance(axis_spec, RangeAxis) and axis_spec.scale == "log"
+    if not continuous:
+        return Dimension(axis, False, log, _index_of_described(axis, _parse_described(accelerator, axis)), len(axis))
+    if axis.role == "categorical":
+        raise InputError(f"'{path}' changes what is stored, so its values are evaluated separately", "add 'steps', or write a list")
+    low, high = axis.values
+    if low >= high:
+        raise InputError(f"'{path}' goes from more to less", "write the smaller end first")
+    return Dimension(axis, True, log, accelerator.value(path), len(axis))
+
+
+def _parse_described(accelerator: Accelerator, axis: Axis) -> Axis | None:
+    """The value of the description at the path of an axis, as an axis of one value; None where the description gives none."""
+    value = accelerator.at(axis.path)
+    if value is None:
+        return None
+    if isinstance(value, Quantity):
+        yaml_value: Any = f"{value.value!r} {value.unit}".strip()
+    else:
+        yaml_value = list(value) if isinstance(value, tuple) else value if isinstance(value, bool) else str(value)
+    return parse_axis(axis.path, [yaml_value], [accelerator])
+
+
+def _index_of_described(axis: Axis, described: Axis | None) -> int | None:
+    """The index of the listed value that equals the description's."""
+    equal = np.flatnonzero(axis.values == described.values[0]) if described is not None else []
+    return int(equal[0]) if len(equal) else None
+
+
+def _add_conditions(dimension: Dimension, when: Mapping[str, Any], earlier: Sequence[Dimension], accelerator: Accelerator) -> Dimension:
+    """The dimension with its conditions, and with the description's value among the values of its axis."""
+    if not when:
+        return dimension
+    conditions = _parse_conditions(dimension.path, when, earlier)
+    described = _parse_described(accelerator, dimension.axis)
+    if described is None:
+        message = f"'{accelerator.name}' gives no '{dimension.path}' for the designs in which its condition does not hold"
+        raise InputError(message, "add it to the accelerator, or leave 'when' out")
+    if dimension.continuous or dimension.described is not None:
+        return replace(dimension, conditions=conditions)
+    axis = dimension.axis
+    extended = replace(
+        axis, yaml_values=(*axis.yaml_values, *described.yaml_values), values=np.concatenate([axis.values, described.values])
+    )
+    return replace(dimension, axis=extended, described=len(axis), conditions=conditions)
+
+
+def _parse_conditions(path: str, when: Mapping[str, Any], earlier: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
+    """Indices of dimensions and of their required values. Dimensions come before those that depend on them, so there are no cycles."""
+    names, conditions = [dimension.path for dimension in earlier], []
+    for other, value in when.items():
+        if other not in names:
+            raise InputError(f"'{path}' depends on '{other}', which is not an axis before it", did_you_mean(other, names))
+        dimension = earlier[names.index(other)]
+        labels = [str(label) for label in dimension.axis.values]
+        if dimension.continuous or str(value) not in labels:
+            raise InputError(f"'{other}' is never '{value}'", f"write one of its values: {', '.join(labels)}")
+        conditions.append((names.index(other), labels.index(str(value))))
+    return tuple(conditions)
+
+
+def _check_tabulated(axis: Axis, what: str) -> None:
+    if len(axis) > MAX_TABULATED:
+        raise InputError(f"{what} are tabulated for each value of '{axis.path}'", f"write at most {MAX_TABULATED} steps, or none")
+    fractions = axis.values[axis.values % 1 > 0] if axis.path.endswith(COUNT_SUFFIX) else []
+    if len(fractions):
+        raise InputError(f"'{axis.path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or leave 'steps' out")
+
+
+def _check_tabulated_combinations(dimensions: Sequence[Dimension], document: YamlDocument) -> None:
+    """The efficiency of measured kernels is tabulated for all combinations of the numbers that it depends on."""
+    grids = {d.path: d.grid for d in dimensions if d.grid is not None and d.path.startswith("units.")}
+    if (count := math.prod(map(len, grids.values()))) > MAX_TABULATED:
+        message = f"kernel efficiencies are tabulated for each of {count} combinations of {', '.join(grids)}"
+        fix = f"write lists or fewer steps: at most {MAX_TABULATED} combinations"
+        raise InputError.from_problems([document.make_problem(("axes", next(iter(grids))), message, fix)])
