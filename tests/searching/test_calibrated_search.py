@@ -99,7 +99,7 @@ def swept(folder, axes: str, model: str = MODEL, dtype: str = "fp16"):
     ],
     ids=["pipelined", "fused", "one after the other", "issue"],
 )
-def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, dtype, monkeypatch):
+def test_designs_of_a_grid_have_the_results_of_a_sweep(folder, axes, model, dtype, monkeypatch):
     monkeypatch.chdir(folder)
     link(folder)  # else nothing is fused
     found = calibrated(folder, axes, model=model, dtype=dtype)
@@ -119,7 +119,7 @@ def test_every_design_of_a_grid_is_worth_what_a_sweep_says(folder, axes, model, 
     np.testing.assert_allclose(results["performance"] * results["latency"], dense, rtol=1e-9)
 
 
-def test_designs_on_continuous_axes_and_their_limits_are_what_a_sweep_says(folder):
+def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(folder):
     """Each design alone, at the values to which it is rounded; nine tenths of the draws are those of the state that is chosen."""
     found = calibrated(folder, CONTINUOUS)
     points = found.space.random_designs(5, np.random.default_rng(0))
@@ -143,7 +143,7 @@ def test_designs_on_continuous_axes_and_their_limits_are_what_a_sweep_says(folde
     assert np.isnan(list(told.values())).sum() == 0
 
 
-def test_exhausting_a_grid_finds_the_best_of_a_sweep(folder):
+def test_an_exhaustive_search_finds_the_best_of_a_sweep(folder):
     front = dse.search(
         written(folder, FEW, "maximize: [performance]\nminimize: [area]\nconstraints: [accuracy_drop <= 100]\nsampler: exhaustive")
     )
@@ -186,7 +186,7 @@ def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
         assert slopes[path] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-4)
 
 
-def test_doubtful_efficiencies_slow_sparse_runs_only(folder):
+def test_uncertain_efficiencies_slow_sparse_runs_only(folder):
     point = (certain := calibrated(folder, FEW)).space.grid_designs(0, 8)
     doubtful = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
     assert (doubtful.results(point)["performance"] <= certain.results(point)["performance"] * (1 + 1e-12)).all()
@@ -194,7 +194,7 @@ def test_doubtful_efficiencies_slow_sparse_runs_only(folder):
     assert uncertainty.limits(doubtful, point) == {}
 
 
-def test_the_command_names_kernels_of_other_devices_and_exits_3_where_nothing_is_feasible(folder, capsys):
+def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_feasible(folder, capsys):
     goal = "maximize: [performance]\nconstraints: [accuracy_drop <= 100{}]\nsampler: exhaustive"
     path = written(folder, FEW, goal.format(""))
     warnings.simplefilter("always")
@@ -225,7 +225,7 @@ def test_the_command_names_kernels_of_other_devices_and_exits_3_where_nothing_is
         ),
     ],
 )
-def test_what_cannot_be_tabulated_is_told_with_its_place(folder, axes, told):
+def test_axes_that_cannot_be_tabulated_are_refused_with_their_line(folder, axes, told):
     path = written(folder, axes)
     with pytest.raises(InputError) as error:
         run.load_evaluator(path)
@@ -233,7 +233,7 @@ def test_what_cannot_be_tabulated_is_told_with_its_place(folder, axes, told):
     assert told in str(error.value)
 
 
-def test_a_precision_without_kernels_is_told_with_its_place(folder):
+def test_a_dtype_without_kernels_is_refused_with_its_line(folder):
     path = written(folder, ISSUE, dtype="fp32")
     with pytest.raises(
         InputError, match=r":8: model.fidelity: no kernel was measured for 'tensor.dense' of 'rtx3090'.*in values as wide as 'fp32'"
@@ -241,7 +241,7 @@ def test_a_precision_without_kernels_is_told_with_its_place(folder):
         run.load_evaluator(path)
 
 
-def test_a_search_goes_on_only_with_the_kernels_that_it_began_with(folder):
+def test_a_search_is_resumed_only_with_the_kernels_that_it_began_with(folder):
     path = written(folder, ISSUE, model=f"{MODEL}, efficiencies: ./single.yaml", dtype="fp32")
     before = run.load_evaluator(path).problem.origin
     text = (folder / "single.yaml").read_text()

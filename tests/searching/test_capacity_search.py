@@ -52,7 +52,7 @@ def placed(found: Evaluator, **values: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fusion", ["none", "fitting"])
-def test_at_a_capacity_that_is_listed_a_search_says_what_a_sweep_does(folder, fusion):
+def test_designs_at_listed_capacities_have_the_results_of_a_sweep(folder, fusion):
     goal = "maximize: [performance]\nminimize: [energy, area, power]\nconstraints: [accuracy_drop <= 100]"
     model = f"fidelity: capacity, fusion: {fusion}"
     link(folder)  # else nothing is fused
@@ -77,7 +77,7 @@ def test_at_a_capacity_that_is_listed_a_search_says_what_a_sweep_does(folder, fu
         assert results["power"][number] == pytest.approx(here.power.values.flat[0], rel=1e-12)
 
 
-def test_between_two_capacities_of_the_grid_bytes_are_those_of_the_smaller(folder):
+def test_between_two_capacities_of_the_grid_the_traffic_is_that_of_the_smaller(folder):
     found = capacity_designs(folder, CONTINUOUS)
     grid = found.space.dimensions[0].grid
     assert grid[0] == 16 * 2**10
@@ -140,7 +140,7 @@ def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypa
     assert len(seen) == len(set(seen)) == 3 * len(found.states)
 
 
-def test_polish_moves_a_capacity_to_where_its_area_is_worth_most(folder):
+def test_local_search_finds_the_best_use_of_area_for_capacity(folder):
     """All of the area is taken, half of it by capacity that buys little."""
     found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 405 mm^2]")
     start = np.array([found.space.dimensions[0].grid[-1], 0.1e12])
@@ -157,7 +157,7 @@ def test_polish_moves_a_capacity_to_where_its_area_is_worth_most(folder):
     assert archive.values[archive.best_index(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
 
 
-def test_a_search_reports_the_capacity_as_it_does_rates(folder):
+def test_a_search_reports_capacities_like_rates(folder):
     path = written(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 410 mm^2]\ntrials: 20\nask_batch: 20\npolish: false")
     front = dse.search(path)
     assert '"memory.l2.capacity"' in front.attrs["elasticities"]
@@ -165,7 +165,7 @@ def test_a_search_reports_the_capacity_as_it_does_rates(folder):
     assert front["memory.l2.capacity"].attrs["units"] == "B"
 
 
-def test_more_capacities_than_can_be_tabulated_are_told_with_their_place(folder):
+def test_too_many_tabulated_capacities_are_refused_with_their_line(folder):
     path = written(folder, "\n  memory.l2.capacity: {from: 1 MB, to: 2 MB, steps: 5000}")
     with pytest.raises(
         InputError, match=r"bytes are tabulated for each value of 'memory.l2.capacity'; write at most 1000 steps, or none"

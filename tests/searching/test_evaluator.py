@@ -32,7 +32,7 @@ def by_hand(found, point) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("axes", [AXES, CONTINUOUS], ids=["grid", "continuous"])
-def test_designs_are_worth_what_single_evaluations_say(folder, axes):
+def test_designs_have_the_results_of_single_evaluations(folder, axes):
     found = designs(folder, axes=axes)
     points = found.space.random_designs(12, np.random.default_rng(0))
     results = found.results(points)
@@ -48,7 +48,7 @@ def test_energy_and_worst_case(folder):
     assert (results["energy"] > 0).all()
 
 
-def test_robust_designs_count_slower_than_certain_ones(folder):
+def test_robust_designs_are_slower_than_certain_ones(folder):
     points = (found := designs(folder)).space.random_designs(60, np.random.default_rng(2))
     certain = found.results(points)
     doubtful = designs(folder, LIMITED + "robust: {spread: 0.5, quantile: 0.1, samples: 16}").results(points)
@@ -57,7 +57,7 @@ def test_robust_designs_count_slower_than_certain_ones(folder):
     np.testing.assert_allclose(doubtful["area"], certain["area"])
 
 
-def test_a_condition_makes_designs_equal_that_differ_in_what_is_switched_off(folder):
+def test_designs_that_differ_in_inactive_dimensions_are_equal(folder):
     space = designs(folder).space
     grid = space.grid_designs(0, space.size)
     assert len(grid) == 12 * 8 * 12 * (3 + 1)
@@ -95,7 +95,7 @@ def test_more_tolerance_is_never_worse(folder):
         ),
     ],
 )
-def test_what_cannot_be_searched_is_told_with_its_place(folder, search, axes, told):
+def test_invalid_searches_are_refused_with_their_line(folder, search, axes, told):
     path = write(folder, search, axes)
     with pytest.raises(InputError) as error:
         run.load_evaluator(path)
@@ -103,6 +103,6 @@ def test_what_cannot_be_searched_is_told_with_its_place(folder, search, axes, to
     assert str(error.value).startswith(f"{path}:")
 
 
-def test_a_sweep_is_no_search(folder):
+def test_a_sweep_without_a_search_is_refused(folder):
     with pytest.raises(InputError, match="the specification has no 'search'"):
         run.load_evaluator(folder / "small.yaml")

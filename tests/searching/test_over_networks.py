@@ -70,7 +70,7 @@ def test_worst_energy_is_relative_to_each_network_too(two):
     np.testing.assert_allclose(found.results(points)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
 
 
-def test_a_constraint_holds_for_each_network_where_the_worst_counts(two):
+def test_a_constraint_must_be_met_by_each_network_with_worst(two):
     found = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
     points = found.space.grid_designs(0, found.space.size)
     _, there = each(found)
@@ -120,7 +120,7 @@ def test_weights_count_for_networks_with_inputs(two, weights, expected):
         ("weights: {bert-base: 0}", "0 is out of range"),
     ],
 )
-def test_weights_that_cannot_count_are_refused(two, search, told):
+def test_invalid_weights_are_refused(two, search, told):
     with pytest.raises(InputError) as error:
         loaded(two, search, NAMED)
     assert told in str(error.value)
@@ -148,7 +148,7 @@ def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, told):
     assert told in str(error.value)
 
 
-def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
+def test_listed_sparsities_and_activation_densities_are_used(two):
     goal = "maximize: [performance]\nconstraints: [accuracy_drop <= 10]"
     every, half = (loaded(two, goal, f"./net: {{{selection}}}") for selection in ("methods: all", "methods: all, sparsities: [0.5]"))
     assert {state.nominal_sparsity for state in half.states} == {0.0, 0.5}
@@ -157,7 +157,7 @@ def test_listed_sparsities_and_activation_densities_are_those_that_run(two):
     assert (given.states[0].input_density[given.states[0].layers.has_weights] == 0.25).all()
 
 
-def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(two):
+def test_the_tolerance_of_the_specification_is_used_without_a_constraint(two):
     path = write(two, "maximize: [performance]", AXES)
     path.write_text(path.read_text() + "accuracy_drop: 6\n")
     assert run.load_evaluator(path).problem.tolerance.max_drop == 6
@@ -166,7 +166,7 @@ def test_the_tolerance_of_the_specification_holds_where_no_constraint_gives_one(
     assert run.load_evaluator(path).problem.tolerance.max_drop == 0.1
 
 
-def test_variants_that_the_tolerance_cannot_be_applied_to_are_named(two):
+def test_variants_without_a_comparable_accuracy_are_warned_of(two):
     net = two / "net"
     (net / "workload.yaml").write_text((net / "workload.yaml").read_text() + "other_metrics: [{name: top5, direction: higher}]\n")
     (net / "accuracy.csv").write_text(

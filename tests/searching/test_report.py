@@ -54,7 +54,7 @@ def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, 
     assert not marked["units.tensor.runs.sparse_24.enabled"].item()
 
 
-def test_a_run_that_is_used_stays_on(folder):
+def test_a_run_that_is_used_stays_enabled(folder):
     axes = "\n  units.tensor.runs.sparse_24.enabled: [true, false]\n  units.vector.runs.csr.enabled: [true, false]\n"
     found = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
     points = found.space.grid_designs(0, found.space.size)
@@ -66,7 +66,7 @@ def test_a_run_that_is_used_stays_on(folder):
     assert complexity(found.space, simpler[[after["performance"].argmax()]])[0, 0] == 1
 
 
-def test_of_equal_designs_the_best_is_the_same_in_whatever_order_they_come(folder):
+def test_the_best_of_equal_designs_does_not_depend_on_their_order(folder):
     found = run.load_evaluator(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
     points = found.space.grid_designs(0, found.space.size)
     best = []
@@ -80,7 +80,7 @@ def test_of_equal_designs_the_best_is_the_same_in_whatever_order_they_come(folde
     assert found.space.decode(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
 
 
-def test_more_ties_than_are_kept_leave_the_simplest(folder):
+def test_of_more_ties_than_are_kept_the_simplest_is_kept(folder):
     """Performance does not depend on the launch overhead under 'r3', nor on the vector unit: thousands of designs are equal."""
     axes = "\n  overhead.launch: {from: 1 us, to: 9 us, steps: 3000}\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n"
     path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive", axes)
@@ -104,7 +104,7 @@ def test_designs_without_a_finite_objective_are_infeasible_and_counted(folder):
 
 
 @pytest.mark.parametrize("sampler", ["nsga2"])
-def test_samplers_go_on_where_objectives_and_constraints_have_no_value(folder, sampler):
+def test_samplers_continue_where_objectives_and_constraints_have_no_value(folder, sampler):
     axes = "\n  memory.dram.bandwidth: {from: 0.1 TB/s, to: 3 TB/s, scale: log}\n  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s}\n"
     search = f"maximize: ['log(performance - 1)']\nconstraints: ['log(speedup + performance - 1.5) <= 9']\nsampler: {sampler}\ntrials: 24\nask_batch: 8\npolish: false"
     path = dense_only(folder, search, axes)
@@ -114,7 +114,7 @@ def test_samplers_go_on_where_objectives_and_constraints_have_no_value(folder, s
     assert front.attrs["evaluated"] >= 24
 
 
-def test_an_objective_that_has_no_value_anywhere_is_the_reason(folder):
+def test_an_objective_without_any_finite_value_is_reported(folder):
     path = dense_only(folder, "maximize: ['log(performance - 1e6)']\ntrials: 10", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
     with (
         pytest.warns(ModelWarning),
@@ -132,7 +132,7 @@ def test_an_elasticity_is_of_the_objective_itself(folder):
         assert compute_elasticities(archive)["memory.dram.bandwidth"] > 0
 
 
-def test_the_table_has_the_figures_of_each_network(folder):
+def test_the_table_has_the_results_of_each_network(folder):
     path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
     path.write_text(path.read_text().replace("./net: {methods: all}", "./net: {methods: all}\n  bert-base: {methods: [dense]}"))
     archive = Archive(found := run.load_evaluator(path))

@@ -66,7 +66,7 @@ def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_a_line_that_was_half_written_when_a_worker_was_killed_is_dropped(folder, capsys):
+def test_an_incomplete_last_line_of_a_journal_is_removed(folder, capsys):
     path, out = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 20")), folder / "out"
     assert main(["search", str(path), "-o", str(out)]) == 0
     with (out / "study.journal").open("a") as file:
@@ -107,7 +107,7 @@ def test_a_damaged_journal_is_refused_with_its_line(folder, capsys):
     assert len(trials(journal(out), TrialState.COMPLETE)) == 20
 
 
-def test_a_search_that_is_not_there_cannot_be_resumed(folder, capsys):
+def test_a_search_that_does_not_exist_cannot_be_resumed(folder, capsys):
     assert main(["search", str(write(folder, LONG)), "-o", str(folder / "out"), "--resume"]) == 2
     assert "there is no search in" in capsys.readouterr().err
 
@@ -121,7 +121,7 @@ def test_nothing_feasible_exits_3_and_leaves_no_report(folder, capsys):
     assert not (folder / "out" / "front.nc").exists()
 
 
-def test_a_storage_that_does_not_answer_is_told(folder, capsys):
+def test_a_storage_that_does_not_answer_is_reported(folder, capsys):
     url = "postgresql+psycopg://nobody@127.0.0.1:1/none"
     assert main(["search", str(write(folder, LONG)), "-o", str(folder / "out"), "--storage", url]) == 2
     assert "cannot be used" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def everything(found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("chunk", [4096, 777])
-def test_exhausting_finds_the_best_of_all_and_the_front(folder, monkeypatch, chunk):
+def test_an_exhaustive_search_finds_the_optimum_and_the_front(folder, monkeypatch, chunk):
     monkeypatch.setattr(judged, "CHUNK", chunk)
     monkeypatch.setattr(exhaustive, "CHUNK_DESIGNS", chunk)
     archive = Archive(found := designs(folder))
@@ -38,7 +38,7 @@ def test_exhausting_finds_the_best_of_all_and_the_front(folder, monkeypatch, chu
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "nsga3", "tpe", "random", "qmc"])
-def test_a_search_comes_near_the_best_of_all(folder, sampler):
+def test_a_search_comes_close_to_the_optimum(folder, sampler):
     search = LIMITED.replace("trials: 120", "trials: 60") + f"sampler: {sampler}\n"
     front = dse.search(write(folder, search))
     assert front.attrs["regret"] < 0.02
@@ -46,7 +46,7 @@ def test_a_search_comes_near_the_best_of_all(folder, sampler):
     assert (front.area <= 420e-6 * (1 + 1e-9)).all()
 
 
-def test_two_objectives_make_a_front_that_holds_more_than_chance(folder):
+def test_the_front_of_two_objectives_is_better_than_that_of_random_search(folder):
     front = dse.search(
         write(folder, "maximize: [performance]\nminimize: [area]\nconstraints: [power <= 210 W]\ntrials: 300\nask_batch: 30")
     )
@@ -56,7 +56,7 @@ def test_two_objectives_make_a_front_that_holds_more_than_chance(folder):
 
 @pytest.mark.parametrize("axes", [CONTINUOUS, None], ids=["continuous", "grid"])
 @pytest.mark.parametrize("seed", range(4))
-def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, seed):
+def test_local_search_never_makes_a_design_worse_or_infeasible(folder, axes, seed):
     found = designs(folder, LIMITED, *([axes] if axes else []))
     archive = Archive(found)
     archive.evaluate(found.space.random_designs(20, np.random.default_rng(seed)))
@@ -72,7 +72,7 @@ def test_polish_never_worsens_a_design_nor_breaks_a_constraint(folder, axes, see
             assert low <= best[0, number] <= high
 
 
-def test_gradients_reach_the_limit_that_steps_leave(folder):
+def test_gradients_reach_constraints_that_steps_do_not(folder):
     found = designs(folder, LIMITED, CONTINUOUS)
     archive = Archive(found)
     archive.evaluate(found.space.random_designs(50, np.random.default_rng(0)))
@@ -81,7 +81,7 @@ def test_gradients_reach_the_limit_that_steps_leave(folder):
     assert excess.max() > -1e-3
 
 
-def test_the_same_seed_finds_the_same_whatever_the_chunk(folder, monkeypatch):
+def test_the_same_seed_gives_the_same_archive_for_any_chunk_size(folder, monkeypatch):
     path, found = write(folder, LIMITED), []
     for chunk in (65536, 7):
         monkeypatch.setattr(judged, "CHUNK", chunk)
@@ -90,11 +90,11 @@ def test_the_same_seed_finds_the_same_whatever_the_chunk(folder, monkeypatch):
     np.testing.assert_array_equal(found[0].values, found[1].values)
 
 
-def test_continuous_designs_cannot_be_exhausted(folder):
+def test_continuous_axes_cannot_be_searched_exhaustively(folder):
     with pytest.raises(InputError, match="is continuous, so its designs cannot be enumerated"):
         dse.search(write(folder, LIMITED + "sampler: exhaustive\n", CONTINUOUS))
 
 
-def test_nothing_feasible_says_what_is_hardest(folder):
+def test_the_hardest_constraint_is_reported_where_nothing_is_feasible(folder):
     with pytest.raises(InfeasibleError, match="'area <= 100 mm\\^2' is hardest to meet"):
         dse.search(write(folder, "constraints: [area <= 100 mm^2, power <= 300 W]\ntrials: 40"))

@@ -27,7 +27,7 @@ def loaded(folder, axis: str, path: str = "memory.dram.bandwidth", search: str =
 
 @pytest.mark.parametrize("low", ["0.5", "1", "2"], ids=["inside", "listed", "outside"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_a_condition_does_not_hold_the_description_does(folder, kind, low):
+def test_where_a_condition_does_not_hold_the_description_is_used(folder, kind, low):
     found = loaded(folder, KINDS[kind].format(low=low, when=WHEN))
     points = found.space.random_designs(40, np.random.default_rng(0))
     off = points[:, 0] == 1
@@ -40,7 +40,7 @@ def test_where_a_condition_does_not_hold_the_description_does(folder, kind, low)
     np.testing.assert_allclose(found.results(points)["performance"][off], found.results(points[off][:1])["performance"][0])
 
 
-def test_every_design_of_a_grid_is_there_once(folder):
+def test_a_grid_has_every_design_once(folder):
     found = loaded(folder, KINDS["list"].format(low="2", when=WHEN))
     grid = found.space.grid_designs(0, found.space.size)
     described = found.space.decode(grid)
@@ -49,7 +49,7 @@ def test_every_design_of_a_grid_is_there_once(folder):
 
 
 @pytest.mark.parametrize("kind", ["list", "steps"])
-def test_neighbours_and_chance_take_listed_values_only(folder, kind):
+def test_neighbours_and_random_designs_have_listed_values_only(folder, kind):
     found = loaded(folder, KINDS[kind].format(low="2", when=WHEN))
     start = found.space.canonicalize(np.array([[1.0, 0.0]]))[0]
     around = found.space.canonicalize(local_search.list_neighbours(found.space, start, 3))
@@ -69,7 +69,7 @@ def test_neighbours_and_chance_take_listed_values_only(folder, kind):
         ("units.tensor.runs.sparse_24.gain", "[1.5, 1.8]", 2.0),
     ],
 )
-def test_texts_and_switches_fall_back_to_the_description_too(folder, path, listed, own):
+def test_labels_and_switches_fall_back_to_the_description_too(folder, path, listed, own):
     found = loaded(folder, f"{{values: {listed}, {WHEN}}}", path)
     point = found.space.canonicalize(np.array([[1.0, 0.0]]))
     assert found.space.decode(point)[path][0] == own
@@ -88,7 +88,7 @@ def test_conditions_in_a_chain(folder):
     assert rows == {(True, False, 2e12), (False, True, 1e12)}
 
 
-def test_a_description_without_the_value_is_refused_with_its_place(folder):
+def test_a_description_without_the_value_is_refused_with_the_line_of_the_axis(folder):
     path = write(folder, "maximize: [performance]", f"{SWITCH}\n  units.vector.runs.csr.gain: {{values: [2, 4], {WHEN}}}")
     with pytest.raises(
         InputError, match=r"axes.units.vector.runs.csr.gain: 'chip' gives no 'units.vector.runs.csr.gain' for the designs in which"
@@ -96,7 +96,7 @@ def test_a_description_without_the_value_is_refused_with_its_place(folder):
         run.load_evaluator(path)
 
 
-def test_capacities_that_are_tabulated_fall_back_too(folder):
+def test_tabulated_capacities_fall_back_to_the_description_too(folder):
     """The description's capacity lies between two of the grid, and outside of the list."""
     results = []
     for axis in ("{values: [8 MB, 20 MB], %s}", "{from: 8 MB, to: 20 MB, steps: 2, %s}", "{from: 8 MB, to: 20 MB, scale: log, %s}"):
@@ -116,7 +116,7 @@ def test_capacities_that_are_tabulated_fall_back_too(folder):
     assert all(a == pytest.approx(b, rel=1e-12) for a, b in itertools.pairwise(results))
 
 
-def test_gradients_leave_alone_what_no_condition_lets_vary(folder):
+def test_gradients_do_not_change_inactive_dimensions(folder):
     found = run.load_evaluator(
         write(
             folder, "maximize: [performance]\nconstraints: [area <= 390 mm^2]",

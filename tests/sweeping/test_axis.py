@@ -29,7 +29,7 @@ def test_linear_and_logarithmic_ranges_hit_both_ends(with_axes):
     np.testing.assert_allclose(found["units.tensor.peak.fp16"], [1e12, 2e12, 4e12, 8e12], rtol=1e-12)
 
 
-def test_axes_that_only_go_together_are_checked_together(with_axes, folder):
+def test_combinations_of_axes_are_checked_together(with_axes, folder):
     axes = f"{{{RUN}.pattern: ['2:4', unstructured], {RUN}.format.kind: [bitmask, combinatorial]}}"
     found = dse.sweep(with_axes(axes))
     assert list(found[f"{RUN}.format.kind"].values) == ["bitmask", "combinatorial"]
@@ -37,7 +37,7 @@ def test_axes_that_only_go_together_are_checked_together(with_axes, folder):
     assert bits[1] <= bits[0]
 
 
-def test_axes_that_do_not_go_together_are_refused_in_the_sweep_s_own_file(with_axes):
+def test_invalid_combinations_of_axes_are_reported_in_the_file_of_the_sweep(with_axes):
     path = with_axes(f"{{{RUN}.pattern: ['2:4', 'block:4x4'], {RUN}.format.kind: [nm_index, csr]}}")
     with pytest.raises(InputError) as caught:
         dse.sweep(path)
@@ -45,7 +45,7 @@ def test_axes_that_do_not_go_together_are_refused_in_the_sweep_s_own_file(with_a
     assert "cannot store pattern 'block:4x4'" in str(caught.value)
 
 
-def test_a_part_of_a_format_that_the_description_leaves_to_its_default(with_axes, edited):
+def test_an_axis_of_a_format_option_that_the_description_leaves_to_its_default(with_axes, edited):
     """The narrower index moves fewer bytes: memory-bound unstructured layers get faster."""
     edited("chip.yaml", ("1 TB/s", "1 GB/s"))
     found = dse.sweep(with_axes("{units.vector.runs.csr.format.index: [16 bit, 32 bit]}"))
@@ -70,7 +70,7 @@ def test_a_part_of_a_format_that_the_description_leaves_to_its_default(with_axes
         ("{memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 100000}, units.tensor.peak.fp16: {from: 1 TFLOP/s, to: 2 TFLOP/s, steps: 100000}}", "GB, and are kept in memory; write them to a Zarr store ('-o small.zarr'), reduce them ('keep: summary'), or stay below "),
     ],
 )  # fmt: skip
-def test_axes_that_cannot_be(with_axes, axes, expected):
+def test_invalid_axes_are_refused(with_axes, axes, expected):
     path = with_axes(axes)
     with pytest.raises(InputError) as caught:
         dse.sweep(path)

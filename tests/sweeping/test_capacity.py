@@ -73,7 +73,7 @@ def test_a_level_moves_what_the_capacity_inside_it_cannot_keep():
     assert found.bound.item() == "l2"
 
 
-def test_levels_are_those_with_numbers_and_the_rest_is_said():
+def test_levels_without_numbers_are_warned_of():
     assert levels(described(THREE), "sol") == (Level("dram", None),)
     expected = (Level("dram", "memory.l2.capacity"), Level("l2", "memory.l1.capacity"), Level("l1", None))
     assert levels(described(THREE), "capacity") == expected
@@ -141,7 +141,7 @@ def test_capacity_never_beats_the_speed_of_light_and_less_of_it_is_never_faster(
 
 
 @given(networks, st.integers(1, 16), options)
-def test_with_room_enough_it_is_the_speed_of_light(variant, batch, asked):
+def test_with_enough_capacity_it_is_the_speed_of_light(variant, batch, asked):
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 TB, bandwidth: 10 TB/s}")
     found = evaluate(chip, variant, batch, fidelity="capacity", **{**asked, "overlap": "full"})
     light = evaluate(chip, variant, batch, **{**asked, "overlap": "full"})
@@ -203,7 +203,7 @@ SKIP = [
         (3 * TENSOR + LINE - 1, [2, 2, 2, 2]),
     ],
 )
-def test_a_skip_connection_takes_room_until_it_is_added(capacity, moved):
+def test_a_skip_connection_takes_capacity_until_it_is_added(capacity, moved):
     chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity} B}}")
     found = evaluate(chip, network([ROW | row for row in SKIP]), fidelity="capacity", fusion="fitting")
     np.testing.assert_array_equal(found.bytes, WEIGHTS + TENSOR * np.array(moved))
@@ -233,7 +233,7 @@ def test_what_branches_is_written_or_stays_for_the_last_reader():
     np.testing.assert_array_equal(found.bytes_bound, found.bytes)
 
 
-def test_nothing_is_fused_where_nobody_says_which_layer_reads_which():
+def test_nothing_is_fused_without_a_layer_graph():
     variant = network([ROW | {"name": name} for name in "ab"])
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 MB}")
     apart, fused = (evaluate(chip, variant, fidelity="capacity", fusion=fusion) for fusion in ("none", "fitting"))
@@ -320,7 +320,7 @@ def test_energy_follows_the_bytes_of_each_capacity(banded, edited):
         np.testing.assert_allclose(dse.sweep(alone).energy[:, 0], together.energy[:, number], rtol=1e-12)
 
 
-def test_bands_come_with_what_is_asked_for_and_with_capacity_alone(banded):
+def test_lower_bounds_are_stored_under_fidelity_capacity_only(banded):
     banded.write_text(banded.read_text() + "store: {variables: [latency]}\n")
     assert list(dse.sweep(banded)) == ["latency", "latency_bound"]
     banded.write_text(banded.read_text().replace("fidelity: capacity", "fidelity: sol"))
@@ -334,7 +334,7 @@ def test_one_design_and_one_variable(banded):
     assert dse.sweep(banded).latency.dims == ("accelerator", "batch", "dtype", "variant")
 
 
-def test_what_does_not_count_is_warned_of(folder):
+def test_ignored_memory_levels_are_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: capacity}\n")
     with pytest.warns(

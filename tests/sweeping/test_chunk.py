@@ -61,14 +61,14 @@ def joined(plan, most) -> xr.Dataset:
 @pytest.mark.parametrize("most", [20, 1000])
 @pytest.mark.parametrize("fidelity", ["sol", "capacity"])
 @pytest.mark.filterwarnings("ignore::dse.ModelWarning")
-def test_a_piece_is_its_region_of_the_whole(spec, fidelity, most):
+def test_the_results_of_a_chunk_are_its_region_of_all_results(spec, fidelity, most):
     wanted = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
     spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{wanted}]}}\n")
     plan = load_plan(spec)
     xr.testing.assert_equal(joined(plan, most), run.run_in_memory(plan))
 
 
-def test_labels_of_a_piece_are_those_of_its_region(plan):
+def test_the_labels_of_a_chunk_are_those_of_its_region(plan):
     compiled = CompiledSweep.of_plan(plan)
     whole = run.evaluate(compiled)
     for piece in list(ChunkGrid(plan, 7))[::17]:
@@ -78,7 +78,7 @@ def test_labels_of_a_piece_are_those_of_its_region(plan):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.lists(st.integers(1, 6), min_size=6, max_size=6), st.integers(1, 300))
-def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
+def test_chunks_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
     axes = [replace(axis, values=np.arange(2 if axis.is_outer_loop else size)) for axis, size in zip(plan.axes, sizes, strict=True)]
     plan = replace(plan, axes=tuple(axes))
     lengths, covered = chunk_lengths(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
@@ -95,7 +95,7 @@ def test_pieces_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
     assert (covered == 1).all()
 
 
-def test_a_piece_takes_as_much_room_as_meant(plan, monkeypatch):
+def test_the_results_of_a_chunk_take_at_most_the_chunk_size(plan, monkeypatch):
     monkeypatch.setattr(pieces_, "CHUNK_BYTES", 10_000)
     with warnings.catch_warnings(action="ignore"):
         whole = run.run_in_memory(plan)

@@ -71,7 +71,7 @@ PIECES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", PIECES)
-def test_a_damaged_piece_is_refused_until_it_is_evaluated_again(home, results, capsys, damage):
+def test_a_damaged_chunk_is_refused_until_it_is_evaluated_again(home, results, capsys, damage):
     name, break_it, expected = PIECES[damage]
     broken, path = results / "whole.zarr", results / "whole.zarr" / name
     break_it(path)
@@ -95,7 +95,7 @@ LAYOUT: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("damage", LAYOUT)
-def test_a_damaged_description_of_a_store_is_refused_by_all_that_read_it(home, results, capsys, damage):
+def test_a_store_with_damaged_metadata_is_refused_by_every_command(home, results, capsys, damage):
     name, break_it = LAYOUT[damage]
     broken, path = results / "whole.zarr", results / "whole.zarr" / name
     break_it(path)
@@ -110,7 +110,7 @@ def test_a_damaged_description_of_a_store_is_refused_by_all_that_read_it(home, r
         assert "remove the store, and run the sweep again" in told
 
 
-def test_no_folder_of_notes_is_as_if_nothing_was_written(home, results):
+def test_without_records_all_chunks_are_evaluated_again(home, results):
     shutil.rmtree(results / "whole.zarr/progress/done")
     with pytest.raises(InputError, match="is not complete, 2 chunks are missing"):
         store.read(results / "whole.zarr")
@@ -119,7 +119,7 @@ def test_no_folder_of_notes_is_as_if_nothing_was_written(home, results):
 
 
 @pytest.mark.parametrize("place", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_a_bit_of_a_netcdf_file_is_refused(results, capsys, place):
+def test_a_flipped_bit_of_a_netcdf_file_is_detected(results, capsys, place):
     flip(results / "whole.nc", place)
     assert main(["plot", str(results / "whole.nc")]) == 2
     assert capsys.readouterr().err.startswith(f"{results / 'whole.nc'}: is damaged (its checksum does not match); run again")
@@ -131,7 +131,7 @@ def test_a_truncated_netcdf_file_is_refused(results, capsys):
     assert "is not a dataset, or is damaged" in capsys.readouterr().err
 
 
-def test_other_tools_read_netcdf_with_a_checksum_and_files_without_one_are_read_with_a_note(results):
+def test_other_tools_read_files_with_a_checksum_and_files_without_one_are_read_with_a_warning(results):
     path = results / "whole.nc"
     assert checksum.is_intact(path)
     with xr.open_dataset(path) as found:  # any engine that there is
@@ -141,7 +141,7 @@ def test_other_tools_read_netcdf_with_a_checksum_and_files_without_one_are_read_
         xr.testing.assert_identical(store.read(results / "own.nc"), store.read(path))
 
 
-def test_large_netcdf_files_have_the_checksum_too(tmp_path, monkeypatch):
+def test_large_netcdf_files_have_a_checksum_too(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "MAX_BUFFERED_BYTES", 100)
     dataset = xr.Dataset({"latency": ("point", np.arange(1000.0))})
     store.write(dataset, tmp_path / "x.nc")
@@ -150,7 +150,7 @@ def test_large_netcdf_files_have_the_checksum_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("break_it", [flip, cut, lambda path: path.write_bytes(b"")])
-def test_a_damaged_part_of_what_is_kept_is_evaluated_again(home, results, break_it):
+def test_a_damaged_partial_is_evaluated_again(home, results, break_it):
     path = results / "front.nc.parts/0.npz"
     break_it(path)
     with pytest.warns(dse.ModelWarning, match=f"damaged results are evaluated again: {path}: is damaged"):
@@ -159,7 +159,7 @@ def test_a_damaged_part_of_what_is_kept_is_evaluated_again(home, results, break_
     xr.testing.assert_identical(found.assign_attrs(strip), dse.sweep(home / "kept.yaml").assign_attrs(strip))
 
 
-def test_the_part_of_another_place_is_evaluated_again(home, results):
+def test_a_partial_of_another_sweep_is_evaluated_again(home, results):
     dse.sweep(home / "kept.yaml", results / "other.nc", shard=(2, 2))
     shutil.copy(results / "other.nc.parts/1.npz", results / "front.nc.parts/0.npz")
     with pytest.warns(dse.ModelWarning, match=r"0\.npz: is damaged"):
@@ -167,14 +167,14 @@ def test_the_part_of_another_place_is_evaluated_again(home, results):
 
 
 @pytest.mark.parametrize("break_it", [flip, cut, Path.unlink])
-def test_a_damaged_origin_of_parts_is_refused(home, results, capsys, break_it):
+def test_partials_with_a_damaged_origin_are_refused(home, results, capsys, break_it):
     break_it(results / "front.nc.parts/sweep.json")
     assert main(["sweep", str(home / "kept.yaml"), "-o", str(results / "front.nc"), "--resume"]) == 2
     told = capsys.readouterr().err
     assert "sweep.json: is damaged" in told or "does not belong to a sweep" in told
 
 
-def test_notes_hold_the_checksum_that_a_chunk_ends_with(results):
+def test_records_hold_the_checksum_at_the_end_of_a_chunk_file(results):
     noted = json.loads((results / "whole.zarr/progress/done/1.json").read_text())["chunks"][CHUNK]
     content = (results / "whole.zarr" / CHUNK).read_bytes()
     assert noted == checksum.from_bytes(content[:-4]) == f"{int.from_bytes(content[-4:], 'little'):08x}"

@@ -33,7 +33,7 @@ assert set(seen) == {3}
 
 
 @pytest.mark.parametrize("variables", ["[latency]", "[latency, bound_share]"])
-def test_three_devices_are_as_one(folder, variables):
+def test_three_devices_give_the_results_of_one(folder, variables):
     spec = folder / "small.yaml"
     spec.write_text(spec.read_text() + AXES + f"store: {{variables: {variables}}}\n")
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}

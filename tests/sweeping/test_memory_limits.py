@@ -50,20 +50,20 @@ def peak(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_an_axis_takes_no_more_than_its_values(chip):
+def test_an_axis_takes_no_more_memory_than_its_values(chip):
     """Its texts alone were 100 bytes a value."""
     written = RangeAxis.model_validate({"from": "1 TB/s", "to": "8 TB/s", "steps": STEPS})
     assert peak(lambda: parse_axis("memory.dram.bandwidth", written, [chip])) < 40 * STEPS
 
 
-def test_texts_of_an_axis_are_those_of_its_values(chip):
+def test_yaml_values_of_an_axis_are_its_values_with_the_unit(chip):
     found = parse_axis("memory.dram.bandwidth", RangeAxis.model_validate({"from": "1 TB/s", "to": "2 TB/s", "steps": 3}), [chip])
     assert list(found.yaml_values) == ["1000000000000.0 B/s", "1500000000000.0 B/s", "2000000000000.0 B/s"]
     assert list(found[1:].yaml_values) == list(found.yaml_values)[1:]
     assert len(found.yaml_values[:2]) == 2
 
 
-def test_what_a_sweep_prepares_does_not_grow_with_the_product_of_jobs_and_values(specified):
+def test_a_compiled_sweep_does_not_grow_with_the_product_of_jobs_and_values(specified):
     """Each of its 10 jobs held its rates for every value: 16 numbers and more."""
     plan = load_plan(specified(LONG))
     assert peak(lambda: CompiledSweep.of_plan(plan)) < 60 * STEPS
@@ -79,7 +79,7 @@ class Sums:
         return partial
 
 
-def test_what_is_kept_of_groups_is_put_together_in_constant_memory():
+def test_partials_are_merged_in_constant_memory():
     size, groups = 10**6, 30
 
     def partials() -> Iterator[Partial]:
@@ -113,19 +113,19 @@ def test_the_size_of_a_summary_is_that_of_its_arrays(specified):
     assert stream.summary.count_bytes(plan.dims, sample) == 4 * 8 * (40 + 5) * 2 * 4
 
 
-def test_more_combinations_than_memory_holds_are_refused_before_they_are_prepared(specified, monkeypatch):
+def test_more_combinations_than_fit_in_memory_are_refused_before_they_are_compiled(specified, monkeypatch):
     monkeypatch.setattr(sweep_compile, "available_bytes", lambda: 100_000)
     with pytest.raises(InputError, match=r"combinations of network states .* would take about .* GB to prepare; there are 0\.0001 GB"):
         CompiledSweep.of_plan(load_plan(specified("")))
 
 
-def test_results_beyond_the_memory_that_is_left_are_refused(specified, monkeypatch):
+def test_results_larger_than_the_available_memory_are_refused(specified, monkeypatch):
     monkeypatch.setattr("dse.sweeping.plan_checks.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store"):
         dse.sweep(specified(AXES))
 
 
-def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monkeypatch):
+def test_available_memory_is_the_least_of_machine_group_and_process(tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 50 kB\n")
     monkeypatch.setattr(available_memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(available_memory, "CONTROL_GROUP", tmp_path)
@@ -136,7 +136,7 @@ def test_memory_that_is_left_is_that_of_machine_group_and_process(tmp_path, monk
         assert available_memory.available_bytes() == expected
 
 
-def test_running_out_of_memory_ends_in_a_line(specified, monkeypatch, capsys):
+def test_running_out_of_memory_is_reported_in_one_line(specified, monkeypatch, capsys):
     def fail(*_, **__):
         raise MemoryError("Unable to allocate 100 GiB")
 

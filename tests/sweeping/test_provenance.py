@@ -10,7 +10,7 @@ from dse.base.errors import InputError
 from dse.sweeping import provenance
 
 
-def test_a_dataset_without_an_origin():
+def test_a_dataset_without_a_specification_is_refused():
     with pytest.raises(InputError, match="does not name the specification that it was made from"):
         provenance.rebuild_plan(xr.Dataset())
 
@@ -30,7 +30,7 @@ def test_unverified_numbers_are_named_where_they_are_used(edited, folder):
     assert json.loads(found.attrs["unverified"]) == {"chip": ["units.tensor.peak.fp16", "units.tensor.runs.sparse_24"]}
 
 
-def test_what_a_network_is_run_on_is_said_even_where_nobody_asked(edited, capsys, tmp_path):
+def test_default_inputs_of_a_network_are_reported(edited, capsys, tmp_path):
     """In the dataset, on stderr where it was not given, in the plan of a dry run, and layer by layer."""
     from dse.cli import entry
 

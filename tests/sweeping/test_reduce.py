@@ -56,7 +56,7 @@ def rows(points: xr.Dataset) -> list[tuple]:
     [([], ["latency", "area"]), (["speedup"], ["area"]), (["speedup", "accuracy"], ["latency"]), ([], ["latency"]),
      ([], ["latency", "memory.dram.bandwidth", "units.tensor.peak.fp16", "accuracy_drop"])],
 )  # fmt: skip
-def test_the_front_of_pieces_is_the_front_of_all(spec, monkeypatch, most, maximize, minimize):
+def test_the_front_of_chunks_is_the_front_of_all_results(spec, monkeypatch, most, maximize, minimize):
     whole = dse.pareto(dse.sweep(spec), maximize, minimize)
     found = kept(spec, f"{{front: {{maximize: {maximize}, minimize: {minimize}}}}}", monkeypatch, most)
     assert rows(found) == rows(whole)
@@ -67,7 +67,7 @@ def test_the_front_of_pieces_is_the_front_of_all(spec, monkeypatch, most, maximi
 
 
 @pytest.mark.parametrize("pool", ["true", "false"])
-def test_a_front_over_what_fits_is_that_of_all(spec, monkeypatch, pool):
+def test_a_front_with_a_boolean_objective_is_the_front_of_all_results(spec, monkeypatch, pool):
     """`fits` is a truth value, which has no negative."""
     spec.write_text(
         spec.read_text()
@@ -82,7 +82,7 @@ def test_a_front_over_what_fits_is_that_of_all(spec, monkeypatch, pool):
 
 @pytest.mark.parametrize("most", [5, 10**6])
 @pytest.mark.parametrize(("direction", "name"), [("minimize", "latency"), ("maximize", "speedup")])
-def test_the_top_of_pieces_is_the_top_of_all(spec, monkeypatch, most, direction, name):
+def test_the_best_of_chunks_are_the_best_of_all_results(spec, monkeypatch, most, direction, name):
     whole = dse.sweep(spec)
     values = np.sort(whole[name].values.ravel() * (1 if direction == "minimize" else -1))
     found = kept(spec, f"{{top: 20, {direction}: [{name}]}}", monkeypatch, most)
@@ -97,7 +97,7 @@ def test_the_top_of_pieces_is_the_top_of_all(spec, monkeypatch, most, direction,
         assert there.latency == found.latency[point]
 
 
-def test_of_equal_ones_the_first_are_kept(spec, monkeypatch):
+def test_of_equal_cells_the_first_are_kept(spec, monkeypatch):
     """The cache is idle at the speed of light: latencies come in threes."""
     found = [kept(spec, "{top: 4, minimize: [latency]}", monkeypatch, most) for most in (7, 10**6)]
     assert all(rows(one) == rows(found[0]) for one in found)
@@ -106,7 +106,7 @@ def test_of_equal_ones_the_first_are_kept(spec, monkeypatch):
 
 @pytest.mark.parametrize("most", [5, 10**6])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_summary_of_chunks_is_the_summary_of_all(spec, monkeypatch, most, precision):
+def test_a_summary_of_chunks_is_the_summary_of_all_results(spec, monkeypatch, most, precision):
     """Of every result, whatever dims it has: an area has no batch, so two batches do not count it twice."""
     names = "latency, speedup, fits, area, power, energy, edp, performance_per_area"
     spec.write_text(spec.read_text().replace(VARIABLES, f"store: {{variables: [{names}], dtype: {precision}}}\n"))
@@ -141,7 +141,7 @@ fronts = st.integers(1, 4).flatmap(
 
 @settings(max_examples=50)
 @given(fronts, st.data())
-def test_a_sieve_holds_back_only_what_is_beaten(points, data):
+def test_a_dominance_filter_drops_dominated_points_only(points, data):
     front = points[nondominated(points)] if len(points) else points
     others = data.draw(arrays(float, (20, points.shape[1]), elements=st.integers(0, 8).map(float) | st.floats(-2, 2)))
     passed = DominanceFilter.from_front(front).select(list(others.T))
@@ -149,7 +149,7 @@ def test_a_sieve_holds_back_only_what_is_beaten(points, data):
         assert any((mark <= others[number]).all() and (mark < others[number]).any() for mark in front)
 
 
-def test_a_front_of_unknown_numbers_is_told(spec, edited):
+def test_a_front_without_finite_points_is_reported(spec, edited):
     edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
     with pytest.raises(InputError, match="no point has a finite value in all of accuracy, latency"):
         kept(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
@@ -160,7 +160,7 @@ def test_a_front_of_unknown_numbers_is_told(spec, edited):
     [("{front: {minimize: [latency, area]}}", {"results.nc", "front.png", "front.csv"}), ("{top: 3, minimize: [latency]}", {"results.nc", "top.csv"}),
      ("summary", {"results.nc"})],
 )  # fmt: skip
-def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
+def test_the_command_writes_reductions(spec, capsys, keep, files):
     path, out = spec.with_name("kept.yaml"), spec.with_name("out")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     assert entry.main(["sweep", str(path), "-o", str(out)]) == 0
@@ -188,7 +188,7 @@ def test_the_command_writes_what_is_kept(spec, capsys, keep, files):
         ("summary\nplots: [speedup]", "figures need all results"),
     ],
 )
-def test_what_cannot_be_kept_is_told(spec, capsys, keep, told):
+def test_invalid_reductions_are_refused(spec, capsys, keep, told):
     path = spec.with_name("kept.yaml")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     assert entry.main(["check", str(path)]) == 2

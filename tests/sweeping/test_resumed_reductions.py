@@ -107,7 +107,7 @@ def held(folder: Path, name: str, count: int) -> str:
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_path, kind):
+def test_one_process_a_pool_and_shards_give_the_same_reduction(specs, wholes, pool, tmp_path, kind):
     spec, folder, whole = specs[kind], tmp_path, wholes[kind]
     same(dse.sweep(spec, folder / "one.nc"), whole)
     same(folder / "one.nc", whole)
@@ -120,7 +120,7 @@ def test_one_process_a_pool_and_shards_keep_the_same(specs, wholes, pool, tmp_pa
 
 
 @pytest.mark.parametrize("kind", KEPT)
-def test_killed_and_resumed_keeps_the_same(specs, wholes, tmp_path, kind):
+def test_killed_and_resumed_gives_the_same_reduction(specs, wholes, tmp_path, kind):
     spec, path = specs[kind], tmp_path / "killed.nc"
     for least in (2, 12) if kind == "front" else (6,):
         process = begun(spec, "-o", path, "--resume", before=held(tmp_path, "dse.cli", least))
@@ -135,7 +135,7 @@ def test_killed_and_resumed_keeps_the_same(specs, wholes, tmp_path, kind):
     same(path, wholes[kind])
 
 
-def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_path):
+def test_a_dask_cluster_that_loses_a_worker_gives_the_same_reduction(specs, wholes, tmp_path):
     from distributed import Client
 
     folder = tmp_path
@@ -153,7 +153,7 @@ def test_a_dask_cluster_that_loses_a_worker_keeps_the_same(specs, wholes, tmp_pa
         same(folder / f"{kind}.nc", whole)
 
 
-def test_processes_of_one_machine_stop_in_a_line_and_go_on(specs, wholes, tmp_path):
+def test_interrupted_worker_processes_are_reported_in_one_line_and_resumed(specs, wholes, tmp_path):
     spec = specs["front"]
     for stop, told in ((signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")), (signal.SIGINT, (130, "interrupted; "))):
         path = tmp_path / f"{stop.name}.nc"
@@ -188,7 +188,7 @@ def gone(pids: list[int]) -> bool:
     return True
 
 
-def test_processes_end_with_the_one_that_spawned_them(specs, tmp_path):
+def test_worker_processes_end_with_their_parent(specs, tmp_path):
     spec, path = specs["top"], tmp_path / "left.nc"
     process = begun(spec, "-o", path, "--workers", "2")
     wait_for(1, path, process)
@@ -199,12 +199,12 @@ def test_processes_end_with_the_one_that_spawned_them(specs, tmp_path):
     assert gone(workers)
 
 
-def test_processes_share_the_cores():
+def test_worker_processes_share_the_cores():
     with worker_processes(len(os.sched_getaffinity(0))) as executor:
         assert executor.submit(os.getenv, "NPROC").result() == "1"
 
 
-def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path):
+def test_partials_are_resumed_by_the_same_sweep_only(specs, wholes, tmp_path):
     spec, path = specs["front"], tmp_path / "front.nc"
 
     def refused(**options) -> str:
@@ -235,14 +235,14 @@ def test_parts_are_gone_on_with_by_the_same_sweep_alone(specs, wholes, tmp_path)
     assert "front.nc.parts' exists already, and does not belong to a sweep; give another path" in refused(resume=True)
 
 
-def test_a_shard_gives_what_is_kept_so_far(specs, wholes, tmp_path):
+def test_a_shard_returns_the_reduction_so_far(specs, wholes, tmp_path):
     found = dse.sweep(specs["summary"], tmp_path / "s.nc", shard=(2, 4))
     done = found.latency_count > 0
     assert done.sum("batch").max() == PIECES // 8 * 2  # with one of two structures each, or both
 
 
 @pytest.mark.parametrize("room", [10, 60])  # KiB of a file: not even for a part, not for the result
-def test_a_full_disk_is_told_in_a_line_and_gone_on_with(specs, wholes, tmp_path, capsys, room):
+def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, wholes, tmp_path, capsys, room):
     spec, path, before = specs["front"], tmp_path / "full.nc", resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room * 1024, before[1]))
     try:
@@ -265,25 +265,25 @@ def test_a_full_disk_is_told_in_a_line_and_gone_on_with(specs, wholes, tmp_path,
         (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave out --workers or --dask"),
     ],
 )
-def test_processes_that_make_no_sense_are_refused(folder, capsys, arguments, told):
+def test_invalid_uses_of_worker_processes_are_refused(folder, capsys, arguments, told):
     assert main(["sweep", str(folder / "small.yaml"), *arguments]) == 2
     assert told in capsys.readouterr().err
 
 
-def test_only_what_goes_to_a_file_is_shared(specs):
+def test_a_reduction_in_memory_cannot_be_sharded(specs):
     with pytest.raises(
         InputError, match=r"a reduction can only be resumed, or written by several processes, in a file; give one, as in 'results\.nc'"
     ):
         dse.sweep(specs["top"], shard=(1, 2))
 
 
-def test_no_processes_are_refused(folder, capsys):
+def test_zero_worker_processes_are_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
     assert "'0' is not a valid number of processes; write a whole number from 1 on" in capsys.readouterr().err
 
 
-def test_processes_fill_a_store(folder):
+def test_worker_processes_fill_a_store(folder):
     spec = folder / "small.yaml"
     assert main(["sweep", str(spec), "-o", str(folder / "x.zarr"), "--workers", "1"]) == 0
     stored, kept = dse.sweep(spec, folder / "x.zarr", resume=True), dse.sweep(spec)
@@ -294,7 +294,7 @@ blocks = st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(-9, 9), min_
 
 
 @given(blocks, st.sampled_from(["min", "max", "sum"]))
-def test_blocks_fold_as_the_whole_does(blocks, statistic):
+def test_merged_blocks_equal_the_statistic_of_all_values(blocks, statistic):
     start = {"min": np.inf, "max": -np.inf, "sum": 0.0}[statistic]
     whole = np.full((len(blocks), 10), start)
     for row, (at, values) in zip(whole, blocks, strict=True):

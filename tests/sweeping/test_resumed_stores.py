@@ -93,7 +93,7 @@ def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
     assert [*found.coords] == [*kept.coords]
 
 
-def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
+def test_killed_at_random_moments_and_resumed_gives_the_same_store(spec, whole):
     path, chance = spec.parent / "killed.zarr", random.Random()
     for least in (1, 9):
         process = begun(spec, "-o", path, "--resume")
@@ -109,7 +109,7 @@ def test_killed_at_random_moments_and_resumed_is_the_same(spec, whole):
     assert files(path) == files(whole)
 
 
-def test_shards_that_start_at_once_fill_one_store(spec, whole):
+def test_shards_that_start_at_the_same_time_fill_one_store(spec, whole):
     path = spec.parent / "shards.zarr"
     shards = [begun(spec, "-o", path, "--shard", f"{number}/2") for number in (1, 2)]
     ends = [ended(shard) for shard in shards]
@@ -118,14 +118,14 @@ def test_shards_that_start_at_once_fill_one_store(spec, whole):
     assert [file for file in spec.parent.iterdir() if file.name.endswith(".part")] == []
 
 
-def test_a_shard_does_its_part_and_no_more(spec):
+def test_a_shard_writes_its_range_of_chunks_only(spec):
     for number in (3, 1):
         found = dse.sweep(spec, spec.parent / "shards.zarr", shard=(number, 4))
     assert list(zarr_store.completed_chunks(spec.parent / "shards.zarr")) == ([True] * 6 + [False] * 6) * 2
     assert list(found.latency.isnull().all(set(found.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
 
 
-def test_any_executor_will_do_and_what_a_worker_tells_comes_back(spec, whole, edited):
+def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, whole, edited):
     path = spec.parent / "pooled.zarr"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
 
@@ -159,14 +159,14 @@ def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
     assert files(path) == files(whole)
 
 
-def test_a_cluster_that_does_not_answer_is_told(spec):
+def test_a_cluster_that_does_not_answer_is_reported(spec):
     quickly = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=0.1s"
     process = begun(spec, "-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", before=quickly)
     assert ended(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
     assert not (spec.parent / "x.zarr").exists()
 
 
-def test_a_lost_scheduler_is_told_in_a_line_and_gone_on_with(spec, whole):
+def test_a_lost_scheduler_is_reported_in_one_line_and_resumed(spec, whole):
     path = spec.parent / "lost.zarr"
     with dask_cluster(spec.parent, 1) as (address, workers, scheduler):
         workers[0].send_signal(signal.SIGSTOP)  # so that it finishes nothing before
@@ -196,18 +196,18 @@ def test_a_lost_scheduler_is_told_in_a_line_and_gone_on_with(spec, whole):
         ("tcp://127.0.0.1:one", "invalid literal for int"),
     ],
 )
-def test_what_is_no_address_of_a_scheduler_is_told(spec, capsys, address, expected):
+def test_invalid_scheduler_addresses_are_refused(spec, capsys, address, expected):
     assert main(["sweep", str(spec), "-o", str(spec.parent / "x.zarr"), "--dask", address]) == 2
     assert expected in capsys.readouterr().err
     assert not (spec.parent / "x.zarr").exists()
 
 
-def test_a_shard_that_is_none_is_told(spec, capsys):
+def test_an_invalid_shard_is_refused(spec, capsys):
     assert main(["sweep", str(spec), "-o", str(spec.parent / "x.zarr"), "--shard", "a/2"]) == 2
     assert capsys.readouterr().err == "'a/2' is not a valid shard; write its number and how many there are, as in '1/8'\n"
 
 
-def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
+def test_a_full_disk_is_reported_in_one_line_and_resumed(spec, whole):
     path = spec.parent / "full.zarr"
     code, out, err = ended(begun(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
     assert (code, out) == (1, "")
@@ -217,7 +217,7 @@ def test_a_full_disk_is_told_in_a_line_and_gone_on_with(spec, whole):
     assert files(path) == files(whole)
 
 
-def test_what_is_not_noted_as_done_is_done_again(spec, whole):
+def test_chunks_without_a_record_are_evaluated_again(spec, whole):
     expected = files(whole)
     (whole / "progress/done/7.json").unlink()
     chunk = whole / "latency/c/0/0/0/7/0/0"
@@ -228,7 +228,7 @@ def test_what_is_not_noted_as_done_is_done_again(spec, whole):
     assert files(whole) == expected
 
 
-def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
+def test_a_store_is_resumed_by_the_same_sweep_only(spec, whole, edited):
     def refused(**options) -> str:
         with pytest.raises(InputError) as caught:
             dse.sweep(spec, whole, **options)
@@ -262,14 +262,14 @@ def test_a_store_is_gone_on_with_by_the_same_sweep_alone(spec, whole, edited):
         ("net.zarr", {"resume": True}, "exists already, and is not a store of a sweep; give another path"),
     ],
 )
-def test_what_cannot_be_parted(folder, out, options, expected):
+def test_outputs_that_cannot_be_resumed_or_sharded(folder, out, options, expected):
     (folder / "net").rename(folder / "net.zarr")
     (folder / "small.yaml").write_text((folder / "small.yaml").read_text().replace("./net", "./net.zarr"))
     with pytest.raises(InputError, match=expected):
         dse.sweep(folder / "small.yaml", out and folder / out, **options)
 
 
-def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, monkeypatch):
+def test_a_sweep_too_large_for_memory_is_written_to_a_store_with_a_maximum_of_chunks(spec, monkeypatch):
     monkeypatch.setattr("dse.sweeping.plan_checks.MAX_RESULT_BYTES", 100_000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
@@ -280,7 +280,7 @@ def test_a_sweep_too_large_for_memory_goes_to_a_store_unless_it_is_absurd(spec, 
     assert not (spec.parent / "absurd.zarr").exists()
 
 
-def test_reading_whole_what_memory_does_not_hold_is_refused(whole, monkeypatch):
+def test_reading_a_store_larger_than_memory_is_refused(whole, monkeypatch):
     monkeypatch.setattr(zarr_store, "MAX_RESULT_BYTES", 100_000)
     with pytest.raises(InputError, match=r"is read into memory; select a part of it with xarray\.open_zarr"):
         store.read(whole)

@@ -19,21 +19,21 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
 
 
-def test_reading_what_is_no_dataset(tmp_path):
+def test_reading_a_file_that_is_not_a_dataset(tmp_path):
     (tmp_path / "x.nc").write_text("hello")
     for name, expected in (("x.nc", "is not a dataset"), ("none.nc", "does not exist")):
         with pytest.raises(InputError, match=expected):
             store.read(tmp_path / name)
 
 
-def test_an_output_that_is_a_folder_is_told_before_the_work(folder):
+def test_an_output_that_is_a_folder_is_refused_before_the_evaluation(folder):
     (folder / "taken.nc").mkdir()
     with pytest.raises(InputError, match=r"'.*taken.nc' is a folder; give a file, or another place"):
         dse.sweep(folder / "small.yaml", folder / "taken.nc")
 
 
 @pytest.mark.parametrize("points", [600, 2000, 5000, 100_000])
-def test_a_full_disk_is_never_taken_for_a_written_file(tmp_path, points):
+def test_a_full_disk_never_leaves_a_file(tmp_path, points):
     """HDF5 may say nothing of it."""
     dataset = xr.Dataset({"latency": ("point", np.arange(points, dtype=float)), "execution": ("point", np.array(["dense"] * points))})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

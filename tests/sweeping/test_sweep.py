@@ -105,7 +105,7 @@ def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
     assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
 
 
-def test_one_trace_a_sweep(swept):
+def test_a_sweep_is_traced_once(swept):
     """Over accelerators, structures, batches, dtypes, networks and chunks. A second run of the same shape needs none."""
     path = swept.with_name("two.yaml")
     path.write_text(swept.read_text().replace("dtype: fp16", "dtype: [fp16, fp32]").replace("steps: 4", "steps: 5"))
@@ -136,7 +136,7 @@ def test_latency_alone_is_the_same_latency(swept):
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
 @pytest.mark.parametrize("pays", [0, rate_pairs.BREAK_EVEN])
-def test_using_the_structure_of_the_grid_changes_no_latency(swept, monkeypatch, overlap, pays):
+def test_using_the_axis_dependence_changes_no_latency(swept, monkeypatch, overlap, pays):
     """Nor does sorting layers, however few."""
     swept.write_text(swept.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
     plain = dse.sweep(swept)
@@ -184,7 +184,7 @@ def test_fits_compares_stored_weights_with_the_outermost_memory(folder):
         assert list(fits.values) == [size <= limit for limit in (30e6, 60e6, 100e6)]
 
 
-def test_activations_at_the_batch_take_memory_beside_the_weights(folder):
+def test_activations_at_the_batch_take_memory_besides_the_weights(folder):
     """`wide` has the largest working set: 2 x 4096 x 512 activations of 2 B a sample; its two repeats run one after the other."""
     path = folder / "small.yaml"
     weights = 2 * (64 * 147 + 1000 * 512) + 2 * 4096**2 * 2 * 0.5625
@@ -218,7 +218,7 @@ def test_a_skip_connection_takes_memory_as_long_as_it_is_needed():
     assert activations(LayerArrays.from_rows(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
 
 
-def test_what_has_no_size_fits(folder, edited):
+def test_weights_fit_where_no_capacity_is_given(folder, edited):
     edited("chip.yaml", ("capacity: 1 GB, ", ""))
     assert dse.sweep(folder / "small.yaml").fits.all()
 
@@ -243,7 +243,7 @@ def test_nothing_is_listed_twice(edited, old, new):
     assert "is listed twice; list it once" in found
 
 
-def test_an_axis_without_effect_is_remarked(folder):
+def test_an_axis_without_effect_is_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "axes:\n  memory.l2.capacity: [10 MB, 20 MB]\n")
     with pytest.warns(dse.ModelWarning, match=r"small.yaml:8: axes.memory.l2.capacity: does not change the latency under fidelity 'sol'"):
@@ -277,7 +277,7 @@ def test_a_gain_that_the_description_leaves_open_can_be_swept(folder):
     assert blocky[0] > blocky[1] > blocky[2]
 
 
-def test_a_device_without_a_run_for_the_pattern_runs_dense_and_says_so(folder, edited):
+def test_a_device_without_a_run_for_the_pattern_runs_dense_with_a_warning(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     with pytest.warns(dse.ModelWarning, match="'chip' has no enabled run for 'unstructured' in fp16: its layers run dense"):
         found = dse.sweep(folder / "small.yaml")
@@ -322,7 +322,7 @@ def test_one_mistake_in_a_sweep(edited, folder, old, new, line, expected):
     assert problems(path) == [f"{path}:{line}: " + expected.replace("{folder}", str(folder))]
 
 
-def test_mistakes_in_every_file_of_a_sweep_are_told_at_once(edited, folder):
+def test_problems_of_all_files_of_a_sweep_are_reported_at_once(edited, folder):
     edited("chip.yaml", ("1 TB/s", "1"))
     edited("net/layers.csv", ("wide,gemm,4096", "wide,gem,4096"))
     path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, nothing]"))

@@ -94,7 +94,7 @@ def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(fol
     assert float(found.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
 
 
-def test_what_follows_from_them(swept):
+def test_derived_cost_variables(swept):
     found = dse.sweep(swept)
     np.testing.assert_allclose(found.edp, found.energy * found.latency, rtol=1e-12)
     for name, cost in (("performance_per_area", found.area), ("performance_per_watt", found.power)):
@@ -110,7 +110,7 @@ def test_what_follows_from_them(swept):
     assert (found.energy > 0).all()
 
 
-def test_one_trace_a_sweep_and_none_where_nothing_asks(swept, monkeypatch):
+def test_energy_is_traced_once_per_sweep_and_only_if_it_is_stored(swept, monkeypatch):
     functions = (grid.latency_on_grid, grid.energy_on_grid)
     for function in functions:
         function.clear_cache()
@@ -152,14 +152,14 @@ def test_the_default_variables_are_those_of_time(folder):
     }
 
 
-def test_an_axis_that_only_costs_is_no_idle_axis(swept):
+def test_an_axis_that_changes_costs_only_is_not_unused(swept):
     """Warnings are errors: capacity and process change no latency, and nobody is told to leave them out."""
     assert list_unused_axes(load_plan(swept)) == []
     swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
     assert len(list_unused_axes(load_plan(swept))) == 2
 
 
-def test_a_chip_without_a_process_is_told_with_its_line(swept):
+def test_a_chip_without_a_process_is_refused_with_its_line(swept):
     chip = swept.parent / "chip.yaml"
     chip.write_text(chip.read_text().replace("cost: {process: 7 nm, ", "cost: {"))
     swept.write_text(swept.read_text().replace("  cost.process: [7 nm, 5 nm]\n", ""))
@@ -171,13 +171,13 @@ def test_a_chip_without_a_process_is_told_with_its_line(swept):
     )  # fmt: skip
 
 
-def test_unverified_numbers_that_cost_are_named(swept):
+def test_unverified_numbers_that_costs_depend_on_are_named(swept):
     chip = swept.parent / "chip.yaml"
     chip.write_text(chip.read_text().replace("l2: {capacity: 10 MB}", "l2: {capacity: {value: 10 MB, unverified: true}}"))
     assert json.loads(dse.sweep(swept).attrs["unverified"]) == {"chip": ["memory.l2.capacity"]}
 
 
-def test_latencies_that_take_more_power_than_the_design_has_are_warned_of(swept):
+def test_latencies_that_need_more_power_than_the_design_has_are_warned_of(swept):
     """By hand: what the work takes beyond leakage, over what the power leaves for it, is the least time; a generous power limits nothing."""
     chip = swept.parent / "chip.yaml"
     text, variables = chip.read_text(), "latency, power, energy, average_power, power_limited_latency"

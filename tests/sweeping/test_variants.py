@@ -45,7 +45,7 @@ def test_hypothetical_variants_and_where_their_densities_are_from(edited):
         ("{list: [5:4]}", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
     ],
 )
-def test_densities_that_cannot_be(edited, patterns, expected):
+def test_invalid_densities_are_refused(edited, patterns, expected):
     path = with_patterns(edited, patterns)
     (found,) = problems(path)
     assert found.startswith(f"{path}:4: workloads../net.patterns")
@@ -67,7 +67,7 @@ def test_sparsities_narrow_the_variants_and_methods_may_lack_one(edited):
     assert list(zip(found.method.values, found.nominal_sparsity.values, strict=True)) == [("pruned", 0.9), ("blocky", 0.75)]
 
 
-def test_a_sparsity_that_no_method_has_is_told(edited):
+def test_a_sparsity_that_no_method_has_is_refused(edited):
     path = edited("small.yaml", ("{methods: all}", "{sparsities: [0.9, 0.77]}"))
     assert problems(path) == [
         f"{path}:4: workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"
@@ -79,7 +79,7 @@ def test_dense_is_a_method_of_every_network(edited):
     assert list(found.method.values) == ["dense", "semi"]
 
 
-def test_of_a_network_without_measured_variants_the_dense_one_is_left(folder, edited):
+def test_a_network_without_measured_variants_is_evaluated_dense(folder, edited):
     for name in ("variants/pruned.csv", "accuracy.csv"):
         (folder / "net" / name).unlink()
     found = dse.sweep(folder / "small.yaml")

@@ -36,7 +36,7 @@ def kept(folder):
     ("spec", "out"), [("small.yaml", "x.nc"), ("small.yaml", "x.zarr"), ("kept.yaml", "x.nc"), ("small.yaml", "new/x.nc")]
 )
 @pytest.mark.filterwarnings("ignore::dse.ModelWarning")
-def test_the_second_of_two_sweeps_into_one_output_is_refused(folder, kept, capsys, spec, out):
+def test_a_second_sweep_into_one_output_is_refused(folder, kept, capsys, spec, out):
     before = sorted(folder.rglob("*"))
     with lock.hold_write_lock(folder / out):
         assert main(["sweep", str(folder / spec), "-o", str(folder / out)]) == 2
@@ -51,7 +51,7 @@ def test_the_second_of_two_sweeps_into_one_output_is_refused(folder, kept, capsy
 
 
 @pytest.mark.filterwarnings("ignore::dse.ModelWarning")
-def test_shards_share_an_output_that_a_whole_sweep_does_not_join(folder):
+def test_shards_share_an_output_with_each_other_only(folder):
     out = folder / "x.zarr"
     with lock.hold_write_lock(out, shared=True):
         dse.sweep(folder / "small.yaml", out, shard=(1, 2))
@@ -63,7 +63,7 @@ def test_shards_share_an_output_that_a_whole_sweep_does_not_join(folder):
 
 
 @pytest.mark.parametrize("arguments", [[], ["--resume"]])
-def test_the_second_of_two_searches_in_one_folder_is_refused(folder, capsys, arguments):
+def test_a_second_search_in_one_folder_is_refused(folder, capsys, arguments):
     path = search_specs.write(folder, search_specs.LIMITED)
     with lock.hold_write_lock(folder / "out" / "study.journal"):
         assert main(["search", str(path), "-o", str(folder / "out"), *arguments]) == 2
