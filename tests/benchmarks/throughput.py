@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dse.model import roofline
+from dse.model import grid
 from dse.model.rates import STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.sweeping import run
 from dse.sweeping.job import Job, jobs_of
@@ -50,13 +50,18 @@ def main() -> None:
         reference, seconds = _timed(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), breakdown=what != "latency"))
         print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
         for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
-            before = roofline.trace_count
+            before = _count_traces()
             found, own = _timed(partial(run.run_in_memory, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
-            traces = roofline.trace_count - before
+            traces = _count_traces() - before
             print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
             worst = np.abs(found.latency.values.ravel() / reference - 1).max()
             assert worst < tolerance, worst
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, NumPy's included")
+
+
+def _count_traces() -> int:
+    """Number of compiled versions of the functions that evaluate a grid."""
+    return sum(function._cache_size() for function in (grid.latency_on_grid, grid.breakdown_on_grid))
 
 
 def _plan(extra: str) -> Plan:

@@ -125,7 +125,7 @@ def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(fo
     points = found.space.random_designs(5, np.random.default_rng(0))
     assert (points[:, 1] % 1 == 0).all()
     assert (points == found.space.canonicalize(points)).all()
-    results, told = found.results(points), uncertainty.limits(found, points)
+    results, told = found.results(points), uncertainty.interval_columns(found, points)
     for number, point in enumerate(points):
         axes = "".join(
             f"\n  {d.path}: ['{float(values[0])!r} {d.axis.unit}']"
@@ -191,7 +191,7 @@ def test_uncertain_efficiencies_slow_sparse_runs_only(folder):
     doubtful = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
     assert (doubtful.results(point)["performance"] <= certain.results(point)["performance"] * (1 + 1e-12)).all()
     assert (doubtful.results(point)["performance"] < certain.results(point)["performance"] * (1 - 1e-6)).any()
-    assert uncertainty.limits(doubtful, point) == {}
+    assert uncertainty.interval_columns(doubtful, point) == {}
 
 
 def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_feasible(folder, capsys):
