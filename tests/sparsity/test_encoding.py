@@ -1,4 +1,4 @@
-"""Bits that are written, against bits that are counted; and nothing is lost on the way."""
+"""Encodings write as many bits as are counted, and decoding restores the weights."""
 
 from pathlib import Path
 
@@ -45,16 +45,16 @@ def slots(text: str, mask: np.ndarray) -> float:
     return float(encode(np.where(mask, 1.0, 0.0), parse(text), default_format(parse(text))).values.size)
 
 
-def accepting(text: str) -> list:
+def formats_for(text: str) -> list:
     return [form for form in FORMATS if form.can_store(parse(text))]
 
 
 @pytest.mark.parametrize("text", PATTERNS)
 @settings(max_examples=8)
 @given(size=st.sampled_from([(16, 16), (19, 27), (32, 48)]), sparsity=st.sampled_from([0.0, 0.4, 0.9, 1.0]), seed=st.integers(0, 3))
-def test_what_is_written_is_what_is_counted_and_can_be_read(text, size, sparsity, seed):
+def test_encodings_have_the_counted_bits_and_decode_to_the_weights(text, size, sparsity, seed):
     pattern, weights = parse(text), pruned(text, *size, sparsity, seed)
-    for form in accepting(text):
+    for form in formats_for(text):
         encoded, counted = encode(weights, pattern, form), count(weights != 0, pattern, form)
         assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits), form
         if pattern.density is not None:
@@ -63,11 +63,11 @@ def test_what_is_written_is_what_is_counted_and_can_be_read(text, size, sparsity
 
 
 @pytest.mark.parametrize("text", PATTERNS)
-def test_what_is_expected_is_the_mean_over_random_masks(text):
-    """200 masks, within 3 standard errors; exact where nothing is left to chance."""
+def test_expected_bits_are_the_mean_over_random_masks(text):
+    """200 masks, within 3 standard errors; exact where the pattern fixes the bits."""
     (m, k), pattern, sparsity = (40, 72), parse(text), 0.9
     masks = [random_mask(pattern, m, k, None if pattern.density is not None else sparsity, seed) for seed in range(200)]
-    for form in accepting(text):
+    for form in formats_for(text):
         expected = form.cost(pattern, float(m), float(k), stored := slots(text, masks[0]))
         assert stored > 0
         counted = [count(mask, pattern, form) for mask in masks]
@@ -78,10 +78,11 @@ def test_what_is_expected_is_the_mean_over_random_masks(text):
 
 
 @pytest.mark.skipif(not SAMPLE.exists(), reason="the mask collection is not at hand")
-@pytest.mark.parametrize("form", accepting("unstructured"), ids=lambda form: form.kind)
-def test_real_masks_are_written_in_the_bits_that_are_counted(form):
+@pytest.mark.parametrize("form", formats_for("unstructured"), ids=lambda form: form.kind)
+def test_encodings_of_real_masks_have_the_counted_bits(form):
     for file in sorted(SAMPLE.iterdir()):
-        weights = np.concatenate(list(smtx.weights(file).slabs())).astype(np.float32)
+        (mask,) = smtx.read_smtx(file).tensors.values()
+        weights = np.concatenate(list(mask.slabs())).astype(np.float32)
         pattern = parse("unstructured")
         if not form.cost(pattern, *map(float, weights.shape), float((weights != 0).sum())).fits:
             with pytest.raises(InputError, match="does not fit"):
@@ -98,7 +99,7 @@ def test_a_mask_of_another_pattern_is_refused():
 
 
 @pytest.mark.parametrize(("text", "form"), [("block:4x4", NMIndex()), ("2:4", Combinatorial()), ("block:4x4*", BSR()), ("1:4x8", CSR())])
-def test_what_a_format_cannot_hold_is_refused(text, form):
+def test_a_pattern_that_a_format_cannot_store_is_refused(text, form):
     with pytest.raises(InputError, match="cannot encode"):
         encode(np.zeros((8, 8)), parse(text), form)
 
@@ -126,8 +127,8 @@ NARROW = [
     widths=st.tuples(st.integers(1, 7), st.integers(4, 9)),
     seed=st.integers(0, 3),
 )
-def test_what_fits_its_widths_can_be_written_and_read(written, text, size, widths, seed):
-    """At the edge of every width: a matrix of which the last place is kept, as the narrowest numbers that may hold it or not."""
+def test_numbers_at_the_edge_of_their_width_are_encoded_or_refused(written, text, size, widths, seed):
+    """The last place of a matrix is kept, and the widths are the narrowest that hold it, or one bit narrower."""
     form = TypeAdapter(Format).validate_python(yaml.safe_load(written.format(w=widths[0], p=widths[1])))
     pattern = parse(text)
     if not form.can_store(pattern):
@@ -147,8 +148,8 @@ def test_what_fits_its_widths_can_be_written_and_read(written, text, size, width
 
 
 @pytest.mark.parametrize(("rows", "columns", "fits"), [(256, 256, True), (257, 10, False), (10, 257, False), (1, 65536, False)])
-def test_coordinates_address_every_row_and_every_column(rows, columns, fits):
-    """8 bits for a row number and 8 for a column number do not address row 999, however few places the matrix has."""
+def test_coordinates_must_fit_every_row_and_column_number(rows, columns, fits):
+    """8 bits for a row number and 8 for a column number cannot store row 999, even in a matrix with few places."""
     form = COO.model_validate({"kind": "coo", "index": "8 bit"})
     assert bool(form.cost(parse("unstructured"), float(rows), float(columns), 4.0).fits) == fits
     weights = np.zeros((rows, columns))

@@ -1,4 +1,4 @@
-"""Expectations against the mean over every mask, and laws at sizes that nobody could enumerate."""
+"""Expectations against the mean over all masks, and laws for sizes too large to enumerate."""
 
 from itertools import combinations
 
@@ -22,7 +22,7 @@ def every_mask(fibres: int, size: int, kept: int) -> np.ndarray:
 
 
 def padding(fibre: np.ndarray, step: int) -> int:
-    """Walk along a fibre as an encoder does: a place has to be kept after `step` - 1 dropped ones, if a kept one is still to come."""
+    """Count added places along a fibre: after `step` - 1 dropped places one is added, if a kept one follows."""
     kept, gap = 0, 0
     for place, there in enumerate(fibre):
         gap = 0 if there else gap + 1
@@ -32,7 +32,7 @@ def padding(fibre: np.ndarray, step: int) -> int:
 
 
 @pytest.mark.parametrize("case", SMALL)
-def test_expectations_are_means_over_every_mask(case):
+def test_expectations_are_means_over_all_masks(case):
     masks, numbers = every_mask(*case), tuple(map(float, case))
     lengths = masks.sum(axis=2)
     assert expectation.longest_fibre(*numbers) == pytest.approx(lengths.max(axis=1).mean(), rel=1e-10)
@@ -47,15 +47,15 @@ def test_expectations_are_means_over_every_mask(case):
 
 
 @given(st.integers(2, 5000), st.integers(2, 20000), st.floats(0.001, 0.999))
-def test_the_longest_row_lies_between_the_mean_and_the_width_of_the_matrix(fibres, size, density):
+def test_the_longest_row_is_between_the_mean_and_the_width_of_the_matrix(fibres, size, density):
     kept = float(round(fibres * size * density))
     longest = float(expectation.longest_fibre(float(fibres), float(size), kept))
     assert kept / fibres - 1e-9 <= longest <= min(size, kept) + 1e-9
     assert float(expectation.longest_fibre(float(fibres), float(size), min(kept + fibres, fibres * size))) >= longest - 1e-6
 
 
-def test_the_longest_row_of_a_large_matrix_is_what_drawing_finds():
-    """4096 x 11008, a tenth kept: 200 draws of the multivariate hypergeometric law."""
+def test_the_longest_row_of_a_large_matrix_agrees_with_samples():
+    """4096 x 11008 with density 0.1: 200 samples of the multivariate hypergeometric distribution."""
     fibres, size, kept = 4096, 11008, 4508877
     draw = np.random.default_rng(0).multivariate_hypergeometric
     found = np.array([draw([size] * fibres, kept, method="marginals").max() for _ in range(200)])

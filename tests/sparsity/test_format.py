@@ -1,4 +1,4 @@
-"""Bits of each format against counts made from a real mask, and against the published closed forms."""
+"""Bits of each format against counts of a real mask, and against published closed forms."""
 
 from math import ceil, comb, log2
 
@@ -20,7 +20,7 @@ CONTRACT += [(kind(), pattern) for kind in (Bitmask, Combinatorial) for pattern 
 
 @pytest.mark.parametrize(("form", "pattern"), CONTRACT, ids=str)
 @given(m=st.integers(1, 100).map(lambda tiles: 4 * tiles), k=st.integers(8, 500), density=st.floats(0.0, 1.0))
-def test_every_format_needs_bits_and_more_for_more(form, pattern, m, k, density):
+def test_bits_are_positive_and_grow_with_the_matrix(form, pattern, m, k, density):
     assert form.can_store(pattern)
     m, k = float(m), float(k)
     stored = pattern.stored_elements(m, k, density)
@@ -31,14 +31,14 @@ def test_every_format_needs_bits_and_more_for_more(form, pattern, m, k, density)
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.floats(0, 1), st.integers(0, 9))
-def test_csr_counts_what_a_real_matrix_has(m, k, share, seed):
+def test_csr_bits_agree_with_a_real_matrix(m, k, share, seed):
     mask = np.random.default_rng(seed).random((m, k)) < share
     stored = float(mask.sum())
     assert CSR().cost(UNSTRUCTURED, float(m), float(k), stored).metadata_bits == 32 * mask.sum() + 32 * (m + 1)
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.floats(0, 1), st.integers(0, 9))
-def test_bsr_counts_what_a_real_matrix_has(tiles_down, tiles_across, share, seed):
+def test_bsr_bits_agree_with_a_real_matrix(tiles_down, tiles_across, share, seed):
     kept = np.random.default_rng(seed).random((tiles_down, tiles_across)) < share
     m, k = 4.0 * tiles_down, 2.0 * tiles_across
     stored = Block(4, 2).stored_elements(m, k, kept.mean())
@@ -55,7 +55,7 @@ def test_2_4_in_fp16_is_0_5625_of_dense():
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 2), (2, 4), (1, 8), (3, 8), (1, 32)])
-def test_index_bitmask_and_floor_by_hand(n, m):
+def test_index_bitmask_and_combinatorial_bits_by_hand(n, m):
     pattern, groups = NM(n, m), 10.0 * 20
     stored = pattern.stored_elements(10.0, 20.0 * m, n / m)
     assert stored == groups * n
@@ -64,7 +64,7 @@ def test_index_bitmask_and_floor_by_hand(n, m):
     assert Combinatorial().cost(pattern, 10.0, 20.0 * m, stored).metadata_bits == pytest.approx(groups * log2(comb(m, n)), rel=1e-9)
 
 
-def test_bitmask_and_floor_of_blocks_count_blocks():
+def test_bitmask_and_combinatorial_bits_of_blocks():
     """6 x 8 elements in 4 x 2 blocks: 2 x 4 blocks, 3 of them kept."""
     pattern, stored = Block(4, 2), 3.0 * 8
     assert Bitmask().cost(pattern, 6.0, 8.0, stored).metadata_bits == 8
@@ -73,7 +73,7 @@ def test_bitmask_and_floor_of_blocks_count_blocks():
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1))
-def test_no_format_is_below_the_combinatorial_floor(m, k, density):
+def test_no_format_is_below_the_combinatorial_bound(m, k, density):
     stored = float(round(density * m * k))
     floor = Combinatorial().cost(UNSTRUCTURED, float(m), float(k), stored).metadata_bits
     assert floor == pytest.approx(log2(comb(m * k, int(stored))), rel=1e-9, abs=1e-9)
@@ -83,11 +83,11 @@ def test_no_format_is_below_the_combinatorial_floor(m, k, density):
 @pytest.mark.parametrize(
     "text", ["dense", "unstructured", "2:4", "block:8x8", "block:8x8*", "64:2:8", "64:2:*", "1:4x32", "3:4/2:4", "block:32x32/2:4", "row"]
 )
-def test_every_pattern_has_a_usual_format(text):
+def test_every_pattern_has_a_default_format(text):
     assert default_format(parse(text)).can_store(parse(text))
 
 
-def test_widths_count():
+def test_bits_depend_on_the_widths():
     narrow = CSR.model_validate({"kind": "csr", "index": "16 bit", "pointer": "32 bit"})
     assert narrow.cost(UNSTRUCTURED, 1.0, 100.0, 10.0).metadata_bits == 16 * 10 + 32 * 2
 
@@ -116,8 +116,8 @@ def test_bits_of_nested_patterns_are_counted_level_by_level():
     assert bits(Bitmask(), "row", 0.5) == 128
 
 
-def test_csr_with_indices_as_wide_as_values_stores_half_of_itself():
-    """Gale: the storage efficiency of CSR is v z / ((v + i) z + p (m + 1)), 1/2 for v = i; rows cost little where they are long."""
+def test_csr_with_indices_as_wide_as_values_is_half_metadata():
+    """Gale: the storage efficiency of CSR is v z / ((v + i) z + p (m + 1)), 1/2 for v = i and long rows."""
     m, k, values = 4096.0, 4096.0, 32.0
     stored = UNSTRUCTURED.stored_elements(m, k, 0.2)
     cost = CSR().cost(UNSTRUCTURED, m, k, stored)
@@ -129,7 +129,7 @@ def test_csr_with_indices_as_wide_as_values_stores_half_of_itself():
 @pytest.mark.parametrize(
     ("text", "density"), [("2:4", None), ("unstructured", 0.1), ("unstructured", 0.5), ("block:8x8", 0.2), ("block:32x32/2:4", 0.1)]
 )
-def test_the_best_format_needs_no_more_than_any_other_and_no_less_than_the_floor(text, density):
+def test_the_best_format_is_between_the_bound_and_every_other_format(text, density):
     pattern, size = parse(text), (512.0, 1024.0)
     stored = pattern.stored_elements(*size, density or pattern.density)
     others = (Bitmask(), CSR(), BSR(), ELL(), Delta(), NMIndex(), Enumerative())
@@ -143,7 +143,7 @@ def test_the_best_format_needs_no_more_than_any_other_and_no_less_than_the_floor
     )
 
 
-def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
+def test_dense_is_the_best_format_at_densities_near_one():
     assert best_format("unstructured", 0.99).kind == "dense"
     assert best_format("dense").kind == "dense"
     with pytest.raises(InputError, match="may keep any fraction"):
@@ -158,7 +158,7 @@ def test_nothing_beats_dense_where_next_to_nothing_is_pruned():
         ({"kind": "blocked_ell"}, "block:4x4", 0.3),
     ],
 )
-def test_what_a_format_pads_is_stored(written, pattern, density):
+def test_elements_that_a_format_pads_are_stored(written, pattern, density):
     form, found = TypeAdapter(Format).validate_python(written), parse(pattern)
     stored = found.stored_elements(256.0, 256.0, density)
     assert form.cost(found, 256.0, 256.0, stored).elements > 1.05 * stored
@@ -183,5 +183,5 @@ def test_numbers_too_narrow_for_a_matrix_do_not_fit():
         ([{"kind": "delta", "width": "2 bit"}], "row"),
     ],
 )
-def test_ranks_that_nobody_could_read_are_not_accepted(levels, pattern):
+def test_ranks_that_cannot_be_decoded_are_refused(levels, pattern):
     assert not TypeAdapter(Format).validate_python({"kind": "levels", "levels": levels}).can_store(parse(pattern))

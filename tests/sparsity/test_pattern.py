@@ -1,4 +1,4 @@
-"""The grammar, and containment against brute force over masks."""
+"""The grammar of patterns, and containment against enumerated masks."""
 
 import itertools
 import re
@@ -30,7 +30,7 @@ patterns = st.one_of(simple, families, nested)
 
 
 def legal(mask: np.ndarray, pattern) -> bool:
-    """Straight from the definition of a legal mask, in loops."""
+    """The definition of a legal mask, in loops."""
     k = mask.shape[1]
     if isinstance(pattern, NM):
         alike = all((block == block[:1]).all() for block in tiles(mask, pattern.v, k))
@@ -64,7 +64,7 @@ CANDIDATES = [
 
 
 def test_containment_is_sound_over_every_mask_of_4_by_4():
-    """p fits q only if every mask legal in p is legal in q; where it says no, it is seldom wrong."""
+    """p is below q only if every mask legal in p is legal in q; a wrong no is rare."""
     masks = (np.arange(2**16)[:, None] >> np.arange(16) & 1).astype(bool).reshape(-1, 4, 4)
     allowed = {p: masks_.legal(masks, p) for p in CANDIDATES}
     missed = 0
@@ -76,15 +76,15 @@ def test_containment_is_sound_over_every_mask_of_4_by_4():
 
 
 @given(patterns, st.integers(0, 2**32), st.sampled_from([(4, 4), (16, 16), (5, 11)]))
-def test_legality_is_that_of_the_definition(pattern, seed, shape):
+def test_legality_agrees_with_the_definition(pattern, seed, shape):
     rng = np.random.default_rng(seed)
     mask = rng.random(shape) < rng.choice([0.05, 0.3, 0.9])
     if not isinstance(pattern, VNMFamily):
         assert bool(masks_.legal(mask, pattern)) == legal(mask, pattern)
 
 
-def thinned(pattern, shape, rng) -> np.ndarray:
-    """A random mask that is legal in a pattern: elements are dropped, a grain at a time, until it is."""
+def thin_to_legal(pattern, shape, rng) -> np.ndarray:
+    """A random legal mask of a pattern: blocks of its granularity are dropped until the mask is legal."""
     rows, columns = (length if size == inf else int(size) for size, length in zip(pattern.granularity, shape, strict=True))
     mask = np.kron(
         rng.random((-(-shape[0] // rows), -(-shape[1] // columns))) < rng.choice([0.1, 0.5, 1.0]), np.ones((rows, columns), bool)
@@ -101,25 +101,25 @@ def thinned(pattern, shape, rng) -> np.ndarray:
 
 
 @given(patterns, patterns, st.integers(0, 2**32))
-def test_no_unsound_yes_on_masks_of_16_by_16(p, q, seed):
+def test_containment_is_sound_on_masks_of_16_by_16(p, q, seed):
     if isinstance(p, VNMFamily) or isinstance(q, VNMFamily) or not p.is_below(q):
         return
-    mask = thinned(p, (16, 16), np.random.default_rng(seed))
+    mask = thin_to_legal(p, (16, 16), np.random.default_rng(seed))
     if legal(mask, p):
         assert legal(mask, q), f"{p} in {q}"
 
 
 @given(patterns)
 def test_thinning_makes_legal_masks(p):
-    """So that the test above looks at masks, and at ones that fill their patterns."""
+    """The test above needs legal masks that use what their patterns allow."""
     if not isinstance(p, VNMFamily):
-        found = [thinned(p, (16, 16), np.random.default_rng(seed)) for seed in range(5)]
+        found = [thin_to_legal(p, (16, 16), np.random.default_rng(seed)) for seed in range(5)]
         assert sum(legal(mask, p) for mask in found) >= 4
 
 
 @pytest.mark.parametrize("shape", [(1, 12), (2, 6), (4, 3)])
 def test_containment_is_sound_and_complete_on_small_matrices(shape):
-    """Patterns whose groups divide the matrix: p fits q exactly if every mask legal in p is legal in q."""
+    """Patterns whose groups divide the matrix: p is below q exactly if every mask legal in p is legal in q."""
     rows, columns = shape
     masks = [np.array(bits, bool).reshape(shape) for bits in itertools.product((0, 1), repeat=rows * columns)]
     candidates = [NM(n, m) for m in (2, 3, 4, 6, 12) if columns % m == 0 for n in range(1, m)]
@@ -130,7 +130,7 @@ def test_containment_is_sound_and_complete_on_small_matrices(shape):
 
 
 @given(patterns)
-def test_every_pattern_fits_itself_and_dense(p):
+def test_every_pattern_is_below_itself_and_dense(p):
     assert p.is_below(p)
     assert p.is_below(DENSE)
 
@@ -148,7 +148,7 @@ def test_containment_is_antisymmetric(p, q):
 
 
 @given(patterns)
-def test_the_text_of_a_pattern_is_the_pattern(p):
+def test_the_text_of_a_pattern_parses_to_the_pattern(p):
     assert parse(str(p)) == p
 
 
@@ -160,7 +160,7 @@ def test_equal_patterns_have_equal_texts(text, same):
     assert parse(text) == parse(same)
 
 
-def test_the_order_that_the_design_is_built_on():
+def test_the_order_of_common_patterns():
     assert parse("1:8").is_below(parse("2:4"))
     assert parse("2:4").is_below(UNSTRUCTURED)
     assert UNSTRUCTURED.is_below(DENSE)
@@ -198,7 +198,7 @@ def test_a_family_stores_a_mask_in_its_own_block_size():
         ("row/2:4", "'row/2:4' cannot be nested; write block:RxC or N:M outside, and N:M, N:MxV, V:N:M or block:RxC inside"),
     ],
 )
-def test_impossible_patterns(text, message):
+def test_impossible_patterns_are_refused(text, message):
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         parse(text)
 
@@ -211,7 +211,7 @@ def test_edge_tiles_are_padded():
 
 
 @given(nm, st.integers(1, 40))
-def test_kept_is_the_fullest_legal_row(p, k):
+def test_max_nonzeros_is_the_fullest_legal_row(p, k):
     row = np.zeros((1, k), bool)
     for start in range(0, k, p.m):
         row[0, start : start + p.n] = True
@@ -230,14 +230,14 @@ def test_kept_is_the_fullest_legal_row(p, k):
         ("3:4/2:4/1:4", 3 / 32, 128 * 256 * 3 / 32),
     ],
 )
-def test_nested_patterns_keep_the_product_of_their_levels(text, density, stored):
+def test_the_density_of_nested_patterns_is_the_product_of_their_levels(text, density, stored):
     pattern = parse(text)
     assert pattern.density == pytest.approx(density)
     assert pattern.stored_elements(128.0, 256.0, 1.0) == pytest.approx(stored)
     assert pattern.max_nonzeros(128.0, 256.0) == pytest.approx(stored)
 
 
-def test_free_blocks_around_a_fixed_pattern_keep_as_many_as_are_needed():
+def test_free_blocks_around_a_fixed_pattern_are_kept_as_the_density_needs():
     pattern = parse("block:32x32/2:4")
     assert pattern.density is None
     assert pattern.stored_elements(128.0, 256.0, 0.5) == 128 * 256 / 2  # every block, each half full
@@ -245,8 +245,8 @@ def test_free_blocks_around_a_fixed_pattern_keep_as_many_as_are_needed():
 
 
 @given(nested, st.integers(1, 60))
-def test_kept_of_nested_patterns_is_what_the_fullest_mask_has(p, k):
-    """A greedy mask: each outer group takes its first tiles whole, each of them filled in turn."""
+def test_max_nonzeros_of_nested_patterns_is_that_of_the_fullest_mask(p, k):
+    """A greedy mask: each outer group keeps its first tiles, and each of them is filled one after the other."""
     rows = p.tile[0]
     mask = np.zeros((rows, k), bool)
     fill(mask, p)
@@ -269,7 +269,7 @@ def fill(mask: np.ndarray, pattern) -> None:
         mask[:] = True
 
 
-def test_a_family_of_gathered_patterns_takes_any_width():
+def test_a_v_n_m_family_stores_patterns_of_any_m():
     family = parse("64:2:*")
     assert family.storage_pattern_for(parse("64:2:16")) == VNM(64, 2, 16)
     assert family.storage_pattern_for(parse("128:1:10")) == VNM(64, 2, 10)
@@ -286,7 +286,7 @@ def test_rows_and_columns_are_unions_of_the_blocks_that_divide_them():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("/".join(["1:1"] * 40), "'1:1/1:1/1:1.*' has 40 levels; write at most 8"),
         ("2:4/" * 100_000, "has 400000 characters; write at most 200"),
@@ -296,15 +296,15 @@ def test_rows_and_columns_are_unions_of_the_blocks_that_divide_them():
     ],
     ids=lambda text: text[:12],
 )
-def test_endless_patterns_are_refused_at_once(text, told):
+def test_long_patterns_are_refused_quickly(text, message):
     began = time.process_time()
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         parse(text)
     assert time.process_time() - began < 2
 
 
-def test_names_that_build_on_each_other_stay_bounded():
-    """Each name adds levels to the one before; a hundred names of such chains are resolved at once, more are refused."""
+def test_chains_of_names_are_resolved_quickly():
+    """Each name adds levels to the one before; a hundred names are resolved quickly, and more are refused."""
     chain = {"patterns": {"a0": "1:2"} | {f"a{n}": f"1:2/a{n - 1}" for n in range(1, 90)}}
     began = time.process_time()
     assert sorted(read_pattern_aliases(chain)) == [f"a{n}" for n in range(8)]
@@ -312,8 +312,8 @@ def test_names_that_build_on_each_other_stay_bounded():
     assert time.process_time() - began < 2
 
 
-def test_groups_of_huge_coprime_sizes_are_compared_at_once():
-    """Their common period has 1e18 columns; the answer may then be no, which is sound, but a pattern still fits itself."""
+def test_groups_of_huge_coprime_sizes_are_compared_quickly():
+    """Their common period has 1e18 columns; the answer may then be no, which is sound, but a pattern is still below itself."""
     one, other = parse("5:999999937"), parse("5:999999929")
     began = time.process_time()
     assert not one.is_below(other)

@@ -1,4 +1,4 @@
-"""The best legal mask, against every legal mask of a small matrix."""
+"""The best legal mask against all legal masks of a small matrix."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ FREE = ["unstructured", "block:2x2", "block:1x4", "vector:4", "row", "column", "
 
 
 @cache
-def rivals(text: str) -> np.ndarray:
+def all_legal_masks(text: str) -> np.ndarray:
     return MASKS[legal(MASKS, parse(text))]
 
 
@@ -28,7 +28,7 @@ def values(seed: int, shape: tuple[int, int] = (4, 4)) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(5))
 def test_no_legal_mask_keeps_more(text, seed):
     pattern, weights = parse(text), values(seed)
-    best = (rivals(text) * weights**2).sum(axis=(1, 2)).max()
+    best = (all_legal_masks(text) * weights**2).sum(axis=(1, 2)).max()
     found = apply(weights, pattern)
     assert legal(found, pattern)
     assert (found * weights**2).sum() == pytest.approx(best, rel=1e-5)
@@ -40,14 +40,14 @@ def test_no_legal_mask_of_the_same_sparsity_keeps_more(text, sparsity):
     pattern, weights = parse(text), values(1)
     found = apply(weights, pattern, sparsity)
     assert legal(found, pattern)
-    no_fuller = rivals(text)[rivals(text).sum(axis=(1, 2)) <= found.sum()]
+    no_fuller = all_legal_masks(text)[all_legal_masks(text).sum(axis=(1, 2)) <= found.sum()]
     if text != "block:2x4/2:4":  # whose blocks are counted, not its elements
         assert (found * weights**2).sum() == pytest.approx((no_fuller * weights**2).sum(axis=(1, 2)).max(), rel=1e-5)
         assert found.mean() == pytest.approx(1 - sparsity, abs=0.13)
 
 
 @pytest.mark.parametrize(("text", "shape"), [("2:2:8", (2, 8)), ("4:1:6", (4, 6)), ("3:3:7", (3, 7)), ("2:2:5", (2, 5))])
-def test_columns_are_chosen_as_well_as_can_be(text, shape):
+def test_columns_are_chosen_optimally(text, shape):
     pattern, weights = parse(text), values(2, shape)
     best = 0.0
     for chosen in (c for c in (bits_of(n, shape[1]) for n in range(2 ** shape[1])) if c.sum() <= 4):
@@ -69,13 +69,13 @@ def test_no_legal_mask_is_nearer(text, number):
     mask = MASKS[number]
     found = nearest(mask, text)
     assert legal(found, text)
-    assert (found != mask).sum() == (rivals(text) != mask).sum(axis=(1, 2)).min()
+    assert (found != mask).sum() == (all_legal_masks(text) != mask).sum(axis=(1, 2)).min()
 
 
 @pytest.mark.parametrize("text", ["2:4", "64:2:8", "1:4x32", "3:4/2:4", "2:4/block:4x4", "4:2:40"])
 @settings(max_examples=8)  # each size is compiled
 @given(m=st.integers(1, 130), k=st.integers(1, 90), seed=st.integers(0, 9))
-def test_random_masks_are_legal_and_full_on_any_size(text, m, k, seed):
+def test_random_masks_are_legal_and_full_for_any_size(text, m, k, seed):
     pattern = parse(text)
     mask = random_mask(pattern, m, k, seed=seed)
     assert mask.shape == (m, k)
@@ -85,7 +85,7 @@ def test_random_masks_are_legal_and_full_on_any_size(text, m, k, seed):
         assert mask.sum() == pattern.max_nonzeros(float(m), float(k))
 
 
-def test_what_is_legal_stays_as_it_is():
+def test_a_legal_mask_is_its_own_nearest_mask():
     for text in [*FIXED, *FREE]:
         mask = random_mask(parse(text), 4, 4, None if parse(text).density else 0.5)
         np.testing.assert_array_equal(nearest(mask, parse(text)), mask)
@@ -100,14 +100,14 @@ def test_what_is_legal_stays_as_it_is():
         ("block:4x4*", 0.5, "'block:4x4*' is a family; name one of its members"),
     ],
 )
-def test_what_cannot_be_applied_is_told(text, sparsity, message):
+def test_invalid_sparsities_are_refused(text, sparsity, message):
     with pytest.raises(InputError) as caught:
         apply(values(0), parse(text), sparsity)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("text", ["unstructured", "block:8x8", "block:8x8/2:4", "row"])
-def test_a_global_choice_drops_the_same_share_of_all_and_keeps_more(text):
+def test_global_pruning_drops_the_same_fraction_of_all_and_keeps_more(text):
     draw = np.random.default_rng(0)
     weights = {"light": draw.standard_normal((64, 64)), "heavy": 3 * draw.standard_normal((32, 64))}
     each, together = (apply(weights, text, 0.75, scope=scope) for scope in ("layer", "global"))
@@ -133,7 +133,7 @@ def test_a_block_larger_than_the_matrix_is_refused(choose):
         choose("block:8x8")
 
 
-def test_random_masks_choose_cut_blocks_as_often_as_whole_ones():
+def test_random_masks_choose_incomplete_blocks_as_often_as_complete_ones():
     masks = [random_mask("block:4x4", 6, 6, 0.5, seed) for seed in range(400)]
     shares = np.mean([[mask[0, 0], mask[5, 5]] for mask in masks], axis=0)
     assert shares == pytest.approx([0.5, 0.5], abs=4 * 0.025)

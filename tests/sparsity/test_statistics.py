@@ -1,4 +1,4 @@
-"""Exact counts of masks, against loops that look at every element."""
+"""Exact counts of masks against loops over all elements."""
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +14,7 @@ from dse.sparsity.kinds import NM, Block
 SIZES = ((1, 2), (1, 4), (1, 3), (2, 2), (4, 4), (3, 5))
 
 
-def pieces(mask: np.ndarray, cuts: list[int]) -> list[np.ndarray]:
+def slabs_of(mask: np.ndarray, cuts: list[int]) -> list[np.ndarray]:
     return [part for part in np.split(mask, sorted(cuts)) if len(part)]
 
 
@@ -27,9 +27,9 @@ def masks(draw):
 
 
 @given(masks())
-def test_counts_are_those_of_a_slow_look_however_the_rows_arrive(case):
+def test_counts_agree_with_loops_for_slabs_of_any_height(case):
     mask, cuts = case
-    found = statistics.count_nonzeros(pieces(mask, cuts), mask.shape[1], SIZES)
+    found = statistics.count_nonzeros(slabs_of(mask, cuts), mask.shape[1], SIZES)
     assert found.nnz == mask.sum()
     np.testing.assert_array_equal(found.rows, [row.sum() for row in mask])
     np.testing.assert_array_equal(found.columns, [column.sum() for column in mask.T])
@@ -40,9 +40,9 @@ def test_counts_are_those_of_a_slow_look_however_the_rows_arrive(case):
 
 
 @given(masks())
-def test_what_patterns_store_is_what_a_slow_encoder_would(case):
+def test_stored_elements_agree_with_loops(case):
     mask, cuts = case
-    stored = statistics.count_nonzeros(pieces(mask, cuts), mask.shape[1], SIZES).stored_elements()
+    stored = statistics.count_nonzeros(slabs_of(mask, cuts), mask.shape[1], SIZES).stored_elements()
     assert stored[parse("dense")] == mask.size
     assert stored[parse("unstructured")] == mask.sum()
     for pattern, elements in stored.items():
@@ -61,12 +61,12 @@ def test_what_patterns_store_is_what_a_slow_encoder_would(case):
 @pytest.mark.parametrize(
     "dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.uint8, np.bool_]
 )
-def test_zero_is_zero_in_every_number_type(dtype):
+def test_zeros_of_every_dtype_are_recognised(dtype):
     values = np.array([[0.0, 1.0, 0.0, 2.0], [3.0, 0.0, -0.0, 0.0]]).astype(dtype)
     assert statistics.count_nonzeros([values], 4, ()).nnz == 3
 
 
-def test_the_tolerance_is_inclusive_and_takes_the_size_not_the_sign():
+def test_the_tolerance_is_inclusive_and_applies_to_magnitudes():
     values = np.array([[0.1, -0.1, 0.11, -0.2, -128.0]])
     assert statistics.count_nonzeros([values], 5, (), tolerance=0.1).nnz == 3
     assert statistics.count_nonzeros([np.array([[-128, 1]], np.int8)], 2, (), tolerance=1).nnz == 1
@@ -74,12 +74,12 @@ def test_the_tolerance_is_inclusive_and_takes_the_size_not_the_sign():
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-def test_numbers_that_are_not_finite_are_told_with_their_place(wrong, dtype):
+def test_numbers_that_are_not_finite_are_refused_with_their_position(wrong, dtype):
     slabs = [np.zeros((3, 4), dtype), np.zeros((3, 4), dtype)]
     slabs[1][2, 1] = wrong
     with pytest.raises(InputError, match=r"row 5, column 1 is -?(nan|inf)"):
         statistics.count_nonzeros(slabs, 4, ())
 
 
-def test_huge_but_finite_weights_are_no_mistake():
+def test_huge_but_finite_weights_are_accepted():
     assert statistics.count_nonzeros([np.full((64, 64), 3e38, np.float32)], 64, ()).nnz == 4096

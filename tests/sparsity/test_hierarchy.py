@@ -1,4 +1,4 @@
-"""Patterns of several levels, against their definition read off the text: legality, containment, density, masks and encodings."""
+"""Patterns of several levels against the definition of their text: legality, containment, density, masks and encodings."""
 
 import itertools
 
@@ -23,7 +23,7 @@ def numbers(level: str) -> list[int]:
 
 
 def tile(levels: list[str]) -> tuple[int, int]:
-    """Rows and columns of the tile that a level outside would count."""
+    """Rows and columns of the tile that an outer level counts."""
     first, *inside = levels
     given = numbers(first)
     if first.startswith("block"):
@@ -34,8 +34,8 @@ def tile(levels: list[str]) -> tuple[int, int]:
     return (given[0], given[2]) if first.count(":") == 2 else (given[2] if len(given) == 3 else 1, given[1])
 
 
-def cut(masks: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """[mask, m, k], which whole tiles fill, as [mask, down, across, row, column]."""
+def split(masks: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """Reshape [mask, m, k] of complete tiles to [mask, down, across, row, column]."""
     batch, m, k = masks.shape
     return masks.reshape(batch, m // rows, rows, k // columns, columns).swapaxes(2, 3)
 
@@ -44,17 +44,17 @@ def legal(masks: np.ndarray, levels: list[str]) -> np.ndarray:
     """Which masks [mask, m, k] are legal, by the definition of every level."""
     first, *inside = levels
     if not inside and first.startswith("block"):
-        blocks = cut(masks, *tile(levels))
+        blocks = split(masks, *tile(levels))
         return (blocks.any((3, 4)) == blocks.all((3, 4))).all((1, 2))
     if first.startswith("block"):
         return legal(masks, inside)  # any block may be dropped
     if first.count(":") == 2:
         v, n, m = numbers(first)
-        blocks = cut(masks, v, m)
+        blocks = split(masks, v, m)
         return (blocks.any(3).sum(3) <= 4).all((1, 2)) & (blocks.sum(4) <= n).all((1, 2, 3))
     n, m, *shared = numbers(first)
     size = tile(inside) if inside else ((shared or [1])[0], 1)
-    tiles = cut(masks, *size)
+    tiles = split(masks, *size)
     few = (tiles.any((3, 4)).reshape(len(masks), -1, m).sum(2) <= n).all(1)
     return few & (legal(masks, inside) if inside else (tiles.any((3, 4)) == tiles.all((3, 4))).all((1, 2)))
 
@@ -64,7 +64,7 @@ def keeps_all(level: str) -> bool:
 
 
 def with_whole_tiles(levels: list[str]) -> list[str]:
-    """N:N inside other levels keeps all of its tile: a block."""
+    """Replace N:N inside other levels, which keeps all of its tile, by a block."""
     kept = next((number for number in range(len(levels), 0, -1) if not keeps_all(levels[number - 1])), 0)
     if kept in (0, len(levels)):
         return levels
@@ -81,10 +81,10 @@ LEVELS = ["1:2", "2:2", "2:4", "1:4", "1:2x2", "2:1:4", "2:2:8", "2:3:8", "block
 SHAPES = [(2, 8), (4, 4)]
 
 
-def accepted(levels: list[str], most: int) -> list[list[str]]:
-    """All nestings of up to `most` levels that the grammar takes."""
+def valid_nestings(levels: list[str], depth: int) -> list[list[str]]:
+    """All nestings of up to `depth` levels that the grammar allows."""
     found = []
-    for number in range(1, most + 1):
+    for number in range(1, depth + 1):
         for nested in itertools.product(levels, repeat=number):
             try:
                 parse("/".join(nested))
@@ -95,7 +95,7 @@ def accepted(levels: list[str], most: int) -> list[list[str]]:
 
 
 def without_free_blocks(text: str) -> str:
-    """A pattern without the blocks outside, of which any fraction is kept: the legal masks are the same."""
+    """A pattern without its outer free blocks, which do not change the legal masks."""
     first, _, inside = text.partition("/")
     return without_free_blocks(inside) if inside and first.startswith("block") else text
 
@@ -105,14 +105,14 @@ def legal_masks() -> dict[str, dict[tuple[int, int], bytes]]:
     """The set of legal masks of each pattern, by its text and the shape of the matrix."""
     masks = {shape: every_mask(*shape) for shape in SHAPES}
     found: dict[str, dict[tuple[int, int], bytes]] = {}
-    for levels in accepted(LEVELS, 3):
+    for levels in valid_nestings(LEVELS, 3):
         rows, columns = tile(levels)
         fitting = [shape for shape in SHAPES if shape[0] % rows == 0 and shape[1] % columns == 0]
         found["/".join(levels)] = {shape: np.packbits(legal(masks[shape], with_whole_tiles(levels))).tobytes() for shape in fitting}
     return {text: sets for text, sets in found.items() if sets}
 
 
-def test_patterns_with_the_same_masks_have_one_text_but_for_blocks_that_may_be_left_out(legal_masks):
+def test_patterns_with_the_same_masks_have_the_same_text_except_free_blocks(legal_masks):
     assert len(legal_masks) > 80
     for (text, sets), (other, others) in itertools.combinations(legal_masks.items(), 2):
         if shared := sets.keys() & others.keys():
@@ -136,7 +136,7 @@ def test_containment_is_a_sound_partial_order_on_canonical_texts(legal_masks):
 
 @st.composite
 def nestings(draw) -> list[str]:
-    """Up to four levels that go together, from the inside out; the tile of all has at most 64 columns."""
+    """Up to four levels that can be nested, from the inside out; their tile has at most 64 columns."""
     innermost = st.sampled_from(["1:2", "2:4", "3:4", "1:4x2", "2:2:8", "4:2:6", "3:3", "block:2x4", "block:1x2", "vector:2"])
     levels = [draw(innermost)]
     for _ in range(draw(st.integers(0, 3))):
@@ -156,7 +156,7 @@ def plain(levels: list[str]) -> list[str]:
 
 @settings(max_examples=25)
 @given(nestings(), st.integers(0, 3))
-def test_every_nesting_that_the_grammar_takes_has_masks_bits_and_costs(levels, seed):
+def test_every_valid_nesting_has_masks_bits_and_costs(levels, seed):
     pattern, (rows, columns) = parse("/".join(levels)), tile(plain(levels))
     m, k, sparsity = 2 * rows, 2 * columns, 0.5 if parse("/".join(levels)).density is None else None
     mask = random_mask(pattern, m, k, sparsity, seed)
@@ -189,8 +189,8 @@ def test_the_nearest_mask_differs_in_the_fewest_places(text):
         assert (found ^ mask).sum() == (allowed ^ mask).sum((1, 2)).min()
 
 
-def test_blocks_between_two_levels_that_fix_their_share_are_all_kept():
-    """2 of 4 blocks of 32 x 32, in each of which 1 of 8 is kept: 2/4 x 1/8."""
+def test_blocks_between_two_levels_of_fixed_density_are_all_kept():
+    """2 of 4 blocks of 32 x 32, each with 1:8 inside: 2/4 x 1/8."""
     pattern = parse("2:4/block:32x32/1:8")
     assert pattern.density == 1 / 16
     assert pattern.tile == (32, 128)
@@ -207,14 +207,14 @@ def test_blocks_between_two_levels_that_fix_their_share_are_all_kept():
         ("block:32x32/4:4", "block:32x32"), ("1:2/8:2:4", "1:2/block:8x4/2:4"),
     ],
 )  # fmt: skip
-def test_patterns_that_are_the_same_have_one_text(text, same):
+def test_equal_patterns_have_the_same_text(text, same):
     assert str(parse(text)) == same == str(parse(same))
 
 
 @pytest.mark.parametrize(
     ("below", "above"), [("block:4x8/2:4", "2:4"), ("block:16x16", "block:16x16*"), ("block:4x4/2:4", "block:8x8/2:4")]
 )
-def test_of_patterns_with_the_same_masks_the_one_that_stores_less_is_below(below, above):
+def test_the_pattern_that_stores_less_of_the_same_masks_is_below(below, above):
     assert parse(below).is_below(parse(above))
     assert not parse(above).is_below(parse(below))
     assert parse(above).storage_pattern_for(parse(below)) is not None
@@ -229,6 +229,6 @@ def test_of_patterns_with_the_same_masks_the_one_that_stores_less_is_below(below
         ("4:4x8/2:4", "cannot be nested"),
     ],
 )
-def test_nestings_that_make_no_sense_are_refused(text, message):
+def test_invalid_nestings_are_refused(text, message):
     with pytest.raises(InputError, match=message):
         parse(text)
