@@ -1,5 +1,6 @@
 """The public interface: what `import dse` offers, and that nothing heavy is imported before it is used."""
 
+import doctest
 import importlib
 import inspect
 import subprocess
@@ -10,6 +11,8 @@ import pytest
 
 import dse
 
+FUNCTIONS = [name for name in dse.__all__ if inspect.isfunction(getattr(dse, name))]
+
 
 def test_dir_and_all_agree():
     assert dir(dse) == sorted(dse.__all__)
@@ -19,6 +22,16 @@ def test_dir_and_all_agree():
 @pytest.mark.parametrize("name", [name for name in dse.__all__ if name != "__version__"])
 def test_every_public_name_has_a_line_in_the_module_docstring(name):
     assert f"\n    {name} " in dse.__doc__
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_documents_its_arguments_and_has_an_example(name):
+    function = getattr(dse, name)
+    text = inspect.getdoc(function)
+    for parameter in inspect.signature(function).parameters:
+        assert f"\n    {parameter}: " in text
+    for section in ("Args", "Returns", "Raises", "Examples"):
+        assert f"\n{section}:\n" in text
 
 
 def test_the_version_is_that_of_the_distribution():
@@ -42,3 +55,20 @@ def test_importing_dse_does_not_import_jax():
     code = "import sys, dse; dse.load_accelerator('a100-sxm4-80gb'); print([name for name in ('jax', 'optuna', 'matplotlib') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def modules_with_examples() -> list[str]:
+    found = {getattr(dse, name).__module__ for name in dse.__all__ if name != "__version__"}
+    return sorted(name for name in found if ">>> " in inspect.getsource(importlib.import_module(name)))
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_the_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+    assert tried > 0
+
+
+def test_every_public_function_has_its_example_executed():
+    assert {getattr(dse, name).__module__ for name in FUNCTIONS} <= set(modules_with_examples())
