@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import xarray as xr
 
-from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
@@ -26,10 +25,11 @@ from dse.model.rates import STORED_FLOPS, inverse_rates
 from dse.model.roofline import bounding_resource, choose
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
 from dse.model.work import dense_flops
-from dse.schema.accelerator import Accelerator, read_accelerator
+from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
+from dse.schema.references import load_accelerator, load_workload
 from dse.schema.sweep import Batch
-from dse.workload import Variant, Workload, tables
+from dse.workload import Variant, Workload
 
 ATTRS = {
     "flops": {"units": "FLOP", "long_name": "work at the unit's dense peak: dense FLOPs / gain, all repeats of the layer"},
@@ -52,7 +52,7 @@ ATTRS = {
     "unit": {"long_name": "unit that executes the layer"},
     "execution": {"long_name": "unit and run that execute the layer"},
     "kernel": {"long_name": "fitted kernel of the execution, and whether it was measured, transferred or assumed"},
-    "alternatives": {"long_name": "the other executions: their time over that of the chosen one, or why they may not run the layer"},
+    "rivals": {"long_name": "the other executions: their time over that of the chosen one, or why they may not run the layer"},
 }
 
 
@@ -64,23 +64,43 @@ class _Arguments(StrictModel):
 
 def evaluate(
     accelerator: Accelerator | str | Path | Mapping[str, Any],
-    variant: Variant | Workload | str | Path,
+    variant: Variant | Workload | str | Path | Mapping[str, Any],
     batch: int = 1,
     dtype: Any = "fp16",
     **options: Any,
 ) -> xr.Dataset:
-    """Evaluate one variant on one accelerator, layer by layer.
+    """Evaluate one network on one accelerator, layer by layer.
 
-    An accelerator may be given by name, path or mapping, as in a specification; a workload in the place of a variant is evaluated dense.
-    `options` are those of a specification's `model`. Every result has a dim `layer` and counts all repeats of its layer, so that sums over
-    `layer` are the network's. Where on-chip capacity counts, `latency` and `bytes` are attainable, `latency_bound` and `bytes_bound` are
-    what no schedule can beat, and `traffic` has a dim `memory`. With fitted kernels, `latency_low` and `latency_high` bound a 90% interval.
+    Args:
+        accelerator: an accelerator, a name of the catalogue, the path of a YAML file, or a mapping with the keys of such a file.
+        variant: a variant of a workload. A workload, or its name, path or description, is evaluated dense.
+        batch: number of samples that are evaluated together.
+        dtype: of weights, activations and outputs, as in `"fp16"`, or one for each, as in `"int8 outputs=int32"`.
+        options: those of a specification's `model`, as in `fidelity="capacity"`.
 
-    Raises InputError with every problem.
+    Returns:
+        A dataset with the dim `layer`, in SI units. Every variable counts all repeats of its layer, so that sums over `layer` are those of
+        the network. Variables: `latency` [s], `flops`, `bytes`, `bound` (the resource that sets the latency), `unit` and `execution` that
+        run the layer, `rivals` (the other executions, with their latency relative to the chosen one), and others. Fidelity `capacity`
+        adds `latency_bound` and `bytes_bound`, which no schedule can beat, and `traffic` with the dim `memory`. Fidelity `calibrated` adds
+        `latency_low` and `latency_high`, the ends of a 90% interval, and the `kernel`.
+
+    Raises:
+        InputError: a description or an argument is invalid; lists every problem.
+
+    Examples:
+        >>> import dse
+        >>> resnet = dse.load_workload("resnet50")
+        >>> layers = dse.evaluate("a100-sxm4-80gb", resnet.variant("magnitude_pruning", sparsity=0.9), batch=32, dtype="fp16")
+        >>> dense = dse.evaluate("a100-sxm4-80gb", resnet, batch=32, dtype="fp16")
+        >>> round(float(dense.latency.sum() / layers.latency.sum()), 2)  # speedup
+        1.4
+        >>> layers.sizes["layer"]
+        54
     """
     arguments = {"batch": batch, "dtype": dtype, "options": options}
     steps = {
-        "accelerator": (_read_accelerator, accelerator),
+        "accelerator": (load_accelerator, accelerator),
         "variant": (_read_variant, variant),
         "": (partial(validate_mapping, _Arguments), arguments),
     }
@@ -95,23 +115,12 @@ def evaluate(
     return layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch)
 
 
-def _read_accelerator(given: Any) -> Accelerator:
-    if isinstance(given, str | Path | Mapping):
-        return read_accelerator(catalog.resolve_accelerator(given))
-    if not isinstance(given, Accelerator):
-        raise InputError(
-            f"a {type(given).__name__} is not an accelerator", "give a name of the catalogue, a path, a mapping or an Accelerator"
-        )
-    return given
-
-
 def _read_variant(given: Any) -> Variant:
-    if isinstance(given, str | Path):
-        return tables.load(catalog.find_path("workloads", given)).dense
-    if isinstance(given, Workload):
-        return given.dense
+    if isinstance(given, Workload | str | Path | Mapping):
+        return load_workload(given).dense
     if not isinstance(given, Variant):
-        raise InputError(f"a {type(given).__name__} is not a variant", "give one of a workload, as 'load_workload(...).variant(...)'")
+        message = f"'{type(given).__name__}' is not the type of a variant"
+        raise InputError(message, "give one of a workload, as 'load_workload(...).variant(...)', or a workload")
     return given
 
 
@@ -128,7 +137,7 @@ def layer_results(
     if (bound := terms.lower_bound) is not None:
         columns |= _bounds(terms, bound, choice, fastest_times(layer_times(bound, rates, options.resource_overlap))[0])
     columns["latency"] = _pick(times.by_execution[0], choice) * terms.count
-    columns["alternatives"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
+    columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}
     if terms.lower_bound is not None:

@@ -32,6 +32,7 @@ def load_accelerator(reference: str | Path | Mapping[str, Any] | Accelerator) ->
     """
     if isinstance(reference, Accelerator):
         return reference
+    _check_type(reference, "an accelerator", "an Accelerator")
     return read_accelerator(catalog.resolve_accelerator(reference))
 
 
@@ -64,9 +65,16 @@ def load_workload(reference: str | Path | Mapping[str, Any] | Workload, **inputs
         if inputs:
             raise InputError(f"'{reference.name}' is loaded, so its inputs are fixed", "give them with its name or path")
         return reference
+    _check_type(reference, "a workload", "a Workload")
     if isinstance(reference, Mapping):
         return tables.load_mapping(load_document(reference), inputs)
     return tables.load(catalog.find_path("workloads", reference), inputs)
+
+
+def _check_type(reference: Any, what: str, class_name: str) -> None:
+    if not isinstance(reference, str | Path | Mapping):
+        message = f"'{type(reference).__name__}' is not the type of {what}"
+        raise InputError(message, f"give a name of the catalogue, a path, a mapping or {class_name}")
 
 
 def workload_entry(item: Any) -> tuple[Any, Any]:

@@ -138,6 +138,17 @@ def test_loading_a_loaded_description_returns_it(chip, net):
         dse.load_workload(net, phase="decode")
 
 
+def test_other_types_are_refused():
+    with pytest.raises(
+        InputError, match="'int' is not the type of an accelerator; give a name of the catalogue, a path, a mapping or an Accelerator"
+    ):
+        dse.load_accelerator(3)
+    with pytest.raises(
+        InputError, match="'NoneType' is not the type of a workload; give a name of the catalogue, a path, a mapping or a Workload"
+    ):
+        dse.load_workload(None)
+
+
 def test_a_search_takes_objects(spec, chip, net):
     search = {
         "axes": {"memory.dram.bandwidth": ["1 TB/s", "2 TB/s"]},
