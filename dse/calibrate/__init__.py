@@ -1,14 +1,20 @@
-"""How far the model is from silicon: measure kernels, fit their efficiencies, hold predictions against measurements.
+"""Calibrate the model with measured kernels: measure, fit, export, validate. In the order in which data flows:
 
-measure/                  times of kernels on the machine at hand
-published -> measurement  measured times as rows of one form; plausible: what no row may say; measured_set: files of them
-launches                  rows grouped by kernel, as arrays
-kernel, parameters, tiles seconds of a launch: W / (P * E), with E a function of the work, tiles, waves and imbalance
-fit                       parameters of each kernel from its measurements
-efficiencies, written     the file that holds them, as it is read and as it is made
-predict, alarms           what a fitted kernel would take; what no prediction may be
-choice, network           which kernel stands for an execution; the fidelity `calibrated` of whole networks
-ladder                    each fidelity of one product
-validate/                 each fidelity against what was measured
-r3, ratios                where sparsity breaks even (Gale 2022); what measured kernels reach of the speed of light
+measure/            time the kernels of this machine, as a table of measurements
+measurement         one row of a table
+published_tables    published measurements, converted to such rows
+sanity_checks       rows that cannot be true
+measurement_set     load tables with their devices
+measured_launches   rows grouped by kernel, as arrays
+fit_parameters      least squares for the parameters of a kernel with known tiles; bootstrap
+fit_kernel          choice of the tiles of a kernel, then of its parameters
+intervals           leave-one-shape-out residuals and 90% intervals
+predictions         times of launches under each fidelity, with plausibility checks
+checkpoint          kernels that an interrupted `dse calibrate` has fitted
+export              write efficiencies.yaml
+validate/           compare predictions with measurements
+efficiency_ratios   efficiency of sparse kernels relative to dense ones
+r3                  realised resource reduction: at which sparsity a device breaks even (Gale 2022)
+
+`dse.model.efficiency` has the model that is fitted, and evaluates it for networks.
 """

@@ -1,4 +1,4 @@
-"""Kernels that an interrupted `dse calibrate` has fitted: a line of JSON each in OUT.partial, which the same request reads again."""
+"""Checkpoint of an interrupted `dse calibrate`: each fitted kernel as a line of JSON in OUT.partial."""
 
 import hashlib
 import json
@@ -11,28 +11,30 @@ from dse.model.efficiency.launches import KernelKey
 
 
 class Checkpoint:
-    """The file beside `out`. What another request or another version left there is discarded, and so is a line that was cut short."""
+    """The file OUT.partial of one request; a file of another request or version is discarded, and so is an incomplete line."""
 
-    def __init__(self, out: Path, measurements: Sequence[Path], samples: int, seed: int):
+    def __init__(self, out: Path, measurements: Sequence[Path], sample_count: int, seed: int):
         self.path = out.with_name(f"{out.name}.partial")
         hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in measurements]
-        self.request = json.dumps([version("sparse-dse"), hashes, samples, seed])
+        self.request = json.dumps([version("sparse-dse"), hashes, sample_count, seed])
 
     def read(self) -> dict[KernelKey, KernelRecord]:
-        """The kernels that the same request has fitted; starts a new file if there are none."""
+        """Read the kernels that this request has fitted already; start a new file if there are none."""
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         if not lines or lines[0].rstrip() != self.request:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(f"{self.request}\n")
             return {}
-        whole = [line for line in lines if line.endswith("\n")]
-        self.path.write_text("".join(whole))
-        found = [KernelRecord.model_validate_json(line) for line in whole[1:]]
-        return {kernel.key: kernel for kernel in found}
+        complete = [line for line in lines if line.endswith("\n")]
+        self.path.write_text("".join(complete))
+        records = [KernelRecord.model_validate_json(line) for line in complete[1:]]
+        return {record.key: record for record in records}
 
-    def add(self, kernel: KernelRecord) -> None:
+    def add(self, record: KernelRecord) -> None:
+        """Append a fitted kernel."""
         with self.path.open("a") as file:
-            file.write(kernel.model_dump_json() + "\n")
+            file.write(record.model_dump_json() + "\n")
 
     def remove(self) -> None:
+        """Delete the file."""
         self.path.unlink()

@@ -1,4 +1,4 @@
-"""Measured kernels: one row a kernel, a shape and a pattern, with its time and that of the dense kernel beside it."""
+"""Row of a table of measured kernels: the time of one kernel at one shape and pattern, and of a dense kernel at the same shape."""
 
 from typing import Self
 
@@ -9,20 +9,18 @@ from dse.base.strict_model import StrictModel, field_error
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE
 
-FEWEST = 0.5  # weights that a density keeps, rounded to one
-CONTRADICTION = 0.02  # of a speedup and its two times, or of two densities: more than rounding explains
+MIN_STORED_WEIGHTS = 0.5  # that a density keeps; rounded, one
+MAX_CONTRADICTION = 0.02  # relative deviation of a stated speedup or density that rounding explains
 
 
 class Measurement(StrictModel):
-    """C[m, n] = A[m, k] B[k, n] on a device: outputs, weights of a pattern, activations. Times in ms; `dtype`: a name, and what differs
-    from it (`int8 outputs=int32`); `row_std`: of the nonzeros in A's rows; `staged_kib`: of the scratchpad of a processor, that each
-    tile takes for its operands."""
+    """Time of C[m, n] = A[m, k] B[k, n] on a device: outputs, weights of a pattern, activations. The fields are columns of the table."""
 
     device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
     kernel: str = Field(min_length=1, examples=["cuSPARSELt"])
     release: str = ""
     pattern: PatternField = Field(examples=["2:4"])
-    dtype: OperandDtypes = Field(examples=["fp16"])
+    dtype: OperandDtypes = Field(examples=["fp16"], description="a name, then each operand with another, as in 'int8 outputs=int32'")
     unit: str | None = None
     m: int = Field(gt=0, le=10**8, examples=["4096"])
     k: int = Field(gt=0, le=10**8, examples=["4096"])
@@ -34,38 +32,44 @@ class Measurement(StrictModel):
     dense_dtype: OperandDtypes | None = None
     dense_ms: float | None = Field(None, gt=0, le=1e9, allow_inf_nan=False)
     speedup: float | None = Field(None, gt=0, allow_inf_nan=False)
-    row_std: float | None = Field(None, ge=0, le=10**8, allow_inf_nan=False)
-    spread: float | None = Field(None, ge=0, allow_inf_nan=False, description="interquartile range of the repeats over their median")
-    staged_kib: float | None = Field(
-        None, gt=0, le=2**20, allow_inf_nan=False, description="of a processor's scratchpad, that a tile takes"
+    row_std: float | None = Field(
+        None, ge=0, le=10**8, allow_inf_nan=False, description="standard deviation of the nonzeros in the rows of A"
     )
+    spread: float | None = Field(None, ge=0, allow_inf_nan=False, description="interquartile range of the repeats over their median")
+    staged_kib: float | None = Field(None, gt=0, le=2**20, allow_inf_nan=False, description="scratchpad that a tile takes [KiB]")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.density is None and self.pattern.density is None:
+    def _check_density(self) -> Self:
+        stated, of_pattern = self.density, self.pattern.density
+        if stated is None and of_pattern is None:
             raise field_error(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
-        own = self.pattern.density
-        if self.density is not None and own is not None and abs(self.density / own - 1) > CONTRADICTION:
-            raise field_error(f"a density of {self.density:g} contradicts '{self.pattern}', which keeps {own:g}", "leave out what is wrong")
-        if self.kept * self.m * self.k < FEWEST:
-            raise field_error(f"a density of {self.kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
+        if stated is not None and of_pattern is not None and abs(stated / of_pattern - 1) > MAX_CONTRADICTION:
+            raise field_error(f"a density of {stated:g} contradicts '{self.pattern}', which keeps {of_pattern:g}", "remove the wrong one")
+        kept = self.stored_density
+        if kept * self.m * self.k < MIN_STORED_WEIGHTS:
+            raise field_error(f"a density of {kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")
+        return self
+
+    @model_validator(mode="after")
+    def _check_baseline(self) -> Self:
         if self.speedup is not None and self.dense_ms is None:
-            raise field_error("a speedup without the dense time that it is over", "add columns 'dense_kernel' and 'dense_ms'")
-        told, times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms
-        if told and times and abs(told / times - 1) > CONTRADICTION:
-            raise field_error(f"a speedup of {told:.4g} contradicts the times, whose ratio is {times:.4g}", "leave out what is wrong")
+            raise field_error("a speedup without the dense time that it is relative to", "add columns 'dense_kernel' and 'dense_ms'")
+        stated, of_times = self.speedup, self.dense_ms and self.dense_ms / self.time_ms
+        if stated and of_times and abs(stated / of_times - 1) > MAX_CONTRADICTION:
+            raise field_error(f"a speedup of {stated:.4g} contradicts the times, whose ratio is {of_times:.4g}", "remove the wrong one")
         if self.dense_ms and not self.dense_kernel:
             raise field_error("a dense time without its kernel", "name it in a column 'dense_kernel'")
         return self
 
     @property
-    def kept(self) -> float:
+    def stored_density(self) -> float:
+        """Share of the weights of A that are stored, as stated or set by the pattern."""
         return float(self.density if self.density is not None else self.pattern.density or 1.0)
 
     @property
-    def dense(self) -> "Measurement | None":
-        """The dense kernel beside this one."""
+    def dense_baseline(self) -> "Measurement | None":
+        """The dense kernel of this row as a row of its own."""
         if self.dense_ms is None:
             return None
         release = self.release if self.dense_release is None else self.dense_release
@@ -73,3 +77,9 @@ class Measurement(StrictModel):
             device=self.device, kernel=self.dense_kernel, release=release, pattern=DENSE, dtype=self.dense_dtype or self.dtype, unit=None,
             m=self.m, k=self.k, n=self.n, density=1.0, time_ms=self.dense_ms, source=self.source,
         )  # fmt: skip
+
+    @property
+    def timed_kernels(self) -> "list[tuple[Measurement, str]]":
+        """This row and its dense baseline, each with the column of its time."""
+        baseline = self.dense_baseline
+        return [(self, "time_ms"), *([] if baseline is None else [(baseline, "dense_ms")])]

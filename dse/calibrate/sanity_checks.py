@@ -1,4 +1,4 @@
-"""What measured rows may not say: rates above those of the device, and two times of one launch."""
+"""Checks of measured rows against their device and each other: impossible rates, and two times of one launch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,77 +8,77 @@ from dse.base.errors import Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measurement import Measurement
 from dse.schema.accelerator import Accelerator
 
-ABOVE_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
-APART = 2.0  # times of one launch: more than noise explains
+MAX_OF_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
+MAX_TIME_RATIO = 2.0  # of two times of one launch that noise explains
 
 
-def unit_of(device: Accelerator, row: Measurement) -> str | None:
-    """The unit that a kernel runs on: the one that the row names, else the fastest that has the dtype."""
-    having = [name for name, unit in device.units.items() if row.dtype.compute in unit.peak]
+def find_unit(device: Accelerator, row: Measurement) -> str | None:
+    """Name of the unit that a kernel runs on: the one that the row states, else the fastest in its dtype; None if there is none."""
+    capable = [name for name, unit in device.units.items() if row.dtype.compute in unit.peak]
     if row.unit is not None:
-        return row.unit if row.unit in having else None
-    return max(having, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
+        return row.unit if row.unit in capable else None
+    return max(capable, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
 
 
 def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: ProblemCollector) -> None:
-    """That a unit of the device computes in the dtype, no faster than its peak, and that no byte comes faster than its memory brings it."""
-    for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
-        if one is None:
-            continue
-        unit = unit_of(device, one)
+    """Collect a problem for each time of a row without a unit for its dtype, above its peak or above the memory bandwidth."""
+    for kernel, column in row.timed_kernels:
+        unit = find_unit(device, kernel)
         if unit is None:
-            problems.add(_no_unit(path, line, one, device))
-            continue
-        seconds, peak = one.time_ms / 1e3, device.units[unit].peak[one.dtype.compute].value
-        rate, moved = (
-            2 * one.m * one.k * one.n * one.kept / seconds,
-            from_outside(one.m, one.k, one.n, one.kept, one.dtype, _held(device)) / seconds,
-        )
-        bandwidth = device.value(f"memory.{device.outermost}.bandwidth")
-        what = None
-        if rate > ABOVE_PEAK * peak:
-            what = f"{rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {one.dtype.compute}, {peak / 1e12:.4g}"
-        elif moved > ABOVE_PEAK * bandwidth:
-            what = f"{moved / 1e12:.4g} TB/s of what no cache holds is above the bandwidth of '{device.outermost}', {bandwidth / 1e12:.4g}"
-        if what:
-            problems.add(Problem(what, "mend the time, the shape or the dtype", path, line, column))
+            problems.add(_no_unit_problem(path, line, kernel, device))
+        elif what := _impossible_rate(kernel, unit, device):
+            problems.add(Problem(what, "fix the time, the shape or the dtype", path, line, column))
 
 
-def _no_unit(path: Path, line: int, row: Measurement, device: Accelerator) -> Problem:
-    if row.unit is not None and row.unit not in device.units:
-        return Problem(f"'{device.name}' has no unit '{row.unit}'", did_you_mean(row.unit, device.units), path, line, "unit")
-    offered = {name for unit in device.units.values() for name in unit.peak}
-    what = f"'{device.name}' has no unit {row.unit or ''} that computes in '{row.dtype.compute}'".replace("  ", " ")
-    return Problem(what, did_you_mean(row.dtype.compute, offered), path, line, "dtype")
+def _impossible_rate(kernel: Measurement, unit: str, device: Accelerator) -> str | None:
+    seconds, peak = kernel.time_ms / 1e3, device.units[unit].peak[kernel.dtype.compute].value
+    flop_rate = 2 * kernel.m * kernel.k * kernel.n * kernel.stored_density / seconds
+    if flop_rate > MAX_OF_PEAK * peak:
+        return f"{flop_rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {kernel.dtype.compute}, {peak / 1e12:.4g}"
+    outermost = device.outermost
+    moved_bytes = uncacheable_bytes(kernel.m, kernel.k, kernel.n, kernel.stored_density, kernel.dtype, _on_chip_bytes(device))
+    byte_rate, bandwidth = moved_bytes / seconds, device.value(f"memory.{outermost}.bandwidth")
+    if byte_rate > MAX_OF_PEAK * bandwidth:
+        return f"{byte_rate / 1e12:.4g} TB/s of bytes that fit in no cache is above the bandwidth of '{outermost}', {bandwidth / 1e12:.4g}"
+    return None
 
 
-def _held(device: Accelerator) -> float:
-    """What fits on chip, in all levels together [B]."""
+def _no_unit_problem(path: Path, line: int, kernel: Measurement, device: Accelerator) -> Problem:
+    if kernel.unit is not None and kernel.unit not in device.units:
+        return Problem(f"'{device.name}' has no unit '{kernel.unit}'", did_you_mean(kernel.unit, device.units), path, line, "unit")
+    dtypes = {name for unit in device.units.values() for name in unit.peak}
+    what = f"'{device.name}' has no unit {kernel.unit or ''} that computes in '{kernel.dtype.compute}'".replace("  ", " ")
+    return Problem(what, did_you_mean(kernel.dtype.compute, dtypes), path, line, "dtype")
+
+
+def _on_chip_bytes(device: Accelerator) -> float:
+    """Capacity of all levels but the outermost together [B]."""
     return sum(level.capacity.value for name, level in device.memory.items() if name != device.outermost and level.capacity is not None)
 
 
-def from_outside(m: float, k: float, n: float, kept: float, dtype: OperandDtypes, held: float) -> float:
-    """Bytes of the values of operands and result beyond what is `held`: they have to come from outside, wherever they were before."""
-    sizes = {"weights": m * k * kept, "activations": k * n * kept, "outputs": m * n}
-    return max(0.0, sum(size * dtype.bytes_per_element(role) for role, size in sizes.items()) - held)
+def uncacheable_bytes(m: float, k: float, n: float, density: float, dtype: OperandDtypes, on_chip_bytes: float) -> float:
+    """Bytes of operands and result beyond what fits on chip: they cross the memory interface, wherever they were before the launch."""
+    elements = {"weights": m * k * density, "activations": k * n * density, "outputs": m * n}
+    return max(0.0, sum(count * dtype.bytes_per_element(role) for role, count in elements.items()) - on_chip_bytes)
 
 
 def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: ProblemCollector) -> set[int]:
-    """Check that the same launch, where it stands in several rows, takes about the same time; returns the rows that others contradict.
+    """Collect a problem for each time that contradicts an earlier row of the same launch; returns the lines of those earlier rows.
 
-    Launches of masks with other row statistics are other launches.
+    Masks with different row statistics are different launches.
     """
-    first: dict[tuple[object, ...], tuple[int, float]] = {}
+    first_rows: dict[tuple[object, ...], tuple[int, float]] = {}
     contradicted = set()
     for line, row in rows:
-        for one, column in ((row, "time_ms"), (row.dense, "dense_ms")):
-            if one is None:
-                continue
-            size = one.m, one.k, one.n, one.kept, one.row_std, one.staged_kib
-            launch = one.device, one.kernel, one.release, one.pattern, one.dtype, one.unit, *size
-            where, time = first.setdefault(launch, (line, one.time_ms))
-            if not 1 / APART <= one.time_ms / time <= APART:
-                what = f"{one.time_ms:g} ms, where row {where} has {time:g} ms for the same launch"
-                problems.add(Problem(what, "leave out what is wrong", path, line, column))
-                contradicted.add(where)
+        for kernel, column in row.timed_kernels:
+            first_line, time = first_rows.setdefault(_launch_identity(kernel), (line, kernel.time_ms))
+            if not 1 / MAX_TIME_RATIO <= kernel.time_ms / time <= MAX_TIME_RATIO:
+                what = f"{kernel.time_ms:g} ms, where row {first_line} has {time:g} ms for the same launch"
+                problems.add(Problem(what, "remove the wrong one", path, line, column))
+                contradicted.add(first_line)
     return contradicted
+
+
+def _launch_identity(row: Measurement) -> tuple[object, ...]:
+    size = row.m, row.k, row.n, row.stored_density, row.row_std, row.staged_kib
+    return row.device, row.kernel, row.release, row.pattern, row.dtype, row.unit, *size

@@ -1,151 +1,110 @@
-"""`dse calibrate`, `dse validate` of measured kernels: what they read, write and say."""
+"""`dse calibrate`: fit every measured kernel and write efficiencies.yaml."""
 
-import json
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
 from tqdm import tqdm
 
 from dse.base import atomic_write
-from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.calibrate.checkpoint import Checkpoint
-from dse.calibrate.export import as_yaml, describe
-from dse.calibrate.fit import FEWEST_SHAPES, bootstrap, fit
-from dse.calibrate.measured_launches import launches
-from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS, MeasuredSet, load, pooled
-from dse.calibrate.predict import probe
-from dse.calibrate.validate import networks as whole_networks
-from dse.calibrate.validate import report, shapes
-from dse.calibrate.validate.devices import across_devices, sources_of
-from dse.calibrate.validate.networks import NetworkSet
+from dse.calibrate.export import build_record, format_efficiency_file
+from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
+from dse.calibrate.fit_parameters import bootstrap
+from dse.calibrate.measured_launches import group_launches
+from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
+from dse.calibrate.predictions import check_monotone
 from dse.model.efficiency.kernel_file import KernelRecord
-from dse.model.efficiency.launches import KernelLaunches
+from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
-POOR = 0.5  # mean error of a fit that has explained little
+POOR_FIT = 0.5  # mean error above which a fit is reported
 
 
-def calibrate(options: Namespace) -> str:
-    """Fit every kernel of the measurements that has enough shapes; returns what was written, and what was left out.
+def execute(options: Namespace) -> str:
+    """Fit every kernel with enough shapes; returns what was fitted and what was left out.
 
-    Each kernel is kept as soon as it is fitted, so that a run that was interrupted goes on where it was.
+    Each kernel is written to a checkpoint as soon as it is fitted, so that an interrupted run resumes. Raises InputError.
     """
-    measured = _pooled(options)
-    known = launches(measured)
-    enough = [kernel for kernel, seen in known.items() if len(set(seen.shapes)) >= FEWEST_SHAPES]
-    if not enough:
-        raise InputError(f"no kernel has {FEWEST_SHAPES} shapes", "measure more: an efficiency is a function of the work")
+    measurements = _load_all(options)
+    launches = group_launches(measurements)
+    fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES]
+    if not fittable:
+        raise InputError(f"no kernel has {MIN_SHAPES} shapes", "measure more shapes: an efficiency is a function of the work")
     checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
-    fitted = checkpoint.read()
-    with tqdm(total=len(enough), initial=len(fitted), unit=" kernels", delay=2) as bar:
-        for kernel in enough:
-            if kernel not in fitted:
-                bar.set_postfix_str(f"{kernel}, {len(known[kernel])} launches")
-                fitted[kernel] = _fitted(known[kernel], measured, options)
-                checkpoint.add(fitted[kernel])
-                bar.update()
-    found = [fitted[kernel] for kernel in enough]
-    command = " ".join(["dse calibrate", *(path.name for path in options.measurements), "-o", options.out.name])
-    text = as_yaml(found, options.measurements, f"{command} --draws {options.draws} --seed {options.seed}")
+    records = _fit_all(fittable, launches, measurements, checkpoint, options)
+    text = format_efficiency_file(records, options.measurements, _command(options))
     atomic_write.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
-    lines = [f"{kernel}: {kernel.shapes} shapes, mean error {kernel.error:.1%}" for kernel in found]
-    few = [
-        f"left out: {kernel}, {len(set(seen.shapes))} shapes, fewer than {FEWEST_SHAPES}"
-        for kernel, seen in known.items()
-        if kernel not in fitted
-    ]
-    poor = [
-        f"explained by no law of work, tiles or bytes: {kernel}, mean error {kernel.error:.0%}" for kernel in found if kernel.error > POOR
-    ]
-    return "\n".join([*lines, *few, *(f"left out: {row}" for row in measured.left_out), *poor, *_uncounted(found), str(options.out)])
+    few_shapes = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
+    left_out = [f"left out: {reason}" for reason in (*few_shapes, *measurements.left_out)]
+    return "\n".join([*_list_fits(records), *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
 
 
-def _fitted(seen: KernelLaunches, measured: MeasuredSet, options: Namespace) -> KernelRecord:
-    fitted = bootstrap(fit(seen), seen, options.draws, options.seed)
-    probe(fitted, seen)
-    return describe(fitted, seen, measured)
-
-
-def _pooled(options: Namespace) -> MeasuredSet:
-    """The rows of all files; raises InputError with every problem of the request."""
+def _load_all(options: Namespace) -> MeasurementSet:
+    """The rows of all tables; raises InputError with all errors of the request."""
     problems, sets = ProblemCollector(), []
     for path in options.measurements:
         with problems.collect():
-            sets.append(load(path))
+            sets.append(load_measurements(path))
         if path.exists() and options.out.exists() and path.samefile(options.out):
-            problems.add(Problem(f"'{path}' would be written over", "give another place for the efficiencies"))
+            problems.add(Problem(f"'{path}' would be overwritten", "write the efficiencies to another file"))
     for name in ("draws", "seed"):
         if getattr(options, name) < 0:
             problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))
     with problems.collect():
         atomic_write.check_writable(options.out)
     problems.raise_if_any()
-    return pooled(sets)
+    return pool(sets)
 
 
-def _uncounted(kernels: Sequence[KernelRecord]) -> list[str]:
-    """Units whose processors no description counts, and what the waves of their kernels tell."""
-    told = []
-    for unit in dict.fromkeys((kernel.device, kernel.unit) for kernel in kernels if kernel.rates.processors is None):
-        counts = sorted({kernel.processors for kernel in kernels if (kernel.device, kernel.unit) == unit and kernel.processors})
-        waves = f"the waves tell of {', '.join(f'{count:g}' for count in counts)}" if counts else "the waves tell of none"
-        told.append(f"'{unit[0]}' says nothing of units.{unit[1]}.processors: {waves}")
-    return told
+def _count_shapes(launches: KernelLaunches) -> int:
+    return len(set(launches.shapes))
 
 
-def measured_sets(folder: Path | None, name: str | None) -> tuple[list[MeasuredSet], list[NetworkSet]]:
-    """The sets of a folder (default: those that ship), or one of them by name, of kernels and of networks; raises InputError with every
-    problem."""
-    where = folder or SHIPPED_MEASUREMENTS
-    paths = {path.stem: path for path in sorted(where.glob("*.csv"))}
-    if not paths:
-        raise InputError(f"no measurements in '{where}'", "give a folder of CSV files that 'dse measure' wrote")
-    if name is not None and name not in paths:
-        raise InputError(f"no set '{name}' in '{where}'", did_you_mean(name, ["cost", *paths]))
-    problems, sets, networks = ProblemCollector(), [], []
-    for path in [paths[name]] if name else paths.values():
-        with problems.collect():
-            if whole_networks.is_networks(path):
-                networks.append(whole_networks.load(path))
-            else:
-                sets.append(load(path))
-    problems.raise_if_any()
-    return sets, networks
+def _fit_all(
+    keys: Sequence[KernelKey],
+    launches: Mapping[KernelKey, KernelLaunches],
+    measurements: MeasurementSet,
+    checkpoint: Checkpoint,
+    options: Namespace,
+) -> list[KernelRecord]:
+    """Fit the kernels that the checkpoint lacks; returns all of them."""
+    records = checkpoint.read()
+    with tqdm(total=len(keys), initial=len(records), unit=" kernels", delay=2) as bar:
+        for key in keys:
+            if key not in records:
+                bar.set_postfix_str(f"{key}, {len(launches[key])} launches")
+                records[key] = _fit_record(launches[key], measurements, options)
+                checkpoint.add(records[key])
+                bar.update()
+    return [records[key] for key in keys]
 
 
-def _counted(reasons: Iterable[str]) -> list[str]:
-    """What was left out, alike ones as one."""
-    alike = Counter(reason.rpartition(": ")[2] for reason in reasons)
-    return [f"{number} rows: {reason}" for reason, number in alike.items()]
+def _fit_record(launches: KernelLaunches, measurements: MeasurementSet, options: Namespace) -> KernelRecord:
+    model = bootstrap(fit_kernel(launches), launches, options.draws, options.seed)
+    check_monotone(model, launches)
+    return build_record(model, launches, measurements)
 
 
-def validated(options: Namespace) -> tuple[str, bool]:
-    """The tables, and whether calibrating pays on every set."""
-    sets, networks = measured_sets(options.data, options.what)
-    if options.out:
-        from dse.plot import figure_files
+def _command(options: Namespace) -> str:
+    names = " ".join(path.name for path in options.measurements)
+    return f"dse calibrate {names} -o {options.out.name} --draws {options.draws} --seed {options.seed}"
 
-        atomic_write.check_writable(*(file for measured in (*sets, *networks) for file in figure_files(options.out / measured.name)))
-    evidence = [shapes.Evidence.of(measured) for measured in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
-    points, sources = [], sources_of(evidence)
-    for each in tqdm(evidence, unit=" sets", desc="leaving out", delay=2):
-        points += shapes.across_shapes(each) + across_devices(each, sources)
-    for measured in tqdm(networks, unit=" sets", desc="networks", delay=2):
-        points += whole_networks.points(measured)
-    found = report.rows(points)
-    worse = report.pays(found)
-    apart = [f"{each.measured.name}: {reason}" for each in evidence for reason in (*each.out_of_scope, *_counted(each.measured.left_out))]
-    if options.out:
-        from dse.plot import save_figure, validation
 
-        for name in dict.fromkeys(point.set for point in points):
-            save_figure(*validation.figure([point for point in points if point.set == name]), options.out / name)
-    if options.json:
-        text = json.dumps({"rows": found, "out_of_scope": apart, "worse_than_sol": worse, "points": [asdict(p) for p in points]}, indent=2)
-        return text.replace("NaN", "null"), not worse
-    notes = [f"not predicted: {line}" for line in apart] + [f"calibrating does not pay: {line}" for line in worse]
-    told = report.brief if options.brief else report.table
-    return "\n".join([told(found, options.markdown), "", *notes]).rstrip(), not worse
+def _list_fits(records: Iterable[KernelRecord]) -> list[str]:
+    return [f"{record}: {record.shapes} shapes, mean error {record.error:.1%}" for record in records]
+
+
+def _list_poor_fits(records: Iterable[KernelRecord]) -> list[str]:
+    """The kernels whose times the model does not explain."""
+    return [f"poor fit: {record}, mean error {record.error:.0%}" for record in records if record.error > POOR_FIT]
+
+
+def _list_unstated_processors(records: Sequence[KernelRecord]) -> list[str]:
+    """The units whose processors no description states, with the number that the waves of each kernel imply."""
+    lines = []
+    for device, unit in dict.fromkeys((record.device, record.unit) for record in records if record.rates.processors is None):
+        counts = sorted({record.processors for record in records if (record.device, record.unit) == (device, unit) and record.processors})
+        estimate = f"estimated from waves: {', '.join(f'{count:g}' for count in counts)}" if counts else "waves imply none"
+        lines.append(f"'{device}' does not state units.{unit}.processors; {estimate}")
+    return lines

@@ -184,7 +184,7 @@ def _add_measure(subcommands: Subcommands) -> None:
 
 def _add_calibrate(subcommands: Subcommands) -> None:
     sentence = "fit the efficiency of every measured kernel, with its uncertainty"
-    parser = _add(subcommands, "calibrate", "dse.cli.calibrate:calibrate", sentence)
+    parser = _add(subcommands, "calibrate", "dse.cli.calibrate:execute", sentence)
     parser.add_argument("measurements", nargs="+", type=Path, help="CSV files of 'dse measure'")
     parser.add_argument("-o", "--out", type=Path, required=True, help="output file of fitted efficiencies (YAML)")
     parser.add_argument("--draws", type=int, default=30, help="bootstrap samples (default: 30)")

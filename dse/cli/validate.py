@@ -11,13 +11,13 @@ def execute(options: Namespace) -> int:
     if options.what == "cost":
         text, passed = cost.run(options.json)
     else:
-        from dse.cli import calibrate  # fitting takes more imports than the areas need
+        from dse.cli import validate_kernels  # fitting takes more imports than the areas need
 
-        text, passed = calibrate.validated(options)
+        text, passed = validate_kernels.execute(options)
     print(text)
     return 0 if passed else 1
 
 
 def report_r3(options: Namespace) -> str:
     efficiencies = options.dense_efficiency, options.sparse_efficiency
-    return r3.report(options.accelerators, options.dtype, options.sparsity, *efficiencies, options.json)
+    return r3.format_report(options.accelerators, options.dtype, options.sparsity, *efficiencies, options.json)

@@ -23,7 +23,7 @@ FIGURES: dict[FigureKind, Callable[[xr.Dataset], tuple[Figure, pd.DataFrame]]] =
     "roofline": roofline.draw_figure,
     "layers": layers.draw_figure,
     "capacity": capacity.draw_figure,
-    "efficiency": efficiency.figure,
+    "efficiency": efficiency.draw_figure,
 }
 
 

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.calibrate import measured_set, predict
-from dse.calibrate.measured_launches import asked, launches
-from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
-from dse.calibrate.validate.networks import is_networks
+from dse.calibrate.measured_launches import group_launches
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurements
+from dse.calibrate.validate.whole_networks import is_network_table
 from dse.cli import entry
 from dse.model.cost.design import Design
 from dse.model.cost.power import static
-from dse.model.efficiency import assertions, assumed, interval, kernel_file, kernel_selection
+from dse.model.efficiency import assertions, interval, kernel_file, kernel_selection, unmeasured_patterns
 from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.kernel_file import SHIPPED
 from dse.model.efficiency.kernel_model import KernelModel
@@ -31,9 +30,10 @@ from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
+from tests.calibrate.launches import predict_times, unmeasured_launches
 
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
-KERNELS = kernel_selection.shipped()
+KERNELS = kernel_selection.shipped_kernels()
 CALIBRATED = ModelOptions(fidelity="calibrated")
 ONCE = 1 + 1e-9
 
@@ -69,14 +69,14 @@ def latency(device, state, fidelity="calibrated", batch=1, **asked):
 def test_one_product_takes_what_its_kernel_is_predicted_to_take(device, pattern, density, shape):
     found = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
     (kernel,) = (k for k in KERNELS if f"{k} (measured)" == found.kernel.item())
-    assert found.latency.item() == pytest.approx(predict.seconds(device, kernel.model, [shape], pattern).item(), rel=1e-6)
+    assert found.latency.item() == pytest.approx(predict_times(device, kernel.model, [shape], pattern).item(), rel=1e-6)
 
 
 def test_row_statistics_set_the_imbalance_as_in_the_prediction():
     state = replace(variant([gemm(2048, 2048, 256)], "unstructured", 0.1), row_spread=np.array([0.9]))
     found = dse.evaluate(RTX3090, state, fidelity="calibrated")
     (kernel,) = (k for k in KERNELS if k.kernel == "Sputnik")
-    told = predict.seconds(RTX3090, kernel.model, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
+    told = predict_times(RTX3090, kernel.model, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
     assert found.latency.item() == pytest.approx(told, rel=0.01)  # the description's CSR has wider indices than the usual one
     assert found.latency.item() > 1.01 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
 
@@ -125,7 +125,7 @@ def test_a_stated_launch_stands_in_the_place_of_the_fitted_one():
     more = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
     own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
     assert more == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
-    assert predict.seconds(stated, own.model, [(64, 64, 64)], "dense").item() == pytest.approx(
+    assert predict_times(stated, own.model, [(64, 64, 64)], "dense").item() == pytest.approx(
         latency(stated, variant([gemm(64, 64, 64)])).item()
     )
 
@@ -157,7 +157,7 @@ def test_assumed_kernels_are_narrower_dense_products():
     """Blocks that nobody measured: an eighth of the columns, as a dense product that is as much slower as measured blocks are."""
     blocks = latency(A100, variant([gemm(4096, 16384, 4096)], "block:32x32", 0.125)).item()
     dense = latency(A100, variant([gemm(4096, 2048, 4096)])).item()
-    assert blocks * assumed.share(parse("block:32x32")).ratio == pytest.approx(dense, rel=0.05)
+    assert blocks * unmeasured_patterns.assumed_ratio(parse("block:32x32")).mean == pytest.approx(dense, rel=0.05)
 
 
 SPEC = """
@@ -236,8 +236,8 @@ def test_files_of_earlier_versions_have_intervals_too(tmp_path):
         "command": "", "version": "", "measurements": {},
         "kernels": [k.model_dump(mode="json", exclude_none=True, exclude={"half_width", "sizes"}) | {"draws": [[p.value for p in k.parameters.values()]]} for k in KERNELS],
     }))  # fmt: skip
-    (old, *_), new = kernel_file.load(tmp_path / "old.yaml").kernels, KERNELS[0]
-    seen = asked(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], parse("2:4"), 0.5)
+    (old, *_), new = kernel_file.load_efficiency_file(tmp_path / "old.yaml").kernels, KERNELS[0]
+    seen = unmeasured_launches(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], "2:4", 0.5)
     assert old.interval_half_width(seen) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
     assert new.interval_half_width(seen)[0] < new.interval_half_width(seen)[1]
 
@@ -246,10 +246,12 @@ def test_quantiles_of_the_samples_are_the_limits_of_the_interval():
     """Exactly for each kernel alone; whatever its name is."""
     for kernel in KERNELS:
         off = np.log(
-            kernel.sample_time_factors(asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0))
+            kernel.sample_time_factors(
+                unmeasured_launches(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0)
+            )
         )
         width = kernel.interval_half_width(
-            asked(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], parse("dense"), 1.0)
+            unmeasured_launches(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0)
         )
         assert off[0] == 0
         assert np.quantile(off[1:], [0.05, 0.95], axis=0)[:, 0] == pytest.approx([-width[0], width[0]])
@@ -258,7 +260,7 @@ def test_quantiles_of_the_samples_are_the_limits_of_the_interval():
 def test_the_further_from_what_was_measured_the_wider():
     kernel = next(k for k in KERNELS if k.kernel == "Sputnik")
     inside, *outside = (
-        kernel.interval_half_width(asked(kernel.key, RTX3090, [shape], parse("unstructured"), density)).item()
+        kernel.interval_half_width(unmeasured_launches(kernel.key, RTX3090, [shape], "unstructured", density)).item()
         for shape, density in (((1024, 1024, 4096), 0.1), ((1024, 1024, 4096), 0.02), ((1024, 1024, 4096), 0.005), ((64, 1024, 4096), 0.1))
     )
     assert inside == pytest.approx(kernel.half_width)
@@ -284,7 +286,7 @@ def test_a_description_references_its_own_measurements(tmp_path):
         ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored.value: 'nan' cannot stand here (Input should be a finite number)"),
         ("tail: {value: 0.635,", "tale: {value: 0.635,", "not the parameters of a kernel; write launch, extra_stored"),
         ("  family: '*:4'\n", "", "'family' is missing"),
-        ("  tile: 128x256\n", "  tile: 129x256\n", "no kernel here has tiles of '129x256'; did you mean '128x256'?"),
+        ("  tile: 128x256\n", "  tile: 129x256\n", "'129x256' is not a tile of any kernel; did you mean '128x256'?"),
     ],
 )  # fmt: skip
 def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, old, new, told):
@@ -333,16 +335,16 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
 def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
     """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
     inside: dict[bool, list[float]] = {True: [], False: []}
-    sets = [measured_set.load(path) for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_networks(path)]
+    sets = [load_measurements(path) for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_network_table(path)]
     for measured in sets:
-        for key, seen in launches(measured).items():
+        for key, seen in group_launches(measured).items():
             there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]
             for kernel in there if len(seen) > 4 else ():
                 for known, spread in (
                     (False, 0.0),
                     (True, kernel_selection.BETWEEN_DEVICES if kernel.unit == key.unit else kernel_selection.BETWEEN_VENDORS),
                 ):
-                    off = np.abs(np.log(kernel.model.seconds(seen) / seen.time))
+                    off = np.abs(np.log(kernel.model.predict_times(seen) / seen.time))
                     inside[known].append(float(np.mean(off <= kernel.interval_half_width(seen, spread))))
     assert len(inside[True]) == 6
     assert np.mean(inside[False]) < 0.6
@@ -355,7 +357,7 @@ def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
         (A100, ("dense", 1.0, "fp16"), 0.0),
         (A100, ("dense", 1.0, "bf16"), 0.0),  # another dtype as wide, but on the device
         (H100, ("2:4", 0.5, "fp16"), kernel_selection.BETWEEN_DEVICES),
-        (A100, ("block:16x16", 0.1, "fp16"), assumed.BLOCK_SPREAD),
+        (A100, ("block:16x16", 0.1, "fp16"), unmeasured_patterns.BLOCK_LOG_DEVIATION),
         (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), kernel_selection.BETWEEN_VENDORS),
     ],
     ids=["here", "other dtype", "other device", "never", "other vendor"],

@@ -5,12 +5,13 @@ import pytest
 
 from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes
 from dse.base.errors import InputError
-from dse.calibrate import fidelities, measured_set
-from dse.calibrate.measured_launches import launches
-from dse.calibrate.sanity_checks import from_outside
+from dse.calibrate.measured_launches import group_launches
+from dse.calibrate.measurement_set import load_device, load_measurements
+from dse.calibrate.predictions import speed_of_light_time
+from dse.calibrate.sanity_checks import uncacheable_bytes
 from dse.model.efficiency import kernel_file
 from dse.model.efficiency.kernel_file import SHIPPED
-from dse.model.efficiency.kernel_selection import select_kernels
+from dse.model.efficiency.kernel_selection import select_kernels, shipped_kernels
 from dse.model.peak import executions
 from dse.sparsity.grammar import parse
 
@@ -36,10 +37,10 @@ def row(dtype, shape=(256, 64, 64), time_ms=1.0, dense=",,"):
     return f"mine,lib,dense,{dtype},{m},{k},{n},{time_ms!r},{dense},a test"
 
 
-def off(path):
+def sol_error(path):
     """Relative error of the speed of light of every launch of a table."""
-    (found,) = launches(measured_set.load(path)).values()
-    return fidelities.speed_of_light(found) / found.time - 1
+    (launches,) = group_launches(load_measurements(path)).values()
+    return speed_of_light_time(launches) / launches.time - 1
 
 
 @pytest.mark.parametrize(
@@ -51,25 +52,26 @@ def off(path):
         ("fp16 compute=int8", "int8", (2, 2, 2)),
     ],
 )
-def test_times_of_memory_bound_products_are_made_of_the_bytes_of_each_operand(tmp_path, dtype, plain, widths):
+def test_times_of_memory_bound_products_count_the_bytes_of_each_operand(tmp_path, dtype, plain, widths):
     """Times by hand: bytes of A, B and C over 10 GB/s, far more than 2 m k n over the peak takes."""
     a, b, c = widths
     times = {(m, k, n): (a * m * k + b * k * n + c * m * n) / 10e9 * 1e3 for m, k, n in SHAPES}
-    assert off(write(tmp_path, *[row(dtype, *each) for each in times.items()])) == pytest.approx(0, abs=1e-12)
-    assert np.abs(off(write(tmp_path, *[row(plain, *each) for each in times.items()]))).min() > 0.1
+    assert sol_error(write(tmp_path, *[row(dtype, *each) for each in times.items()])) == pytest.approx(0, abs=1e-12)
+    assert np.abs(sol_error(write(tmp_path, *[row(plain, *each) for each in times.items()]))).min() > 0.1
 
 
-def test_the_dense_kernel_beside_has_its_own_dtypes_or_those_of_the_row(tmp_path):
+def test_the_dense_baseline_has_its_own_dtypes_or_those_of_the_row(tmp_path):
     first = row("int8 outputs=int32", dense="blas,,2.0")
     second = row("int8 outputs=int32", (512, 64, 64), dense="blas,fp16 outputs=int32,2.0")
-    found = {(kernel.kernel, kernel.dtype): seen for kernel, seen in launches(measured_set.load(write(tmp_path, first, second))).items()}
-    assert found["blas", "int8 outputs=int32"].product.compulsory.tolist() == [256 * 64 + 64 * 64 + 4 * 256 * 64]
-    assert found["blas", "fp16 outputs=int32"].product.compulsory.tolist() == [2 * 512 * 64 + 2 * 64 * 64 + 4 * 512 * 64]
+    measured = group_launches(load_measurements(write(tmp_path, first, second)))
+    by_kernel = {(key.kernel, key.dtype): launches for key, launches in measured.items()}
+    assert by_kernel["blas", "int8 outputs=int32"].product.compulsory.tolist() == [256 * 64 + 64 * 64 + 4 * 256 * 64]
+    assert by_kernel["blas", "fp16 outputs=int32"].product.compulsory.tolist() == [2 * 512 * 64 + 2 * 64 * 64 + 4 * 512 * 64]
 
 
-def test_one_precision_written_in_two_ways_is_one_kernel(tmp_path):
+def test_one_precision_in_two_spellings_is_one_kernel(tmp_path):
     texts = ("int8 outputs=int32", "int8  weights=int8 outputs=int32", "int32 compute=int8 weights=int8 activations=int8")
-    (kernel,) = launches(measured_set.load(write(tmp_path, *map(row, texts))))
+    (kernel,) = group_launches(load_measurements(write(tmp_path, *map(row, texts))))
     assert kernel.dtype == "int8 outputs=int32"
 
 
@@ -87,7 +89,7 @@ def test_the_text_of_a_dtype_reads_back(weights, outputs):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "told"),
+    ("dtype", "message"),
     [
         ("int8 outputs=int33", "dtype: unknown dtype 'int33'; did you mean 'int32'"),
         ("int8 outputs=", "dtype: unknown dtype ''; "),
@@ -99,39 +101,39 @@ def test_the_text_of_a_dtype_reads_back(weights, outputs):
         ("int4 outputs=int32", "dtype: 'mine' has no unit that computes in 'int4'; "),
     ],
 )  # fmt: skip
-def test_wrong_cells_are_refused_with_their_line_and_a_fix(tmp_path, dtype, told):
+def test_wrong_cells_are_refused_with_their_line_and_a_fix(tmp_path, dtype, message):
     path = write(tmp_path, row("int8"), row(dtype))
     with pytest.raises(InputError) as caught:
-        measured_set.load(path)
+        load_measurements(path)
     (problem,) = str(caught.value).splitlines()
-    assert problem.startswith(f"{path}:3: {told}")
+    assert problem.startswith(f"{path}:3: {message}")
 
 
 def test_a_wrong_dense_dtype_is_refused_with_its_column(tmp_path):
     path = write(tmp_path, row("int8", dense="blas,int8 outputs=int33,2.0"))
     with pytest.raises(InputError, match=r"table\.csv:2: dense_dtype: unknown dtype 'int33'"):
-        measured_set.load(path)
+        load_measurements(path)
 
 
-def test_bytes_that_no_cache_holds_are_those_of_each_operand():
+def test_uncacheable_bytes_have_the_width_of_each_operand():
     dtype = OperandDtypes.model_validate("int8 outputs=int32 weights=int4")
-    assert from_outside(10, 20, 30, 0.5, dtype, held=100) == 0.5 * 100 + 300 + 4 * 300 - 100
+    assert uncacheable_bytes(10, 20, 30, 0.5, dtype, on_chip_bytes=100) == 0.5 * 100 + 300 + 4 * 300 - 100
 
 
-def test_a_kernel_speaks_for_what_computes_as_it_does(tmp_path):
-    """Wider outputs make it no kernel of another device, nor one of wider values."""
+def test_a_kernel_counts_as_measured_for_the_dtype_in_which_it_computes(tmp_path):
+    """Wider outputs do not make it a transferred kernel, nor one of wider values."""
     (tmp_path / "mine.yaml").write_text(DEVICE)
-    device = measured_set.described("mine", tmp_path)
-    shipped = kernel_file.load(SHIPPED).kernels[0]
-    here = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
-    assert here.bits == 8
+    device = load_device("mine", tmp_path)
+    shipped = shipped_kernels()[0]
+    own = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
+    assert own.value_bits == 8
     (execution,) = executions(device, OperandDtypes.model_validate("int8"), "capacity")
-    chosen = select_kernels(execution, parse("dense"), device, "int8", [here])
-    assert chosen.kind == "measured"
+    selection = select_kernels(execution, parse("dense"), device, "int8", [own])
+    assert selection.kind == "measured"
 
 
 def test_a_wrong_dtype_of_a_fitted_kernel_is_refused(tmp_path):
     path = tmp_path / "efficiencies.yaml"
     path.write_text(SHIPPED.read_text().replace("dtype: fp16\n", "dtype: fp12\n", 1))
     with pytest.raises(InputError, match="unknown dtype 'fp12'"):
-        kernel_file.load(path)
+        kernel_file.load_efficiency_file(path)

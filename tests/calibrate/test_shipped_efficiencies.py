@@ -1,4 +1,4 @@
-"""The efficiencies that ship are those of the measurements that their sources name."""
+"""Efficiencies of shipped descriptions equal those of the measurements that their sources name."""
 
 from pathlib import Path
 
@@ -7,39 +7,40 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.calibrate import measured_set
-from dse.calibrate.measured_launches import launches
-from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.measured_launches import group_launches
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurements
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 
 
-def shares(path, kernels, dtypes):
-    """Geometric means of the shares of the peak [1] that kernels reach on the shapes that the unit bounds under each of them."""
-    found = launches(measured_set.load(path))
+def mean_efficiencies(path, kernels, dtypes):
+    """Geometric mean efficiency [1] of each kernel on the shapes that are compute-bound with all of them."""
+    measured = group_launches(load_measurements(path))
     logs = {kernel: [] for kernel in kernels}
     for dtype in dtypes:
-        chosen = {
-            k.kernel: seen for k, seen in found.items() if k.kernel in kernels and k.dtype == dtype and (k.release in kernels[k.kernel])
+        selected = {
+            key.kernel: launches
+            for key, launches in measured.items()
+            if key.kernel in kernels and key.dtype == dtype and key.release in kernels[key.kernel]
         }
-        bound = {
+        compute_bound = {
             name: {
                 (shape, density if len(kernels) == 1 else None): flops / time
                 for shape, density, flops, byte, time in zip(
-                    seen.shapes,
-                    seen.density,
-                    seen.flops / seen.rates.peak,
-                    seen.product.compulsory / seen.rates.bandwidth,
-                    seen.time,
+                    launches.shapes,
+                    launches.density,
+                    launches.flops / launches.rates.peak,
+                    launches.product.compulsory / launches.rates.bandwidth,
+                    launches.time,
                     strict=True,
                 )
                 if flops >= byte
             }
-            for name, seen in chosen.items()
+            for name, launches in selected.items()
         }
-        common = set.intersection(*map(set, bound.values()))
+        common = set.intersection(*map(set, compute_bound.values()))
         for name in kernels:
-            logs[name] += [np.log(bound[name][shape]) for shape in common]
+            logs[name] += [np.log(compute_bound[name][shape]) for shape in common]
     return [float(np.exp(np.mean(values))) for values in logs.values()]
 
 
@@ -61,31 +62,33 @@ DENSE_AND_24 = ("tensor_core.runs.dense", "tensor_core.runs.sparse_24")
         ("rtx3090", ("cuda_core.runs.csr",), "rtx3090_fp16", {"Sputnik": {""}}),
     ],
 )
-def test_those_of_kernels_that_ship(device, runs, file, kernels):
-    assert shares(SHIPPED_MEASUREMENTS / f"{file}.csv", kernels, ["fp16"]) == stated(device, *runs)
+def test_efficiencies_of_shipped_measurements(device, runs, file, kernels):
+    assert mean_efficiencies(SHIPPED_MEASUREMENTS / f"{file}.csv", kernels, ["fp16"]) == stated(device, *runs)
 
 
-def test_those_of_dense_products_of_an_mi210():
-    found = next(
-        seen for kernel, seen in launches(measured_set.load(SHIPPED_MEASUREMENTS / "dense_fp16.csv")).items() if kernel.device == "mi210"
+def test_the_dense_efficiency_of_an_mi210():
+    launches = next(
+        launches
+        for key, launches in group_launches(load_measurements(SHIPPED_MEASUREMENTS / "dense_fp16.csv")).items()
+        if key.device == "mi210"
     )
-    share = found.flops / found.rates.peak / found.time
-    bound = found.flops / found.rates.peak >= found.product.compulsory / found.rates.bandwidth
-    assert [np.exp(np.log(share[bound]).mean())] == stated("mi210", "matrix_core.runs.dense")
+    efficiency = launches.flops / launches.rates.peak / launches.time
+    is_compute_bound = launches.flops / launches.rates.peak >= launches.product.compulsory / launches.rates.bandwidth
+    assert [np.exp(np.log(efficiency[is_compute_bound]).mean())] == stated("mi210", "matrix_core.runs.dense")
 
 
-@pytest.mark.skipif(not SILICON.exists(), reason="these measurements do not ship with the package, and are not here")
+@pytest.mark.skipif(not SILICON.exists(), reason="these measurements do not ship with the package, and are not available")
 @pytest.mark.parametrize("device", ["a100-pcie-80gb", "rtx4090"])
-def test_those_of_kernels_that_do_not_ship(device):
+def test_efficiencies_of_measurements_that_are_not_shipped(device):
     kernels = {"cuBLASLt": {""}, "cuSPARSELt": {""}}
-    assert shares(SILICON / f"{device}_2to4.csv", kernels, ["fp16", "bf16"]) == stated(device, *DENSE_AND_24)
+    assert mean_efficiencies(SILICON / f"{device}_2to4.csv", kernels, ["fp16", "bf16"]) == stated(device, *DENSE_AND_24)
 
 
 @pytest.mark.parametrize("name", catalog.list_names("accel_models"))
-def test_a_device_with_measured_dense_kernels_leaves_no_sparse_run_at_its_peak(name):
-    """An efficiency of 1 beside a measured one would make an idealised run win over a measured one."""
+def test_a_device_with_a_measured_efficiency_states_all_efficiencies(name):
+    """With the default of 1 an idealised run would win over a measured one."""
     device = dse.load_accelerator(name)
-    runs = {f"{unit}.{run}": found.efficiency for unit, u in device.units.items() for run, found in u.runs.items()}
+    runs = {f"{unit}.{run}": described.efficiency for unit, u in device.units.items() for run, described in u.runs.items()}
     if any(efficiency.kind == "measured" and efficiency.text for efficiency in runs.values()):
         assert [run for run, efficiency in runs.items() if not efficiency.text] == []
         assert all(efficiency.source for efficiency in runs.values())

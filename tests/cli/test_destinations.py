@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS
 from dse.cli.entry import main
 from tests.conftest import described
 from tests.searching import search_specs
@@ -30,9 +30,9 @@ COMMANDS = {
     "pareto": ("pareto done/results.nc --maximize speedup accuracy -o OUT", "dse.sweeping.pareto.pareto"),
     "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.simulate_sizes"),
     "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.run_search"),
-    "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure._filled"),
-    "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate.fit"),
-    "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.shapes.Evidence.of"),
+    "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure.run_jobs"),
+    "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate._fit_record"),
+    "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.left_out_shapes.FittedSet.fit"),
     "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.cli.trace.trace"),
 }
 # What it writes, where that takes long: the tests of searches say that it is so. Whether each is a folder.

@@ -14,9 +14,9 @@ from random import Random
 import numpy as np
 
 from dse.base.errors import InputError
-from dse.calibrate.measured_launches import launches
-from dse.calibrate.measured_set import pooled
-from dse.cli.calibrate import measured_sets
+from dse.calibrate.measured_launches import group_launches
+from dse.calibrate.measurement_set import pool
+from dse.cli.validate_kernels import load_sets
 from tests.fuzz import damage
 from tests.fuzz.networks import check_refusal, run_command
 
@@ -74,14 +74,14 @@ def case(random: Random, folder: Path) -> str:
     """One damaged table; "accepted", "fitted" or "refused"."""
     names = _written(random, folder)
     try:
-        kernels, networks = measured_sets(folder, random.choice((None, *names)))
-        together = pooled(kernels)
+        kernels, networks = load_sets(folder, random.choice((None, *names)))
+        pooled = pool(kernels)
     except InputError as error:
         check_refusal(str(error))
         return _refused(random, folder, names)
-    for seen in launches(together).values():
-        assert np.isfinite(seen.flops).all()
-        assert (seen.time > 0).all()
+    for launches in group_launches(pooled).values():
+        assert np.isfinite(launches.flops).all()
+        assert (launches.time > 0).all()
     rows = sum(len(measured.rows) for measured in kernels)
     assert rows or networks or any(measured.left_out for measured in kernels), "nothing was read"
     if rows >= 4 and random.random() < 0.05:

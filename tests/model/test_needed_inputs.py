@@ -9,8 +9,8 @@ import pytest
 import dse
 from dse.base.csv_table import read_rows
 from dse.base.errors import ProblemCollector
-from dse.calibrate import published
 from dse.calibrate.measurement import Measurement
+from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity import random_mask
 from dse.sparsity.columns import needed_share
@@ -93,12 +93,12 @@ def _read(mask: np.ndarray, side: int, stride: int, pad: int, outputs: int) -> f
 def measured() -> list[Measurement]:
     """Every published kernel at hand, sparse and dense, that runs in a format that a description lists."""
     problems, rows = ProblemCollector(), []
-    for name in published.TABLES:
-        rows += [row for _, row in published.read(MEASURED / "measured" / name, Measurement, problems)[0]]
+    for name in PUBLISHED_TABLES:
+        rows += [row for _, row in read_published_table(MEASURED / "measured" / name, Measurement, problems)[0]]
     for name in ("a100-pcie-80gb_2to4.csv", "rtx4090_2to4.csv", "rtx3090_batch1.csv"):
         rows += [row for _, row in read_rows(MEASURED / "silicon" / name, Measurement)]
     problems.raise_if_any()
-    every = [kernel for row in rows for kernel in (row, row.dense) if kernel is not None]
+    every = [kernel for row in rows for kernel in (row, row.dense_baseline) if kernel is not None]
     return [row for row in every if row.kernel != "MACKO"]  # a format of 4-bit distances, which takes fewer bytes than the CSR listed
 
 
@@ -115,7 +115,7 @@ def test_no_measured_kernel_is_faster_than_the_speed_of_light():
     for (device, dtype, pattern), rows in groups.items():
         chip = dse.load_accelerator(device)
         layers = LayerArrays.from_rows([LayerRow(name=str(n), kind="gemm", m=row.m, k=row.k, n=row.n) for n, row in enumerate(rows)])
-        variant = Variant("n", layers, "m", pattern, 0.5, np.array([row.kept for row in rows]))
+        variant = Variant("n", layers, "m", pattern, 0.5, np.array([row.stored_density for row in rows]))
         found = dse.evaluate(chip, variant, 1, dtype)
         hot = sum(level.capacity.value for name, level in chip.memory.items() if name != chip.outermost and level.capacity)
         in_time = found.latency / (BOOST if device == "rtx4090" else 1.0)

@@ -1,7 +1,9 @@
-"""Times of kernels on the machine at hand, as `dse calibrate` reads them.
+"""Time the kernels of the installed libraries on this machine, as `dse measure` does.
 
-command      which kernels at which shapes; rows written as they come, and gone on with
-libraries    the kernels that are installed: how each stores A and multiplies
-timing       how long a call takes, its operands out of the caches
-machine      what the machine is called, and its description
+libraries    kernels of the installed libraries: how each stores A and multiplies
+jobs         which kernels are timed at which shapes
+timing       time of a call, with operands in no cache
+run          run the jobs; each row is written at once, so that an interrupted run resumes
+table        measurements.csv
+machine      name and description of the machine
 """

@@ -1,4 +1,4 @@
-"""The kernels of the libraries that are installed here: how each stores A, and how it multiplies."""
+"""Kernels of the installed libraries: how each stores a matrix A and multiplies it by B."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,27 +8,30 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from dse.calibrate.measure.timing import Call
 
-Multiply = Callable[[np.ndarray], Call]  # B [k, n] in float32 -> what computes A B
-Store = Callable[[np.ndarray], Multiply]  # A [m, k] in float32, with its zeros
+Matrix = Float[np.ndarray, "rows columns"]
+PrepareCall = Callable[[Matrix], Call]  # B [k, n] in float32 -> a call that computes A B
+StoreMatrix = Callable[[Matrix], PrepareCall]  # A [m, k] in float32, with its zeros
 
 
 @dataclass(frozen=True)
-class Timed:
-    """One kernel of one library. A has to have whole blocks of `grain` rows and columns."""
+class LibraryKernel:
+    """One kernel of one library; the sizes of A have to be multiples of `granularity` (rows, columns)."""
 
     name: str
     release: str
     pattern: str
     dtype: str
-    store: Store
+    store: StoreMatrix
     unit: str | None = None
-    grain: tuple[int, int] = (1, 1)
+    granularity: tuple[int, int] = (1, 1)
 
 
 def has_cuda() -> bool:
+    """Whether PyTorch is installed and finds a GPU."""
     if find_spec("torch") is None:
         return False
     import torch  # pyright: ignore[reportMissingImports]
@@ -36,44 +39,46 @@ def has_cuda() -> bool:
     return bool(torch.cuda.is_available())
 
 
-def kernels(cuda: bool) -> list[Timed]:
-    """What is installed: for the GPU, or for the CPU."""
-    return list(_on_gpu() if cuda else _on_cpu())
+def list_kernels(cuda: bool) -> list[LibraryKernel]:
+    """The installed kernels for the GPU or the CPU."""
+    return list(_gpu_kernels() if cuda else _cpu_kernels())
 
 
-def _on_cpu() -> Iterator[Timed]:
+def _cpu_kernels() -> Iterator[LibraryKernel]:
     import scipy.sparse as sp
 
     scipy = f"scipy {version('scipy')}"
-    yield Timed("numpy", f"numpy {np.__version__}", "dense", "fp32", lambda a: lambda b: lambda: a @ b)
-    yield Timed("jax", f"jax {version('jax')}", "dense", "fp32", _jax)
-    yield Timed("scipy csr", scipy, "unstructured", "fp32", lambda a: _product(sp.csr_array(a)))
-    yield Timed("scipy bsr", scipy, "block:16x16", "fp32", lambda a: _product(sp.bsr_array(a, blocksize=(16, 16))), grain=(16, 16))
+    yield LibraryKernel("numpy", f"numpy {np.__version__}", "dense", "fp32", lambda a: lambda b: lambda: a @ b)
+    yield LibraryKernel("jax", f"jax {version('jax')}", "dense", "fp32", _store_in_jax)
+    yield LibraryKernel("scipy csr", scipy, "unstructured", "fp32", lambda a: _multiply(sp.csr_array(a)))
+    yield LibraryKernel(
+        "scipy bsr", scipy, "block:16x16", "fp32", lambda a: _multiply(sp.bsr_array(a, blocksize=(16, 16))), granularity=(16, 16)
+    )
     if find_spec("torch"):
-        release = f"torch {version('torch')}"
-        yield Timed("torch", release, "dense", "fp32", _torch("cpu", "float32", lambda a: a))
-        yield Timed("torch csr", release, "unstructured", "fp32", _torch("cpu", "float32", lambda a: a.to_sparse_csr()))
+        torch = f"torch {version('torch')}"
+        yield LibraryKernel("torch", torch, "dense", "fp32", _store_in_torch("cpu", "float32", lambda a: a))
+        yield LibraryKernel("torch csr", torch, "unstructured", "fp32", _store_in_torch("cpu", "float32", lambda a: a.to_sparse_csr()))
 
 
-def _product(a: Any) -> Multiply:
+def _multiply(a: Any) -> PrepareCall:
     return lambda b: lambda: a @ b
 
 
-def _jax(a: np.ndarray) -> Multiply:
+def _store_in_jax(a: Matrix) -> PrepareCall:
     import jax
     import jax.numpy as jnp
 
     left, multiply = jnp.asarray(a), jax.jit(jnp.matmul)
 
-    def with_b(b: np.ndarray) -> Call:
+    def prepare(b: Matrix) -> Call:
         right = jnp.asarray(b)
         return lambda: multiply(left, right).block_until_ready()
 
-    return with_b
+    return prepare
 
 
-def _on_gpu() -> Iterator[Timed]:
-    """Through PyTorch: 2:4 matrices have whole blocks of 32 x 64 there, and CUTLASS's kernels run on Ampere and Ada alone."""
+def _gpu_kernels() -> Iterator[LibraryKernel]:
+    """Kernels that PyTorch calls; there 2:4 matrices need sizes in multiples of 32 x 64, and CUTLASS supports Ampere and Ada only."""
     import torch  # pyright: ignore[reportMissingImports]
     from torch.sparse import semi_structured  # pyright: ignore[reportMissingImports]
 
@@ -81,26 +86,28 @@ def _on_gpu() -> Iterator[Timed]:
     two_four: dict[str, Any] = {"cuSPARSELt": semi_structured.SparseSemiStructuredTensorCUSPARSELT}
     if torch.cuda.get_device_capability()[0] == 8:
         two_four["CUTLASS"] = semi_structured.SparseSemiStructuredTensorCUTLASS
-    for dtype, kind in (("fp16", "float16"), ("fp32", "float32")):
-        yield Timed("cuBLAS", release, "dense", dtype, _torch("cuda", kind, lambda a: a))
-        yield Timed("cuSPARSE csr", release, "unstructured", dtype, _torch("cuda", kind, lambda a: a.to_sparse_csr()), "cuda_core")
-    for name, made in two_four.items():
-        yield Timed(name, release, "2:4", "fp16", _torch("cuda", "float16", made.from_dense), grain=(32, 64))
-    blocks = _torch("cuda", "float16", lambda a: a.to_sparse_bsr((64, 64)))
-    yield Timed("Triton bsr", release, "block:64x64", "fp16", blocks, grain=(64, 64))
+    for dtype, torch_dtype in (("fp16", "float16"), ("fp32", "float32")):
+        yield LibraryKernel("cuBLAS", release, "dense", dtype, _store_in_torch("cuda", torch_dtype, lambda a: a))
+        csr = _store_in_torch("cuda", torch_dtype, lambda a: a.to_sparse_csr())
+        yield LibraryKernel("cuSPARSE csr", release, "unstructured", dtype, csr, "cuda_core")
+    for name, tensor_class in two_four.items():
+        store = _store_in_torch("cuda", "float16", tensor_class.from_dense)
+        yield LibraryKernel(name, release, "2:4", "fp16", store, granularity=(32, 64))
+    blocks = _store_in_torch("cuda", "float16", lambda a: a.to_sparse_bsr((64, 64)))
+    yield LibraryKernel("Triton bsr", release, "block:64x64", "fp16", blocks, granularity=(64, 64))
 
 
-def _torch(where: str, kind: str, stored: Callable[[Any], Any]) -> Store:
+def _store_in_torch(device: str, dtype: str, convert: Callable[[Any], Any]) -> StoreMatrix:
     import torch  # pyright: ignore[reportMissingImports]
 
-    def store(a: np.ndarray) -> Multiply:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that its sparse matrices are in beta
-            left = stored(torch.from_numpy(a).to(where, getattr(torch, kind)))
+    def store(a: Matrix) -> PrepareCall:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # sparse matrices are a beta feature
+            left = convert(torch.from_numpy(a).to(device, getattr(torch, dtype)))
 
-        def with_b(b: np.ndarray) -> Call:
-            right = torch.from_numpy(b).to(where, getattr(torch, kind))
+        def prepare(b: Matrix) -> Call:
+            right = torch.from_numpy(b).to(device, getattr(torch, dtype))
             return lambda: torch.matmul(left, right)
 
-        return with_b
+        return prepare
 
     return store

@@ -1,7 +1,8 @@
-"""Predicted against measured.
+"""Compare predictions of each fidelity with measurements that the models have not seen, as `dse validate` does.
 
-shapes      each shape by kernels that were fitted without it; errors and ranks
-devices     each device by kernels that were fitted on others
-networks    whole networks, of which nothing was fitted
-report      the tables
+comparison          one measured time or speedup with its predictions; error statistics
+left_out_shapes     leave-one-shape-out: each shape by models fitted without it
+left_out_devices    leave-one-device-out: each device by models fitted on others
+whole_networks      networks end to end, to which nothing is fitted
+report              the tables
 """

@@ -1,4 +1,4 @@
-"""The tables of `dse validate`: errors of each rung, kernel by kernel, sparsity by sparsity, set by set."""
+"""Tables of `dse validate`: errors of each fidelity by kernel, by sparsity and over each set."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -6,111 +6,114 @@ from typing import Any
 
 import numpy as np
 
-from dse.calibrate.fidelities import RUNGS
-from dse.calibrate.validate.shapes import APART, Point, errors
+from dse.calibrate.predictions import FIDELITIES
+from dse.calibrate.validate.comparison import MIN_DIFFERENCE, Comparison, compute_errors
+from dse.schema.model_options import Fidelity
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # keys of the JSON output
 
-
-ABOUT = ("set", "split", "device", "kernel", "family", "dtype", "quantity")
-
-
-def rows(points: Sequence[Point]) -> list[Row]:
-    """One row for each set, split, device, kernel and quantity; then one for each set as a whole."""
-    each = _grouped(points, lambda p: tuple(getattr(p, name) for name in ABOUT))
-    single = [_row(group, dict(zip(ABOUT, key, strict=True))) for key, group in each]
-    wide = [
-        (key, group)
-        for key, group in _grouped(points, lambda p: (p.set, p.split, p.quantity))
-        if len({(p.device, p.kernel) for p in group}) > 1
-    ]
-    return single + [_row(group, {"set": s, "split": split, "kernel": "all", "quantity": quantity}) for (s, split, quantity), group in wide]
+SPLIT_TITLES = {"shapes": "leave-one-shape-out", "devices": "leave-one-device-out", "networks": "whole networks"}
+BRIEF_FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "calibrated")  # those that differ where no kernel is bound by memory
+IDENTITY = ("set", "split", "device", "kernel", "family", "dtype", "quantity")
+HEADER = (
+    "set", "kernel", "of", "n", *FIDELITIES, "median", "worst", "bias", "tau", f"tau > {MIN_DIFFERENCE:.0%}", "calibrated, by sparsity",
+)  # fmt: skip
 
 
-def _grouped(points: Sequence[Point], key: Callable[[Point], tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[Point]]]:
-    return [(found, list(group)) for found, group in groupby(sorted(points, key=key), key)]
+def summarize(comparisons: Sequence[Comparison]) -> list[Row]:
+    """One row for each set, split, device, kernel and quantity, then one for each set with several kernels."""
+    by_kernel = _group(comparisons, lambda c: tuple(getattr(c, name) for name in IDENTITY))
+    rows = [_summarize_group(group, dict(zip(IDENTITY, key, strict=True))) for key, group in by_kernel]
+    for (set_name, split, quantity), group in _group(comparisons, lambda c: (c.set, c.split, c.quantity)):
+        if len({(c.device, c.kernel) for c in group}) > 1:
+            rows.append(_summarize_group(group, {"set": set_name, "split": split, "kernel": "all", "quantity": quantity}))
+    return rows
 
 
-def _row(points: Sequence[Point], about: Row) -> Row:
-    each = {rung: errors(points, rung) for rung in RUNGS}
-    sparsities = sorted({round(p.sparsity, 2) for p in points})
-    by = {s: errors([p for p in points if round(p.sparsity, 2) == s], "calibrated")["mape"] for s in sparsities}
-    return about | {"launches": len(points), "shapes": len({p.shape for p in points}), "errors": each, "by_sparsity": by}
+def _group(
+    comparisons: Sequence[Comparison], key: Callable[[Comparison], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], list[Comparison]]]:
+    return [(value, list(group)) for value, group in groupby(sorted(comparisons, key=key), key)]
 
 
-def pays(found: Sequence[Row]) -> list[str]:
-    """The sets, times and speedups apart, whose left-out shapes, left-out devices or networks `calibrated` does not predict better than
-    `sol`."""
-    worse, mine = [], [row for row in found if row["split"] in TITLES]
-    for key in dict.fromkeys((row["set"], row["split"], row["quantity"]) for row in mine):
-        those = [row for row in mine if (row["set"], row["split"], row["quantity"]) == key and row["kernel"] != "all"]
+def _summarize_group(comparisons: Sequence[Comparison], identity: Row) -> Row:
+    sparsities = sorted({round(c.sparsity, 2) for c in comparisons})
+    by_sparsity = {s: compute_errors([c for c in comparisons if round(c.sparsity, 2) == s], "calibrated")["mape"] for s in sparsities}
+    return identity | {
+        "launches": len(comparisons),
+        "shapes": len({c.shape for c in comparisons}),
+        "errors": {fidelity: compute_errors(comparisons, fidelity) for fidelity in FIDELITIES},
+        "by_sparsity": by_sparsity,
+    }
+
+
+def find_failures(rows: Sequence[Row]) -> list[str]:
+    """The sets, by split and quantity, on which `calibrated` has no smaller mean error than `sol`."""
+    failures = []
+    kernel_rows = [row for row in rows if row["split"] in SPLIT_TITLES and row["kernel"] != "all"]
+    for set_name, split, quantity in dict.fromkeys((row["set"], row["split"], row["quantity"]) for row in kernel_rows):
+        of_set = [row for row in kernel_rows if (row["set"], row["split"], row["quantity"]) == (set_name, split, quantity)]
         mean = {
-            rung: np.average([row["errors"][rung]["mape"] for row in those], weights=[row["launches"] for row in those]) for rung in RUNGS
+            fidelity: np.average([row["errors"][fidelity]["mape"] for row in of_set], weights=[row["launches"] for row in of_set])
+            for fidelity in FIDELITIES
         }
         if mean["calibrated"] >= mean["sol"]:
-            worse.append(f"{key[0]}, {TITLES[key[1]]}, {key[2]}: calibrated {mean['calibrated']:.1%}, sol {mean['sol']:.1%}")
-    return worse
+            errors = f"calibrated {mean['calibrated']:.1%}, sol {mean['sol']:.1%}"
+            failures.append(f"{set_name}, {SPLIT_TITLES[split]}, {quantity}: {errors}")
+    return failures
 
 
-def table(found: Sequence[Row], markdown: bool = False) -> str:
-    """As text, or as Markdown: mean errors of all rungs, then what else is to be said of `calibrated`."""
+def format_table(rows: Sequence[Row], markdown: bool = False) -> str:
+    """All rows as aligned text or Markdown: mean errors of each fidelity, then further statistics of `calibrated`."""
     parts = []
-    for split in sorted({row["split"] for row in found}, key=lambda split: (*(split != first for first in TITLES), split)):
-        title = TITLES.get(split, f"transferred from {split}")
-        cells = [HEAD, *(_cells(row) for row in found if row["split"] == split)]
-        parts.append(f"{title}\n\n" + (_markdown(cells) if markdown else _aligned(cells)))
+    for split in sorted({row["split"] for row in rows}, key=lambda split: (*(split != first for first in SPLIT_TITLES), split)):
+        title = SPLIT_TITLES.get(split, f"transferred from {split}")
+        lines = [HEADER, *(_format_row(row) for row in rows if row["split"] == split)]
+        parts.append(f"{title}\n\n{_format_lines(lines, markdown)}")
     return "\n\n".join(parts)
 
 
-def brief(found: Sequence[Row], markdown: bool = False) -> str:
-    """Mean errors of each kernel alone, on the rungs that differ where no memory binds; no single devices, no means over sets."""
+def format_brief_table(rows: Sequence[Row], markdown: bool = False) -> str:
+    """Mean errors of each kernel as aligned text or Markdown, without means over sets and without single source devices."""
     parts = []
-    for split in (split for split in TITLES if any(row["split"] == split for row in found)):
-        mine = [row for row in found if row["split"] == split and row["kernel"] != "all"]
-        cells = [(_name(row), row["quantity"], *(f"{100 * row['errors'][rung]['mape']:.0f}%" for rung in BRIEF)) for row in mine]
-        lines = [(f"kernel, {TITLES[split]}", "of", *BRIEF), *cells]
-        parts.append(_markdown(lines) if markdown else _aligned(lines))
+    for split, title in SPLIT_TITLES.items():
+        kernel_rows = [row for row in rows if row["split"] == split and row["kernel"] != "all"]
+        if kernel_rows:
+            cells = [(_kernel_name(row), row["quantity"], *_brief_errors(row)) for row in kernel_rows]
+            parts.append(_format_lines([(f"kernel, {title}", "of", *BRIEF_FIDELITIES), *cells], markdown))
     return "\n\n".join(parts)
 
 
-TITLES = {
-    "shapes": "leave-one-shape-out",
-    "devices": "leave-one-device-out",
-    "networks": "whole networks",
-}
-BRIEF = ("sol", "r3", "calibrated")
-HEAD = ("set", "kernel", "of", "n", *RUNGS, "median", "worst", "bias", "tau", f"tau > {APART:.0%}", "calibrated, by sparsity")
+def _brief_errors(row: Row) -> list[str]:
+    return [f"{100 * row['errors'][fidelity]['mape']:.0f}%" for fidelity in BRIEF_FIDELITIES]
 
 
-def _cells(row: Row) -> list[str]:
-    means = [_percent(row["errors"][rung]["mape"]) for rung in RUNGS]
-    best = row["errors"]["calibrated"]
-    more = [
-        _percent(best["median"]),
-        _percent(best["worst"]),
-        f"{best['bias']:+.0%}",
-        *("" if np.isnan(best[name]) else f"{best[name]:.2f}" for name in ("tau", "tau_apart")),
-    ]
-    by = ", ".join(f"{100 * s:.3g}%: {100 * e:.0f}" for s, e in row["by_sparsity"].items()) if len(row["by_sparsity"]) > 1 else ""
-    return [row["set"], _name(row), row["quantity"], str(row["launches"]), *means, *more, by]
+def _format_row(row: Row) -> list[str]:
+    calibrated = row["errors"]["calibrated"]
+    by_sparsity = [f"{100 * sparsity:.3g}%: {100 * error:.0f}" for sparsity, error in row["by_sparsity"].items()]
+    return [
+        row["set"], _kernel_name(row), row["quantity"], str(row["launches"]),
+        *(_format_error(row["errors"][fidelity]["mape"]) for fidelity in FIDELITIES),
+        _format_error(calibrated["median"]), _format_error(calibrated["worst"]), f"{calibrated['bias']:+.0%}",
+        *("" if np.isnan(calibrated[name]) else f"{calibrated[name]:.2f}" for name in ("tau", "tau_apart")),
+        ", ".join(by_sparsity) if len(by_sparsity) > 1 else "",
+    ]  # fmt: skip
 
 
-def _name(row: Row) -> str:
+def _kernel_name(row: Row) -> str:
     name = " ".join(row.get(key, "") for key in ("device", "kernel", "family", "dtype")).strip()
     return name.replace(" dense dense", " dense")
 
 
-def _percent(error: float) -> str:
+def _format_error(error: float) -> str:
     if np.isnan(error):
         return ""
     return f"{100 * error:.1f}%" if error < 1 else f"{100 * error:.0f}%"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+def _format_lines(lines: Sequence[Sequence[str]], markdown: bool) -> str:
+    if markdown:
+        header, *rest = lines
+        return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *rest))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    head, *rest = lines
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *rest))

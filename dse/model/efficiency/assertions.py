@@ -1,65 +1,65 @@
-"""What no prediction may be: each absurdity has a name."""
+"""Plausibility checks of predictions; each failure has an error class of its own."""
 
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from dse.base.errors import ImplausibleResultError
 
+ROUNDING = 1e-9  # relative deviation that rounding explains
+
 
 class NotPositiveError(ImplausibleResultError):
-    """A time that is zero, negative, infinite or no number."""
+    """A time is zero, negative, infinite or not a number."""
 
 
 class AbovePeakError(ImplausibleResultError):
-    """A rate above what the data sheet gives."""
+    """A rate is above the peak of the data sheet."""
 
 
 class EfficiencyError(ImplausibleResultError):
-    """A share of a peak outside (0, 1]."""
+    """A share of a peak is outside (0, 1]."""
 
 
 class NotMonotoneError(ImplausibleResultError):
-    """More work that takes less time."""
+    """More work takes less time."""
 
 
-ROUNDING = 1e-9
-
-
-def check(time: Any, flops: Any, peak: float, what: str = "") -> None:
-    """Raise the alarm that predicted times [s] of so many FLOPs at so high a peak [FLOP/s] give cause for."""
+def check_times(time: Any, flops: Any, peak: float, kernel: str = "") -> None:
+    """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s]."""
     time, flops = np.asarray(time, float), np.asarray(flops, float)
-    if not np.all(np.isfinite(time) & (time > 0)):
-        raise NotPositiveError(f"{what}: a predicted time of {_first(time, ~(np.isfinite(time) & (time > 0)))} s")
+    if not np.all(is_valid := np.isfinite(time) & (time > 0)):
+        raise NotPositiveError(f"{kernel}: a predicted time of {_first(time, ~is_valid)} s")
     rate = flops / time
     if np.any(rate > peak * (1 + ROUNDING)):
-        raise AbovePeakError(f"{what}: {_first(rate, rate > peak) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
+        raise AbovePeakError(f"{kernel}: {_first(rate, rate > peak) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
 
 
-def efficiency(share: Any, what: str = "") -> None:
-    """Raise if a share of a peak is outside (0, 1]."""
-    share = np.asarray(share, float)
-    wrong = ~((share > 0) & (share <= 1 + ROUNDING))
-    if np.any(wrong):
-        raise EfficiencyError(f"{what}: an efficiency of {_first(share, wrong):.4g}, outside (0, 1]")
+def check_efficiency(efficiency: Any, kernel: str = "") -> None:
+    """Raise if an efficiency is outside (0, 1]."""
+    efficiency = np.asarray(efficiency, float)
+    is_wrong = ~((efficiency > 0) & (efficiency <= 1 + ROUNDING))
+    if np.any(is_wrong):
+        raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, 1]")
 
 
-def check_slowdown(slowed: Any, what: str = "") -> None:
-    """Raise if something takes no time, or less than at the speed of light: `slowed` is how many times as long it takes [1]."""
-    slowed = np.asarray(slowed, float)
-    if not np.all(np.isfinite(slowed) & (slowed > 0)):
-        raise NotPositiveError(f"{what}: {_first(slowed, ~(np.isfinite(slowed) & (slowed > 0)))} times as long as at the speed of light")
-    efficiency(1 / slowed, what)
+def check_slowdown(slowdown: Any, kernel: str = "") -> None:
+    """Raise if a slowdown over the speed of light is below 1 or not finite."""
+    slowdown = np.asarray(slowdown, float)
+    if not np.all(is_valid := np.isfinite(slowdown) & (slowdown > 0)):
+        raise NotPositiveError(f"{kernel}: {_first(slowdown, ~is_valid)} times as long as at the speed of light")
+    check_efficiency(1 / slowdown, kernel)
 
 
-def monotone(time: Any, what: str = "") -> None:
+def check_monotone(time: Any, kernel: str = "") -> None:
     """Raise if times [s], in the order of growing work, ever fall."""
     time = np.asarray(time, float)
-    falls = np.diff(time) < -ROUNDING * time[:-1]
-    if np.any(falls):
-        at = int(np.argmax(falls))
-        raise NotMonotoneError(f"{what}: {time[at]:.4g} s, then {time[at + 1]:.4g} s for more work")
+    is_falling = np.diff(time) < -ROUNDING * time[:-1]
+    if np.any(is_falling):
+        index = int(np.argmax(is_falling))
+        raise NotMonotoneError(f"{kernel}: {time[index]:.4g} s, then {time[index + 1]:.4g} s for more work")
 
 
-def _first(values: np.ndarray, which: np.ndarray) -> float:
-    return float(values[which].flat[0])
+def _first(values: Float[np.ndarray, "..."], mask: Bool[np.ndarray, "..."]) -> float:
+    return float(values[mask].flat[0])

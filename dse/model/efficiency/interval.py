@@ -1,7 +1,7 @@
-"""90% intervals of a time that a fitted kernel predicts: their width, and samples of them.
+"""90% intervals of predicted times: their width, and samples of them.
 
-An interval grows with the distance of a launch from what was measured. Times are log-normal about the prediction, one error for all
-launches of a kernel, so that sums of layers are not averaged into certainty.
+Times are log-normal about the prediction, with one error for all launches of a kernel, so that it does not average out over the layers of a
+network. The interval of a launch widens with its distance from what was measured.
 """
 
 from collections.abc import Callable
@@ -10,40 +10,39 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-LEVEL = 0.9
+from dse.model.efficiency.launches import PerLaunch
 
-
-DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)  # of a normal distribution, to either side
-
-
+LEVEL = 0.9  # probability of an interval
+QUANTILES = {"low": 0.05, "high": 0.95}  # its ends
 SAMPLES = 20
+Z_SCORE = NormalDist().inv_cdf((1 + LEVEL) / 2)  # half width of an interval in standard deviations
+
+# Outside the measured range an interval widens by RELATIVE_GROWTH of itself and by ABSOLUTE_GROWTH for each unit of log distance, up to
+# MAX_LOG_DISTANCE, which is a factor of 20.
+RELATIVE_GROWTH, ABSOLUTE_GROWTH, MAX_LOG_DISTANCE = 0.5, 0.1, 3.0
 
 
-# An interval outside the measured range is as many times wider for each unit of log distance, and wider by so much of the logarithm.
-# At a distance of 3, a factor of 20, it grows no further.
-WIDER, MORE, FARTHEST = 0.5, 0.1, 3.0
-
-
-def beyond(value: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Log distance of values from a range [1]."""
+def log_distance(value: PerLaunch, low: float, high: float) -> PerLaunch:
+    """Distance of the logarithm of each value from that of a range, 0 inside."""
     return np.maximum(0.0, np.maximum(np.log(low / value), np.log(value / high)))
 
 
-def widened(half_width: float, distance: np.ndarray) -> np.ndarray:
-    """Half width of launches at a log distance from what was measured."""
-    distance = np.minimum(distance, FARTHEST)
-    return half_width * (1 + WIDER * distance) + MORE * distance
+def widen_half_width(half_width: float, distance: PerLaunch) -> PerLaunch:
+    """Half width of the logarithm of the time of launches at a log distance from what was measured."""
+    distance = np.minimum(distance, MAX_LOG_DISTANCE)
+    return half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance
 
 
 @cache
-def scores(name: str) -> np.ndarray:
-    """Normal deviates of a kernel [sample], stratified, so that their 5% and 95% quantiles are exact; their order is the kernel's own."""
+def normal_samples(kernel: str) -> Float[np.ndarray, "sample"]:
+    """Samples of a normal variable whose 5% and 95% quantiles are exactly those of an interval, in an order that depends on the kernel.
+
+    They are stratified, and shuffled so that the errors of different kernels are independent.
+    """
     levels = np.array([NormalDist().inv_cdf((number + 0.5) / SAMPLES) for number in range(SAMPLES)])
-    return np.random.default_rng([*name.encode()]).permutation(levels * DEVIATIONS / np.quantile(levels, (1 + LEVEL) / 2))
-
-
-QUANTILES = {"low": 0.05, "high": 0.95}  # nine tenths of the draws lie between
+    return np.random.default_rng([*kernel.encode()]).permutation(levels * Z_SCORE / np.quantile(levels, (1 + LEVEL) / 2))
 
 
 def quantiles(values: Any, arrays: Any = np) -> Any:

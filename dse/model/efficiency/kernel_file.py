@@ -1,6 +1,6 @@
-"""efficiencies.yaml: the fitted kernels of one or more devices, each parameter with its unit, its uncertainty and where it is from.
+"""efficiencies.yaml: fitted kernels as they are stored, each parameter with its unit, interval and kind of source.
 
-They are read here, without what evaluates them; written.py writes them.
+Reading the file needs no JAX; `KernelRecord.model` predicts times with it. `dse.calibrate.export` writes the file.
 """
 
 from functools import cached_property
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 from pydantic import Field, field_validator, model_validator
 
 from dse.base.dtype import BITS_PER_ELEMENT, check_dtype_name, parse_dtype, parse_roles, storage_dtype
@@ -15,19 +16,20 @@ from dse.base.errors import did_you_mean
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import SourceKind
 from dse.base.yaml_document import load_document
-from dse.model.efficiency import interval, tiles
-from dse.model.efficiency.launches import KernelKey, KernelLaunches
-from dse.model.efficiency.parameters import PARAMETERS, from_values
+from dse.model.efficiency import interval
+from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
+from dse.model.efficiency.parameters import PARAMETERS, values_to_theta
+from dse.model.efficiency.tiles import TILES, format_tile, parse_tile
 
 if TYPE_CHECKING:
     from dse.model.efficiency.kernel_model import KernelModel
 
-DEVIATION = 1.253  # of a normal distribution over its mean size, sqrt(pi / 2)
+DEVIATION_PER_MEAN_ERROR = 1.253  # standard deviation of a normal variable over its mean absolute value, sqrt(pi / 2)
 SHIPPED = Path(__file__).with_name("efficiencies.yaml")
 
 
 class Estimate(StrictModel):
-    """A number in SI units and the limits of nine tenths: of the bootstrap's samples, or of the prior if it is `assumed`."""
+    """A number in SI units with its 90% interval: of the bootstrap samples, or of the prior if it is `assumed`."""
 
     value: float
     low: float
@@ -37,7 +39,7 @@ class Estimate(StrictModel):
 
 
 class RatesRecord(StrictModel):
-    """The rates of unit and memory, as `launches.Rates`; NaN is left out."""
+    """The `launches.DeviceRates` that a kernel was fitted with; unknown ones are absent."""
 
     peak: float = Field(gt=0)
     bandwidth: float = Field(gt=0)
@@ -49,38 +51,36 @@ class RatesRecord(StrictModel):
 
 
 class KernelRecord(StrictModel):
+    """One fitted kernel of efficiencies.yaml: its identity, the form and parameters of its model, and what it was fitted to."""
+
     device: str
     unit: str
     kernel: str
     release: str = ""
     family: str
-    dtype: str = Field(description="of which it computes, and what is stored otherwise, as in 'int8 outputs=int32'")
+    dtype: str = Field(description="in which it computes, then each operand that is stored in another, as in 'int8 outputs=int32'")
     tile: str | None = None
-    deeper: tuple[tuple[float, str | None], ...] = Field((), description="from which k on it takes which other tile (null: the fastest)")
-    splits: bool = Field(True, description="whether it may cut k, where it has no one tile")
-    least: int = Field(1, ge=1, description="shortest edge of the tiles that it chooses from, where it has no one tile")
-    processors: float | None = Field(None, gt=0, description="as its waves tell, where no description counts them")
-    power_slots: bool = False
+    deeper: tuple[tuple[float, str | None], ...] = Field((), description="k, and the tile that is used from this k on (null: the fastest)")
+    splits: bool = Field(True, description="whether it may split k, if it has several tiles")
+    least: int = Field(1, ge=1, description="shortest edge of its tiles, if it has several")
+    processors: float | None = Field(None, gt=0, description="estimated from waves, if no description states them")
+    power_slots: bool = Field(False, description="whether it pads N of an N:M pattern to a power of two")
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
-    error: float = Field(ge=0, description="mean error of the times that it was fitted to, each relative to the measured one")
-    constant: float = Field(gt=0, le=1, description="share of the speed of light, the geometric mean of what was measured: E of 'r3'")
+    error: float = Field(ge=0, description="mean relative error of the times that it was fitted to")
+    constant: float = Field(gt=0, le=1, description="geometric mean of the measured shares of the speed of light: E of 'r3'")
     sources: tuple[str, ...]
     shared: str | None = Field(None, description="what the rows of a block share: the columns of N:4, or those of vectors")
-    heights: tuple[int, ...] = Field((), description="how many rows share it, in the patterns that were measured")
-    density: tuple[float, float] = Field((1.0, 1.0), description="least and most that was measured")
-    staged: tuple[tuple[float, float], ...] = Field(
-        (), description="density, and bytes that a tile takes of a processor's scratchpad at it"
-    )
+    heights: tuple[int, ...] = Field((), description="how many rows share it, in the measured patterns")
+    density: tuple[float, float] = Field((1.0, 1.0), description="least and greatest measured density")
+    staged: tuple[tuple[float, float], ...] = Field((), description="density, and the scratchpad that a tile takes at it [B]")
     rates: RatesRecord
     parameters: dict[str, Estimate]
     half_width: float | None = Field(
-        None, ge=0, description="of the 90% interval of the logarithm of a time, by leave-one-shape-out residuals; default: by 'error'"
+        None, ge=0, description="of the 90% interval of the logarithm of a time, from leave-one-shape-out residuals; default: from 'error'"
     )
-    sizes: tuple[tuple[float, float], ...] = Field(default=(), max_length=3, description="least and most of m, k and n that was measured")
-    draws: tuple[tuple[float, ...], ...] = Field(
-        default=(), description="parameters of the bootstrap, in files of earlier versions; not used"
-    )
+    sizes: tuple[tuple[float, float], ...] = Field(default=(), max_length=3, description="least and greatest measured m, k and n")
+    draws: tuple[tuple[float, ...], ...] = Field(default=(), description="bootstrap samples in files of earlier versions; not used")
 
     @field_validator("dtype")
     @classmethod
@@ -91,81 +91,87 @@ class KernelRecord(StrictModel):
 
     @model_validator(mode="after")
     def _check_parameters(self) -> "KernelRecord":
-        for row in ({name: found.value for name, found in self.parameters.items()}, *(self._named(draw) for draw in self.draws)):
-            if row.keys() != {p.name for p in PARAMETERS}:
+        for values in (self._values, *(self._values_of_draw(draw) for draw in self.draws)):
+            if values.keys() != {p.name for p in PARAMETERS}:
                 raise field_error("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
             for p in PARAMETERS:
-                if not p.low * 0.999 <= row[p.name] <= p.high * 1.001:
-                    raise field_error(f"{p.name}: {row[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
+                if not p.low * 0.999 <= values[p.name] <= p.high * 1.001:
+                    raise field_error(f"{p.name}: {values[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
         return self
 
     @model_validator(mode="after")
     def _check_tiles(self) -> "KernelRecord":
         for text in (self.tile, *(text for _, text in self.deeper)):
-            if text is not None and tiles.named(text) is None:
-                raise field_error(
-                    f"no kernel here has tiles of '{text}'", did_you_mean(text, list(filter(None, map(tiles.text, tiles.TILES))))
-                )
+            if text is not None and parse_tile(text) is None:
+                raise field_error(f"'{text}' is not a tile of any kernel", did_you_mean(text, list(filter(None, map(format_tile, TILES)))))
         return self
 
+    @property
+    def _values(self) -> dict[str, float]:
+        return {name: estimate.value for name, estimate in self.parameters.items()}
+
     @staticmethod
-    def _named(draw: tuple[float, ...]) -> dict[str, float]:
+    def _values_of_draw(draw: tuple[float, ...]) -> dict[str, float]:
         return {p.name: value for p, value in zip(PARAMETERS, draw, strict=False)}
-
-    @property
-    def bits(self) -> int:
-        """Of a value that it computes with."""
-        return BITS_PER_ELEMENT[storage_dtype(self.compute)]
-
-    @property
-    def compute(self) -> str:
-        """The dtype that it computes in."""
-        return parse_dtype(self.dtype).compute
-
-    def interval_half_width(self, launches: KernelLaunches, spread: float = 0.0) -> np.ndarray:
-        """Half of the 90% interval of the logarithm of the time of launches [launch].
-
-        It is wider outside the densities and sizes that were measured; `spread`: deviation for what the kernel was not measured with.
-        """
-        own = DEVIATION * interval.DEVIATIONS * self.error if self.half_width is None else self.half_width
-        distance = interval.beyond(launches.density, *self.density)
-        for value, limits in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
-            distance = distance + interval.beyond(value, *limits)
-        return np.hypot(interval.widened(own, distance), interval.DEVIATIONS * spread)
-
-    def sample_time_factors(self, launches: KernelLaunches, spread: float = 0.0) -> np.ndarray:
-        """Samples of how many times as long launches take than the parameters say [1 + sample, launch]; 1 comes first."""
-        off = interval.scores(str(self))[:, None] / interval.DEVIATIONS * self.interval_half_width(launches, spread)
-        return np.exp(np.concatenate([np.zeros((1, off.shape[1])), off]))
 
     def __str__(self) -> str:
         return str(self.key)
 
     @property
     def key(self) -> KernelKey:
+        """The identity of the kernel."""
         return KernelKey(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
+
+    @property
+    def compute_dtype(self) -> str:
+        """The dtype in which it computes."""
+        return parse_dtype(self.dtype).compute
+
+    @property
+    def value_bits(self) -> int:
+        """Width of a value of `compute_dtype` in memory [bit]."""
+        return BITS_PER_ELEMENT[storage_dtype(self.compute_dtype)]
+
+    def interval_half_width(self, launches: KernelLaunches, log_deviation: float = 0.0) -> PerLaunch:
+        """Half width of the 90% interval of the logarithm of the time of each launch.
+
+        It widens outside the measured densities and sizes. `log_deviation`: further standard deviation, for a kernel of another device or
+        pattern.
+        """
+        half_width = DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
+        distance = interval.log_distance(launches.density, *self.density)
+        for size, measured_range in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
+            distance = distance + interval.log_distance(size, *measured_range)
+        return np.hypot(interval.widen_half_width(half_width, distance), interval.Z_SCORE * log_deviation)
+
+    def sample_time_factors(self, launches: KernelLaunches, log_deviation: float = 0.0) -> Float[np.ndarray, "sample launch"]:
+        """Samples of actual over predicted time; the first is 1."""
+        half_width = self.interval_half_width(launches, log_deviation)
+        log_factors = interval.normal_samples(str(self))[:, None] / interval.Z_SCORE * half_width
+        return np.exp(np.concatenate([np.zeros((1, log_factors.shape[1])), log_factors]))
 
     @cached_property
     def model(self) -> "KernelModel":
-        """What tells its times, in JAX, which reading a file is spared."""
+        """The model that predicts its times; it imports JAX, which reading a file does not need."""
         from dse.model.efficiency.kernel_model import KernelModel
 
-        theta = from_values({name: found.value for name, found in self.parameters.items()})
-        deeper = tuple((least, tiles.named(text)) for least, text in self.deeper)
-        counted = np.nan if self.processors is None else self.processors
-        tile, max_k = tiles.named(self.tile), self.sizes[1][1] if len(self.sizes) > 1 else np.inf
-        return KernelModel(self.key, theta, tile, self.splits, self.least, self.power_slots, deeper, counted, self.staged, max_k=max_k)
+        return KernelModel(
+            self.key, values_to_theta(self._values), tile=parse_tile(self.tile), splits_k=self.splits, min_edge=self.least,
+            pads_to_power_of_two=self.power_slots, tiles_by_depth=tuple((k, parse_tile(text)) for k, text in self.deeper),
+            processors=np.nan if self.processors is None else self.processors, staged_bytes=self.staged,
+            max_k=self.sizes[1][1] if len(self.sizes) > 1 else np.inf,
+        )  # fmt: skip
 
 
 class EfficiencyFile(StrictModel):
-    """What `dse calibrate` writes."""
+    """The content of efficiencies.yaml, as `dse calibrate` writes it."""
 
     command: str
     version: str
-    measurements: dict[str, str] = Field(description="file: its SHA-256")
+    measurements: dict[str, str] = Field(description="SHA-256 of each file of measurements")
     kernels: tuple[KernelRecord, ...]
 
 
-def load(path: Path) -> EfficiencyFile:
-    """Raises InputError."""
+def load_efficiency_file(path: Path) -> EfficiencyFile:
+    """Read a file of fitted kernels; raises InputError."""
     return load_document(path).validate(EfficiencyFile)

@@ -1,132 +1,167 @@
-"""Seconds of one launch: time = W / (P * E) with an E that knows tiles, waves, instructions, gathers and imbalance. In JAX.
+"""Time of one launch, as a differentiable function of eleven parameters: tiles, waves, issue slots, gathers and load imbalance, in JAX.
 
-    compute   F / P                     F = 2 m n (k d + fill) of stored weights and of starting and ending an output, at the peak
-    issue     (F (1 + i)(1 + h / tile edges) + F_dense j) / P_issue
-                                        what else has to be issued: for each stored weight, and for each dense one. A unit that
-                                        issues one instruction for many multiply-adds has one rate: compute is 0, P_issue is P
-    latency   F flight / (P_issue r)    r: tiles that a processor works on at once, as many as its scratchpad holds, where the
-                                        measurements tell what one takes: fewer of them wait longer for each other (Little's law)
+    compute   F / P                     F = 2 m n (k d + fill): stored multiply-adds, prologues and epilogues, at the peak
+    issue     (F (1 + i)(1 + h (1/rows + 1/columns)) + F_dense j) / P_issue
+                                        issue slots for each stored and each dense multiply-add. A unit that issues one instruction
+                                        for many multiply-adds has one rate: compute is 0 and P_issue is P
+    latency   F flight / (P_issue r)    r: tiles that a processor works on at once, as many as fit into its scratchpad, where the
+                                        measurements say what a tile takes (Little's law)
     memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
     time      launch + (((compute^4 + issue^4 + latency^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
 
-The 4-norm is a maximum that is rounded where two terms are alike: real pipelines don't overlap perfectly. The saturating
-E = E_inf x / (x + x_half) of the usual fits appears twice: x the work of a launch (`launch`), and x the multiply-adds of an
-output (`fill`). A library chooses the tile that is fastest, of those that it has, and may split k to fill a wave; a kernel with one
-tile has no choice; and one that goes by rules of its own takes other tiles for deeper products, though they may be slower.
-The efficiency of a product that is deeper than any measured one is that of the greatest measured k: only the work grows.
+The 4-norm is a smooth maximum, since real pipelines overlap imperfectly. The saturating E = E_inf x / (x + x_half) of common efficiency
+fits appears twice: with the work of a launch as x (`launch`), and with the multiply-adds of an output as x (`fill`). A library takes the
+fastest of its tiles and may split k to fill a wave. A kernel with one tile has no choice. A library with heuristics of its own changes
+tiles at certain k, even where that is slower. Beyond the greatest measured k the efficiency is constant: only the work grows.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax.nn import sigmoid
+from jaxtyping import Array, Bool, Float
 
 from dse.model.capacity import attainable
-from dse.model.efficiency.launches import KernelLaunches
-from dse.model.efficiency.tiles import TILES, Deeper, Tile
+from dse.model.efficiency.launches import KernelLaunches, PerLaunch
+from dse.model.efficiency.parameters import PARAMETERS
+from dse.model.efficiency.tiles import TILES, Tile, TilesByDepth
 
-SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 4, 8)  # parts that k may be split into
 NORM = 4.0
-SPLIT_COST = 50.0  # multiply-adds an output, the unit of the parameter `split`
+SPLIT_COST = 50.0  # multiply-adds of an output, the unit of the parameter `split`
+COLUMNS_PER_GROUP = 64  # columns of B that one processor multiplies a row of A with
 
-Features = dict[str, Any]
+PerTile = Float[np.ndarray, "launch tile"]
+AllowedTiles = Bool[Any, "#launch tile split"]  # of NumPy, or traced by JAX
+Theta = Float[Any, "parameter"]
+Seconds = Float[Array, "launch"]
 
 
-def features(launches: KernelLaunches, power_slots: bool = False, moved: Any = None, max_k: float = np.inf) -> Features:
-    """What the model needs of each launch, in NumPy; `power_slots`: N of an N:M is padded to a power of two; `moved`: the bytes, if
-    they are known [B]; `max_k`: greatest k that was measured, whose efficiency deeper products have."""
+class LaunchFeatures(NamedTuple):
+    """What the time of a launch depends on besides the parameters of its kernel; times in seconds at the speed of light."""
+
+    stated_launch: PerLaunch  # overhead that the description states [s], NaN if it states none
+    peak: PerLaunch  # stored FLOPs at the peak [s], 0 for a unit with one rate
+    stored_issue: PerLaunch  # stored FLOPs at the issue rate [s]
+    dense_issue: PerLaunch  # dense FLOPs at the issue rate [s]
+    padding: PerTile  # outputs of all tiles over those needed
+    wave_loss: Float[np.ndarray, "launch tile split"]  # waves rounded up over waves
+    inverse_edges: Float[np.ndarray, "launch tile"]  # 1/rows + 1/columns of a tile
+    depth: PerLaunch  # stored multiply-adds of an output
+    k: PerLaunch
+    inverse_in_flight: PerLaunch  # 1 / tiles that a processor works on at once
+    waiting: PerLaunch  # work of the busiest processor over the mean, minus 1
+    memory: PerLaunch  # moved bytes [s]
+    gathers: PerLaunch  # one element of B for each stored multiply-add [s]
+    column_share: PerLaunch  # bytes of a column of B over those of the cache
+
+
+def launch_features(
+    launches: KernelLaunches, pads_to_power_of_two: bool = False, moved_bytes: PerLaunch | None = None, max_k: float = np.inf
+) -> LaunchFeatures:
+    """The features of each launch, in NumPy.
+
+    `pads_to_power_of_two`: N of an N:M pattern is padded to a power of two. `moved_bytes`: traffic [B], default: of the best schedule.
+    `max_k`: greatest measured k, whose efficiency deeper products have.
+    """
     m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
-    density = _padded(launches) if power_slots else launches.density
-    dense = 2 * m * k * n * launches.products
-    flops = dense * density
-    issues = not np.isnan(rates.issue)
+    density = _padded_density(launches) if pads_to_power_of_two else launches.density
+    dense_flops = 2 * m * k * n * launches.products
+    flops = dense_flops * density
+    has_issue_rate = not np.isnan(rates.issue)
+    issue_rate = rates.issue if has_issue_rate else rates.peak
     rows, columns = (np.array(edge, float) for edge in zip(*TILES, strict=True))
     tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns) * np.broadcast_to(launches.products, len(m))[:, None]
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
-    unfilled = np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves
-    gathered = flops / 2 * launches.value_bytes if launches.key.family == "unstructured" else np.zeros(len(launches))
-    depth = np.minimum(k, max_k)
-    if moved is None:
-        moved = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
-    return {
-        "launch": np.full(len(launches), rates.launch),
-        "compute": flops / rates.peak if issues else np.zeros(len(launches)),
-        "stored": flops / (rates.issue if issues else rates.peak),
-        "dense": dense / (rates.issue if issues else rates.peak),
-        "padding": tiles * rows * columns / (m * n * launches.products)[:, None],
-        "unfilled": unfilled,
-        "edges": np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
-        "depth": depth * density,
-        "k": depth,
-        "alone": 1 / in_flight(launches),
-        "waiting": imbalance(launches) - 1,
-        "moved": moved / rates.bandwidth,
-        "gathered": gathered / rates.bandwidth,
-        "column_share": depth * launches.value_bytes / max(rates.cache, 1.0),
-    }
+    is_gathered = launches.key.family == "unstructured"
+    fitted_k = np.minimum(k, max_k)
+    if moved_bytes is None:
+        moved_bytes = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
+    return LaunchFeatures(
+        stated_launch=np.full(len(launches), rates.launch),
+        peak=flops / rates.peak if has_issue_rate else np.zeros(len(launches)),
+        stored_issue=flops / issue_rate,
+        dense_issue=dense_flops / issue_rate,
+        padding=tiles * rows * columns / (m * n * launches.products)[:, None],
+        wave_loss=np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves,
+        inverse_edges=np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
+        depth=fitted_k * density,
+        k=fitted_k,
+        inverse_in_flight=1 / tiles_in_flight(launches),
+        waiting=load_imbalance(launches) - 1,
+        memory=moved_bytes / rates.bandwidth,
+        gathers=(flops / 2 * launches.activation_bytes if is_gathered else np.zeros(len(launches))) / rates.bandwidth,
+        column_share=fitted_k * launches.activation_bytes / max(rates.cache, 1.0),
+    )
 
 
-def imbalance(launches: KernelLaunches) -> np.ndarray:
-    """Work of the busiest processor over the mean, from the deviation of the nonzeros in a row [1].
+def load_imbalance(launches: KernelLaunches) -> PerLaunch:
+    """Work of the busiest processor over the mean [1], from the spread of the nonzeros in a row.
 
-    The largest of p sums of r rows, each with relative deviation c: 1 + c sqrt(2 ln p / r), as for normal ones.
+    The largest of p sums of r rows with relative deviation c: 1 + c sqrt(2 ln p / r), as for normal variables.
     """
     processors = launches.rates.processors
     if np.isnan(processors) or processors < 2:
         return np.ones(len(launches))
-    rows = np.maximum(1.0, launches.m * launches.products * np.maximum(launches.n / 64, 1) / processors)
-    return 1 + launches.spread * np.sqrt(2 * np.log(processors) / rows)
+    rows = np.maximum(1.0, launches.m * launches.products * np.maximum(launches.n / COLUMNS_PER_GROUP, 1) / processors)
+    return 1 + launches.row_spread * np.sqrt(2 * np.log(processors) / rows)
 
 
-def in_flight(launches: KernelLaunches) -> np.ndarray:
-    """Tiles that a processor works on at once, as many as its scratchpad has room for [1]; without end where that is not known."""
-    room = np.broadcast_to(launches.rates.scratchpad / launches.staged, len(launches))
-    return np.where(np.isnan(room), np.inf, np.maximum(np.floor(room), 1.0))
+def tiles_in_flight(launches: KernelLaunches) -> PerLaunch:
+    """Tiles that a processor works on at once, as many as fit into its scratchpad [1]; infinite if that is unknown."""
+    fitting = np.broadcast_to(launches.rates.scratchpad / launches.staged_bytes, len(launches))
+    return np.where(np.isnan(fitting), np.inf, np.maximum(np.floor(fitting), 1.0))
 
 
-def _padded(launches: KernelLaunches) -> np.ndarray:
+def _padded_density(launches: KernelLaunches) -> PerLaunch:
+    """Density of N:M patterns with N padded to a power of two."""
     slots = np.maximum(launches.slots, 1)
-    kept = np.maximum(launches.density * slots, 1)
-    return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(kept) - 1e-9), slots) / slots, launches.density)
+    stored = np.maximum(launches.density * slots, 1)
+    return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(stored) - 1e-9), slots) / slots, launches.density)
 
 
-def allowed(tile: Tile | None, deeper: Deeper = (), k: Any = 1.0, splits: bool = True, least: int = 1) -> np.ndarray:
-    """Which [launch, tile, split] the kernel may take: all whose edges are no shorter than `least`, or one tile with k in one part;
-    `deeper`: other tiles from some k on."""
-    ways = np.array([_ways(each, splits, least) for each in (tile, *(other for _, other in deeper))])
-    return ways[np.searchsorted([depth for depth, _ in deeper], np.atleast_1d(k), side="right")]
+def allowed_tiles(
+    tile: Tile | None, tiles_by_depth: TilesByDepth = (), k: Any = 1.0, splits_k: bool = True, min_edge: int = 1
+) -> AllowedTiles:
+    """Which tiles and splits a kernel may use for products of depth `k`.
+
+    `tile`: the only one, without splits of k; None: all without an edge below `min_edge`. `tiles_by_depth`: other tiles from some k on.
+    """
+    choices = np.array([_allowed(each, splits_k, min_edge) for each in (tile, *(other for _, other in tiles_by_depth))])
+    return choices[np.searchsorted([depth for depth, _ in tiles_by_depth], np.atleast_1d(k), side="right")]
 
 
-def _ways(tile: Tile | None, splits: bool, least: int) -> np.ndarray:
-    known = [min(each) >= least if tile is None else each == tile for each in TILES]
-    return np.outer(known, [parts == 1 or (splits and tile is None) for parts in SPLITS])
+def _allowed(tile: Tile | None, splits_k: bool, min_edge: int) -> Bool[np.ndarray, "tile split"]:
+    is_allowed = [min(each) >= min_edge if tile is None else each == tile for each in TILES]
+    return np.outer(is_allowed, [parts == 1 or (splits_k and tile is None) for parts in SPLITS])
 
 
-def seconds(theta: Any, f: Features, choice: Any) -> Any:
-    """Time of each launch [s] for the parameters `theta`, which stand in the order of `PARAMETERS`."""
-    launch, computing, moving = parts(theta, f, choice)
-    return launch + norm(computing, moving)
+def launch_time(theta: Theta, features: LaunchFeatures, allowed: AllowedTiles) -> Seconds:
+    """Time of each launch [s] for parameters in the order of `PARAMETERS`."""
+    launch, unit, memory = time_components(theta, features, allowed)
+    return launch + smooth_maximum(unit, memory)
 
 
-def parts(theta: Any, f: Features, choice: Any) -> tuple[Any, Any, Any]:
-    """What a launch takes before anything, of the unit, and of the memory [s]. A description may state the first."""
-    launch, stored, dense, fill, edge = (jnp.exp(theta[n]) for n in range(5))
-    tail, bandwidth, columns, reuse, split = sigmoid(theta[5]), sigmoid(theta[6]), jnp.exp(theta[7]), jnp.exp(theta[8]), jnp.exp(theta[9])
-    filled = (1 + fill / f["depth"])[:, None]
-    needed, issued = f["compute"][:, None] * filled, (f["stored"] * (1 + stored))[:, None] * (1 + edge * f["edges"]) * filled
-    latency = (f["stored"] * f["alone"] * jnp.exp(theta[10]))[:, None] * filled
-    work = norm(norm(needed, issued + (f["dense"] * dense)[:, None]), latency)[:, :, None]
-    cut = 1 + split * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / (f["k"][:, None] * filled)  # beside `fill`, not times it
-    waited = (norm(needed, issued) * f["waiting"][:, None])[:, :, None]
-    ways = work * f["padding"][:, :, None] * f["unfilled"] ** tail * cut[:, None, :] + waited
-    computing = jnp.where(choice, ways, jnp.inf).min(axis=(1, 2))
-    held = f["column_share"] * columns
-    missed = held / (1 + held)  # of what is gathered, beyond the cache
-    moving = (f["moved"] + f["gathered"] * missed / reuse) / bandwidth
-    return jnp.where(jnp.isnan(f["launch"]), launch, f["launch"]), computing, moving
+def time_components(theta: Theta, features: LaunchFeatures, allowed: AllowedTiles) -> tuple[Seconds, Seconds, Seconds]:
+    """Overhead of each launch, which a description may state, time of the unit and time of the memory [s]."""
+    f, p = features, {p.name: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(PARAMETERS)}
+    filled = (1 + p["fill"] / f.depth)[:, None]
+    compute = f.peak[:, None] * filled
+    stored = (f.stored_issue * (1 + p["extra_stored"]))[:, None] * (1 + p["edge"] * f.inverse_edges) * filled
+    latency = (f.stored_issue * f.inverse_in_flight * p["flight"])[:, None] * filled
+    work = smooth_maximum(smooth_maximum(compute, stored + (f.dense_issue * p["extra_dense"])[:, None]), latency)[:, :, None]
+    split_cost = 1 + p["split"] * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / (f.k[:, None] * filled)  # added to `fill`, not multiplied by it
+    waiting = (smooth_maximum(compute, stored) * f.waiting[:, None])[:, :, None]
+    times = work * f.padding[:, :, None] * f.wave_loss ** p["tail"] * split_cost[:, None, :] + waiting
+    unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2))
+    gathered_share = f.column_share * p["columns"]
+    miss_rate = gathered_share / (1 + gathered_share)
+    memory = (f.memory + f.gathers * miss_rate / p["reuse"]) / p["bandwidth"]
+    return jnp.where(jnp.isnan(f.stated_launch), p["launch"], f.stated_launch), unit, memory
 
 
-def norm(a: Any, b: Any) -> Any:
+def smooth_maximum(a: Any, b: Any) -> Any:
+    """The 4-norm of two times, scaled by the larger one so that it neither overflows nor underflows."""
     larger = jnp.maximum(a, b)
     return larger * ((a / larger) ** NORM + (b / larger) ** NORM) ** (1 / NORM)

@@ -1,11 +1,11 @@
-"""Launches of a kernel as arrays: sizes, densities, bytes, and the rates of the unit and the memory that they run on."""
+"""Launches of one kernel as arrays: sizes, density and bytes of each, and the rates of the unit and memory that they run on."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.model.capacity import Product
@@ -15,14 +15,12 @@ from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
 
 PerLaunch = Float[np.ndarray, "launch"]
-
-
 Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, order=True)
 class KernelKey:
-    """What one set of parameters describes: an execution of one release, in one precision, on one unit of one device."""
+    """Identity of a kernel: one release, for one pattern family in one precision, on one unit of one device."""
 
     device: str
     unit: str
@@ -33,15 +31,15 @@ class KernelKey:
 
     @property
     def precision(self) -> OperandDtypes:
-        """What the text `dtype` states of each operand."""
+        """The dtypes of the operands that the text `dtype` states."""
         return parse_dtype(self.dtype)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.device, self.kernel, self.release, self.family, self.dtype)))
 
 
-def family(pattern: Pattern) -> str:
-    """The pattern with the number that sets its density left open; V:N:M is N:4 in the columns that it chooses."""
+def pattern_family(pattern: Pattern) -> str:
+    """Text of a pattern without the number that sets its density: `*:4` for 2:4, and for V:N:M, which is N:4 in the columns it keeps."""
     if isinstance(pattern, VNM):
         return f"*:{VNM_COLUMNS}"
     if isinstance(pattern, NM):
@@ -51,7 +49,10 @@ def family(pattern: Pattern) -> str:
 
 @dataclass(frozen=True, eq=False)
 class DeviceRates:
-    """What a description says of unit and memory [FLOP/s, FLOP/s, B/s, B, 1, s, B]; what it is silent about is NaN, no cache 0."""
+    """Rates of one unit and the outermost memory of a device; NaN where the description states none, 0 without a cache.
+
+    `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s.
+    """
 
     peak: float
     issue: float
@@ -62,25 +63,28 @@ class DeviceRates:
     scratchpad: float = np.nan
 
     @classmethod
-    def from_accelerator(cls, device: Accelerator, unit: str, name: str) -> "DeviceRates":
-        described, inside = device.units[unit], levels(device, "capacity")[0].inside
-        issue = described.issue.value if described.issue and name == "fp32" else np.nan
+    def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str) -> "DeviceRates":
+        """The rates that a description states; the issue rate counts for fp32 only, where multiply-adds share it."""
+        unit, cache = device.units[unit_name], levels(device, "capacity")[0].inside
         return cls(
-            described.peak[name].value, issue, device.value(f"memory.{device.outermost}.bandwidth"),
-            device.value(inside) if inside else 0.0,
-            described.processors.value if described.processors else np.nan,
-            device.overhead.launch.value if device.overhead.launch else np.nan,
-            described.scratchpad.value if described.scratchpad else np.nan,
-        )  # fmt: skip
+            peak=unit.peak[dtype].value,
+            issue=unit.issue.value if unit.issue and dtype == "fp32" else np.nan,
+            bandwidth=device.value(f"memory.{device.outermost}.bandwidth"),
+            cache=device.value(cache) if cache else 0.0,
+            processors=unit.processors.value if unit.processors else np.nan,
+            launch=device.overhead.launch.value if device.overhead.launch else np.nan,
+            scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class KernelLaunches:
-    """Launches of one kernel; `slots` is M of an N:M (else 0), `spread` the deviation of the nonzeros in a row over their mean,
-    `value_bytes` and `output_bytes` those of a value of B and of C, `staged` what a tile takes of a scratchpad [B], NaN where that is not
-    known, `needed` the share of k where A has any nonzero.
+    """Launches of one kernel, each C[m, n] = A[m, k] B[k, n] with `density` of A stored.
 
-    A launch may be of several `products` of one size: groups of a convolution, heads of an attention.
+    `slots`: M of an N:M pattern, else 0. `row_spread`: standard deviation of the nonzeros in a row of A over their mean. `weight_bytes`: of
+    all of A, with metadata. `activation_bytes`, `output_bytes`: of one element of B and of C. `time`: measured [s], NaN if unmeasured.
+    `products`: products of this size in one launch (groups of a convolution, heads of an attention). `staged_bytes`: scratchpad that a tile
+    takes [B], NaN if unknown. `needed_share`: share of the k columns of A that have a nonzero.
     """
 
     key: KernelKey
@@ -90,46 +94,45 @@ class KernelLaunches:
     n: PerLaunch
     density: PerLaunch
     slots: PerLaunch
-    spread: PerLaunch
+    row_spread: PerLaunch
     weight_bytes: PerLaunch
-    value_bytes: float
+    activation_bytes: float
     output_bytes: float
     time: PerLaunch
     products: PerLaunch | float = 1.0
-    staged: PerLaunch | float = np.nan
-    needed: PerLaunch | float = 1.0
+    staged_bytes: PerLaunch | float = np.nan
+    needed_share: PerLaunch | float = 1.0
 
     def __len__(self) -> int:
         return len(self.time)
 
     @cached_property
     def shapes(self) -> list[Shape]:
+        """(m, k, n) of each launch."""
         return [(int(m), int(k), int(n)) for m, k, n in zip(self.m, self.k, self.n, strict=True)]
 
     @property
     def product(self) -> Product:
-        b, c = self.value_bytes * self.k * self.n, self.output_bytes * self.m * self.n
-        return Product(self.m, self.k, self.n, self.weight_bytes, b, c, self.density)
+        """The products with all of B read, as kernels are fitted."""
+        input_bytes, output_bytes = self.activation_bytes * self.k * self.n, self.output_bytes * self.m * self.n
+        return Product(self.m, self.k, self.n, self.weight_bytes, input_bytes, output_bytes, self.density)
 
     @property
     def needed_product(self) -> Product:
-        """The product where only the rows of B that A needs are read, as no schedule can beat; parameters are fitted to `product`."""
-        return replace(self.product, least=self.needed, most=self.needed)
+        """The products with only those rows of B read that meet a nonzero of A: the lower bound of every schedule."""
+        return replace(self.product, least=self.needed_share, most=self.needed_share)
 
     @property
     def flops(self) -> PerLaunch:
-        """Of the stored weights [FLOP]."""
+        """FLOPs of the stored weights."""
         return 2 * self.m * self.k * self.n * self.density * self.products
 
-    def take(self, chosen: np.ndarray) -> "KernelLaunches":
-        arrays = {name: value[chosen] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+    def take(self, index: Int[np.ndarray, "taken"] | Bool[np.ndarray, "launch"]) -> "KernelLaunches":
+        """The launches at an index or under a mask."""
+        arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays)
-
-    def on(self, other: "KernelLaunches") -> "KernelLaunches":
-        """These launches with the rates of another kernel's device."""
-        return replace(self, rates=other.rates, key=other.key)
 
 
 def random_row_spread(density: Any, k: Any) -> Any:
-    """Deviation of the nonzeros in a row of k over their mean, if each stands where it does by chance."""
+    """Standard deviation of the nonzeros in a row of k over their mean, if each is placed at random."""
     return np.sqrt((1 - density) / (density * k))

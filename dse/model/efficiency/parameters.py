@@ -1,4 +1,7 @@
-"""The parameters of a fitted kernel: what each means, where it starts, how firmly it is held there, and its bounds."""
+"""The eleven parameters of a fitted kernel: meaning, unit, prior and bounds of each.
+
+Fits work on `theta`, the logarithm of each value (log odds of a share), on which the priors are normal.
+"""
 
 from dataclasses import dataclass
 
@@ -10,46 +13,50 @@ Theta = Float[np.ndarray, "parameter"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """Fitted as its logarithm, or as log odds if it is a `share`; `spread` is the prior's deviation on that scale."""
+    """One parameter; `deviation` is the standard deviation of the prior of theta, `low` and `high` bound the value."""
 
     name: str
     unit: str
     prior: float
-    spread: float
+    deviation: float
     low: float
     high: float
     meaning: str
-    share: bool = False
+    is_share: bool = False
 
-    def inward(self, value: float) -> float:
-        return float(np.log(value / (1 - value)) if self.share else np.log(value))
+    def to_theta(self, value: float) -> float:
+        """The logarithm of a value, or its log odds."""
+        return float(np.log(value / (1 - value)) if self.is_share else np.log(value))
 
-    def outward(self, theta: float) -> float:
-        return float(1 / (1 + np.exp(-theta)) if self.share else np.exp(theta))
+    def from_theta(self, theta: float) -> float:
+        """The value of a theta."""
+        return float(1 / (1 + np.exp(-theta)) if self.is_share else np.exp(theta))
 
 
 PARAMETERS = (
-    Parameter("launch", "s", 3e-6, 0.5, 1e-7, 1e-3, "what a launch takes before it computes anything"),
-    Parameter("extra_stored", "1", 0.3, 1.0, 1e-3, 100, "issue slots beyond the multiply-add itself, for each that is done"),
-    Parameter("extra_dense", "1", 0.02, 1.5, 1e-5, 10, "issue slots for each dense multiply-add: loads, used or not"),
-    Parameter("fill", "1", 30.0, 1.0, 0.1, 1e4, "multiply-adds in an output at which half of its time is prologue and epilogue"),
-    Parameter("edge", "1", 8.0, 1.0, 0.1, 1e3, "rows and columns of a tile at which loading its operands takes as long as using them"),
-    Parameter("tail", "1", 0.62, 1.0, 0.01, 0.99, "how much of an unfilled wave is lost", share=True),
-    Parameter("bandwidth", "1", 0.88, 0.7, 0.05, 0.99, "achievable share of the memory's bandwidth", share=True),
-    Parameter("columns", "1", 512.0, 1.0, 8, 1e5, "columns of B that launches in flight gather from: k x columns against the cache"),
-    Parameter("reuse", "1", 4.0, 0.7, 1, 1e3, "multiply-adds for each element gathered from beyond the processor"),
-    Parameter("split", "1", 0.2, 1.0, 1e-3, 100, "cost of each further part that k is split into, in 50 multiply-adds an output"),
-    Parameter("flight", "1", 8.0, 1.0, 0.1, 1e3, "tiles that a processor has to work on at once to be kept busy"),
+    Parameter("launch", "s", 3e-6, 0.5, 1e-7, 1e-3, "time of a launch before it computes anything"),
+    Parameter("extra_stored", "1", 0.3, 1.0, 1e-3, 100, "further issue slots for each stored multiply-add"),
+    Parameter("extra_dense", "1", 0.02, 1.5, 1e-5, 10, "issue slots for each dense multiply-add: loads of inputs, used or not"),
+    Parameter("fill", "1", 30.0, 1.0, 0.1, 1e4, "multiply-adds of an output for which its prologue and epilogue take as long"),
+    Parameter("edge", "1", 8.0, 1.0, 0.1, 1e3, "loads of operands: issue slots grow by the factor 1 + edge (1/rows + 1/columns) of a tile"),
+    Parameter("tail", "1", 0.62, 1.0, 0.01, 0.99, "exponent of the loss by an unfilled wave: 0 for none of it, 1 for all", is_share=True),
+    Parameter("bandwidth", "1", 0.88, 0.7, 0.05, 0.99, "achievable share of the bandwidth of the memory", is_share=True),
+    Parameter("columns", "1", 512.0, 1.0, 8, 1e5, "columns of B that are gathered from at once: k x columns against the cache"),
+    Parameter("reuse", "1", 4.0, 0.7, 1, 1e3, "multiply-adds that share one element gathered from memory"),
+    Parameter("split", "1", 0.2, 1.0, 1e-3, 100, "cost of each further part that k is split into, in 50 multiply-adds of an output"),
+    Parameter("flight", "1", 8.0, 1.0, 0.1, 1e3, "tiles that a processor has to work on at once to hide their latency"),
 )  # fmt: skip
-PRIOR = np.array([p.inward(p.prior) for p in PARAMETERS])
-SPREAD = np.array([p.spread for p in PARAMETERS])
-LOW = np.array([p.inward(p.low) for p in PARAMETERS])
-HIGH = np.array([p.inward(p.high) for p in PARAMETERS])
+PRIOR = np.array([p.to_theta(p.prior) for p in PARAMETERS])
+PRIOR_DEVIATION = np.array([p.deviation for p in PARAMETERS])
+LOWER_BOUND = np.array([p.to_theta(p.low) for p in PARAMETERS])
+UPPER_BOUND = np.array([p.to_theta(p.high) for p in PARAMETERS])
 
 
-def values(theta: Theta) -> dict[str, float]:
-    return {p.name: p.outward(float(t)) for p, t in zip(PARAMETERS, theta, strict=True)}
+def theta_to_values(theta: Theta) -> dict[str, float]:
+    """Value of each parameter by its name."""
+    return {p.name: p.from_theta(float(t)) for p, t in zip(PARAMETERS, theta, strict=True)}
 
 
-def from_values(given: dict[str, float]) -> Theta:
-    return np.array([p.inward(given[p.name]) for p in PARAMETERS])
+def values_to_theta(values: dict[str, float]) -> Theta:
+    """Theta of the values by name, in the order of `PARAMETERS`."""
+    return np.array([p.to_theta(values[p.name]) for p in PARAMETERS])

@@ -1,17 +1,16 @@
-"""Files of measurements: what is read, and every problem of a bad one with its row."""
+"""Tables of measured kernels: valid rows, and the error of each invalid one with its line."""
 
 import pytest
 
 from dse.base.errors import InputError
-from dse.calibrate import measured_set
-from dse.calibrate.measured_launches import launches
-from dse.calibrate.measured_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement import Measurement
-from dse.calibrate.validate import networks
-from dse.cli import entry
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurements, pool
+from dse.calibrate.validate.whole_networks import is_network_table, load_networks
+from dse.cli import calibrate, entry
 from dse.model.efficiency import kernel_file
-from dse.model.efficiency.kernel_file import SHIPPED
-from dse.model.efficiency.launches import family
+from dse.model.efficiency.kernel_selection import shipped_kernels
+from dse.model.efficiency.launches import pattern_family
 from dse.sparsity.grammar import parse
 
 HEAD = "device,kernel,pattern,dtype,m,k,n,density,time_ms,dense_kernel,dense_ms,speedup,source"
@@ -30,37 +29,37 @@ def write(folder, *rows, head=HEAD):
     return path
 
 
-def test_a_row_brings_its_dense_kernel_along(tmp_path):
-    measured = measured_set.load(write(tmp_path, GOOD))
-    sparse, dense = measured.runs
-    assert (sparse.kept, dense.kernel, dense.time_ms, str(dense.pattern)) == (0.5, "blas", 0.6, "dense")
-    found = {kernel.kernel: seen for kernel, seen in launches(measured).items()}
-    assert found["lib"].flops[0] == 4096**3  # half of 2 m k n
-    assert found["lib"].weight_bytes[0] == pytest.approx(0.5625 * 2 * 4096**2)  # 16 bit values, 2 bit indices
-    assert found["blas"].time[0] == pytest.approx(0.6e-3)
+def test_a_row_has_a_dense_baseline(tmp_path):
+    measured = load_measurements(write(tmp_path, GOOD))
+    sparse, dense = measured.kernels
+    assert (sparse.stored_density, dense.kernel, dense.time_ms, str(dense.pattern)) == (0.5, "blas", 0.6, "dense")
+    by_kernel = {key.kernel: launches for key, launches in group_launches(measured).items()}
+    assert by_kernel["lib"].flops[0] == 4096**3  # half of 2 m k n
+    assert by_kernel["lib"].weight_bytes[0] == pytest.approx(0.5625 * 2 * 4096**2)  # 16 bit values, 2 bit indices
+    assert by_kernel["blas"].time[0] == pytest.approx(0.6e-3)
 
 
-def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
-    twice = measured_set.load(write(tmp_path, GOOD, GOOD.replace(",0.4,blas,0.6,1.5,", ",0.5,blas,0.8,1.6,")))
-    assert [seen.time.tolist() for seen in launches(twice).values()] == [[pytest.approx(0.45e-3)], [pytest.approx(0.7e-3)]]
+def test_a_launch_measured_twice_counts_once_with_its_mean_time(tmp_path):
+    twice = load_measurements(write(tmp_path, GOOD, GOOD.replace(",0.4,blas,0.6,1.5,", ",0.5,blas,0.8,1.6,")))
+    assert [launches.time.tolist() for launches in group_launches(twice).values()] == [[pytest.approx(0.45e-3)], [pytest.approx(0.7e-3)]]
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         (GOOD.replace(",0.4,", ",-0.4,"), "table.csv:3: time_ms: -0.4 is out of range; write a number above 0"),
         (GOOD.replace(",0.4,", ",nan,"), "table.csv:3: time_ms: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
-        (GOOD.replace(",1.5,", ",1.2,"), "table.csv:3: a speedup of 1.2 contradicts the times, whose ratio is 1.5; leave out what is wrong"),
+        (GOOD.replace(",1.5,", ",1.2,"), "table.csv:3: a speedup of 1.2 contradicts the times, whose ratio is 1.5; remove the wrong one"),
         (GOOD.replace("a100-sxm4-80gb", "a1000"), "table.csv:3: device: no 'a1000' among the shipped accel_models"),
         (GOOD.replace("fp16", "fp12"), "table.csv:3: dtype: unknown dtype 'fp12'"),
         (GOOD.replace("fp16", "fp4"), "table.csv:3: dtype: 'a100-sxm4-80gb' has no unit that computes in 'fp4'"),
         (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.1,blas,0.6,6,"), "table.csv:3: time_ms: 687.2 TFLOP/s is above the peak of 'tensor_core' in fp16, 312"),
         (GOOD.replace("blas", ""), "table.csv:3: a dense time without its kernel"),
-        (GOOD.replace("blas,0.6", ","), "table.csv:3: a speedup without the dense time that it is over"),
+        (GOOD.replace("blas,0.6", ","), "table.csv:3: a speedup without the dense time that it is relative to"),
         (GOOD.replace("4096,,0.4", "4096,0.9,0.4"), "table.csv:3: a density of 0.9 contradicts '2:4', which keeps 0.5"),
         (GOOD.replace("2:4", "4:2"), "table.csv:3: pattern: '4:2' keeps 4 of 2, which is impossible"),
-        (GOOD.replace("4096,4096,4096", "65536,65536,1").replace(",0.4,blas,0.6,1.5,", ",0.5,,,,"), "table.csv:3: time_ms: 8.51 TB/s of what no cache holds is above the bandwidth of 'dram', 2.039"),
+        (GOOD.replace("4096,4096,4096", "65536,65536,1").replace(",0.4,blas,0.6,1.5,", ",0.5,,,,"), "table.csv:3: time_ms: 8.51 TB/s of bytes that fit in no cache is above the bandwidth of 'dram', 2.039"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",4,blas,0.6,0.15,"), "table.csv:3: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.4,blas,2,5,"), "table.csv:3: dense_ms: 2 ms, where row 2 has 0.6 ms for the same launch"),
         (GOOD.replace("4096,4096,4096", "4096,4096,999999999999"), "table.csv:3: n: 999999999999 is out of range"),
@@ -69,10 +68,10 @@ def test_a_launch_measured_twice_counts_once_at_its_mean(tmp_path):
         ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: 'time_ms' is missing"),
     ],
 )  # fmt: skip
-def test_bad_rows_are_told_with_their_numbers(tmp_path, row, told):
+def test_errors_of_rows_name_their_lines(tmp_path, row, message):
     with pytest.raises(InputError) as caught:
-        measured_set.load(write(tmp_path, GOOD, row))
-    assert told in str(caught.value).replace(str(tmp_path) + "/", "")
+        load_measurements(write(tmp_path, GOOD, row))
+    assert message in str(caught.value).replace(str(tmp_path) + "/", "")
 
 
 def test_missing_columns_and_every_bad_row_at_once_exit_2_and_write_nothing(tmp_path, capsys):
@@ -80,63 +79,63 @@ def test_missing_columns_and_every_bad_row_at_once_exit_2_and_write_nothing(tmp_
     second = tmp_path / "second.csv"
     second.write_text("\n".join([HEAD, GOOD.replace("4096,4096,4096", "0,4096,4096"), GOOD.replace(",0.6,", ",-6,")]) + "\n")
     assert entry.main(["calibrate", str(first), str(second), "-o", str(tmp_path / "out.yaml")]) == 2
-    told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
-    assert "table.csv:1: column 'source' is missing" in told
-    assert "second.csv:2: m: 0 is out of range" in told
-    assert "second.csv:3: dense_ms: -6 is out of range" in told
+    message = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
+    assert "table.csv:1: column 'source' is missing" in message
+    assert "second.csv:2: m: 0 is out of range" in message
+    assert "second.csv:3: dense_ms: -6 is out of range" in message
     assert not (tmp_path / "out.yaml").exists()
 
 
-def test_a_device_may_be_described_beside_the_file(tmp_path):
+def test_a_device_may_be_described_next_to_the_table(tmp_path):
     (tmp_path / "mine.yaml").write_text(DEVICE)
     path = write(tmp_path, "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")
-    assert measured_set.load(path).devices["mine"].name == "mine"
+    assert load_measurements(path).devices["mine"].name == "mine"
 
 
 @pytest.mark.parametrize("device", ["broken.yaml", "./broken.yaml", "broken", "absent.yaml", "absent/device.yaml", "."])
-def test_a_device_that_cannot_be_read_is_told_with_its_row(tmp_path, capsys, device):
+def test_the_error_of_an_unreadable_device_names_the_row(tmp_path, capsys, device):
     (tmp_path / "broken.yaml").write_text("name: broken\nsorce: a test\n")
     path = write(tmp_path, GOOD, GOOD.replace("a100-sxm4-80gb", device))
     assert entry.main(["calibrate", str(path), "-o", str(tmp_path / "out.yaml")]) == 2
-    told = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
-    assert "table.csv:3: device: " in told
+    message = capsys.readouterr().err.replace(str(tmp_path) + "/", "")
+    assert "table.csv:3: device: " in message
     if "broken" in device:
-        assert "broken.yaml:2: sorce: unknown key" in told
-        assert f"the description of '{device}' cannot be used; mend 'broken.yaml'" in told
+        assert "broken.yaml:2: sorce: unknown key" in message
+        assert f"the description of '{device}' cannot be used; fix 'broken.yaml'" in message
     assert not (tmp_path / "out.yaml").exists()
 
 
-def test_a_unit_that_a_device_lacks_is_told(tmp_path):
+def test_an_unknown_unit_is_refused(tmp_path):
     path = write(tmp_path, GOOD + ",tensorcore", head=HEAD + ",unit")
     with pytest.raises(InputError, match="'a100-sxm4-80gb' has no unit 'tensorcore'; did you mean 'tensor_core'"):
-        measured_set.load(path)
+        load_measurements(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "the file is empty"),
         (HEAD.replace(",", ";"), "cells are separated by semicolons"),
         (HEAD.replace(",", "\t"), "separated by tabs"),
     ],
 )
-def test_files_that_are_no_table_are_told_in_one_line(tmp_path, text, told):
+def test_a_file_that_is_not_a_table_has_one_error(tmp_path, text, message):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        measured_set.load(path)
-    assert told in str(caught.value)
+        load_measurements(path)
+    assert message in str(caught.value)
     assert len(caught.value.problems) == 1
 
 
-def test_a_device_given_as_a_path_goes_by_its_own_name(tmp_path):
-    """So that what was measured on it is known to be measured there."""
+def test_a_device_given_as_a_path_has_the_name_of_its_description(tmp_path):
+    """So that its measurements count for it."""
     (tmp_path / "file.yaml").write_text(DEVICE)
-    measured = measured_set.load(write(tmp_path, "./file.yaml,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test"))
+    measured = load_measurements(write(tmp_path, "./file.yaml,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test"))
     assert ([row.device for row in measured.rows], list(measured.devices)) == (["mine"], ["mine"])
 
 
-def test_a_kernel_may_stand_in_several_files(tmp_path, capsys):
+def test_a_kernel_may_be_in_several_tables(tmp_path, capsys):
     rows = [
         GOOD.replace("4096,4096,4096", f"{m},4096,4096").replace(",0.4,blas,0.6,1.5,", f",{m / 1e4},,,,") for m in range(1024, 9216, 1024)
     ]
@@ -152,29 +151,29 @@ def test_files_that_describe_a_device_differently_are_not_pooled(tmp_path):
     for number, text in enumerate((DEVICE, DEVICE.replace("1 TFLOP/s", "2 TFLOP/s"))):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}" / "mine.yaml").write_text(text)
-        sets.append(measured_set.load(write(tmp_path / f"{number}", "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")))
+        sets.append(load_measurements(write(tmp_path / f"{number}", "mine,lib,unstructured,fp32,64,64,64,0.5,0.4,,,,a test")))
     with pytest.raises(InputError, match="'mine' is described differently in"):
-        measured_set.pooled(sets)
-    assert len(measured_set.pooled(sets[:1] * 2).rows) == 2
+        pool(sets)
+    assert len(pool(sets[:1] * 2).rows) == 2
 
 
-def test_measurements_are_not_written_over(tmp_path, capsys):
+def test_measurements_are_not_overwritten(tmp_path, capsys):
     path = write(tmp_path, GOOD)
     before = path.read_text()
     assert entry.main(["calibrate", str(path), "-o", str(path), "--draws", "-1", "--seed", "-2"]) == 2
-    told = capsys.readouterr().err
-    assert all(part in told for part in ("would be written over", "-1 draws is out of range", "-2 seed is out of range"))
+    message = capsys.readouterr().err
+    assert all(part in message for part in ("would be overwritten", "-1 draws is out of range", "-2 seed is out of range"))
     assert path.read_text() == before
 
 
-def test_what_a_fit_cannot_see_or_explain_is_told(tmp_path, capsys):
-    """Times that fall with the work, on a device whose processors nobody counts."""
+def test_poor_fits_and_unknown_processors_are_reported(tmp_path, capsys):
+    """Times that fall with the work, on a device whose description states no processors."""
     (tmp_path / "mine.yaml").write_text(DEVICE)
     rows = [f"mine,lib,dense,fp32,{m},512,512,,{8000 / m},,,,a test" for m in (64, 128, 256, 512, 1024, 2048)]
     assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--draws", "1"]) == 0
-    told = capsys.readouterr().out
-    assert "explained by no law of work, tiles or bytes: mine lib dense fp32" in told
-    assert "'mine' says nothing of units.core.processors" in told
+    message = capsys.readouterr().out
+    assert "poor fit: mine lib dense fp32" in message
+    assert "'mine' does not state units.core.processors" in message
 
 
 def test_too_few_shapes_are_refused(tmp_path, capsys):
@@ -183,24 +182,24 @@ def test_too_few_shapes_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "told"),
+    ("pattern", "message"),
     [("2:4", "*:4"), ("4:32", "*:32"), ("64:2:8", "*:4"), ("unstructured", "unstructured"), ("vector:8", "block:8x1"), ("dense", "dense")],
 )
-def test_a_family_leaves_the_density_open(pattern, told):
-    assert family(parse(pattern)) == told
+def test_a_pattern_family_has_no_density(pattern, message):
+    assert pattern_family(parse(pattern)) == message
 
 
-def test_what_ships_is_small_and_names_its_sources():
+def test_shipped_measurements_are_small_and_name_their_sources():
     files = sorted(SHIPPED_MEASUREMENTS.glob("*.csv"))
     assert sum(file.stat().st_size for file in files) < 200_000
     readme = (SHIPPED_MEASUREMENTS / "README.md").read_text()
     for file in files:
         assert f"`{file.name}`" in readme
-        read = [one.row for one in networks.load(file).networks] if networks.is_networks(file) else measured_set.load(file).rows
-        assert all(row.source for row in read)
+        rows = [network.row for network in load_networks(file).networks] if is_network_table(file) else load_measurements(file).rows
+        assert all(row.source for row in rows)
 
 
-def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys):
+def test_errors_of_different_kinds_are_reported_at_once(tmp_path, capsys):
     bad = (
         GOOD.replace("a100-sxm4-80gb", "rtx9999"),
         GOOD.replace("0.4,blas,0.6,1.5", "-0.4,blas,0.6,1.5"),
@@ -211,28 +210,28 @@ def test_rows_that_are_wrong_in_different_ways_are_told_at_once(tmp_path, capsys
     assert list(dict.fromkeys(lines)) == ["2:", "3:", "4:"]
 
 
-def test_every_bad_row_of_a_published_table_is_told(tmp_path):
+def test_every_invalid_row_of_a_published_table_is_reported(tmp_path):
     path = tmp_path / "llmcompass_dense_matmul.csv"
     head, good = "gpu,M,K,N,precision,ms,source", "A100,4096,4096,4096,fp16,0.6,a test"
     bad = (good.replace("0.6", "-0.6"), good.replace("fp16", "fp12"), good.replace("0.6", "0.0006"))
     path.write_text("\n".join([head, good, "P100" + good[4:], *bad]) + "\n")
     with pytest.raises(InputError) as caught:
-        measured_set.load(path)
-    told = [line.partition("matmul.csv:")[2] for line in str(caught.value).splitlines()]
-    assert [line[:2] for line in told] == ["4:", "5:", "6:"]
-    assert told[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
+        load_measurements(path)
+    message = [line.partition("matmul.csv:")[2] for line in str(caught.value).splitlines()]
+    assert [line[:2] for line in message] == ["4:", "5:", "6:"]
+    assert message[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
     path.write_text("\n".join([head, good, "P100" + good[4:]]) + "\n")
-    assert measured_set.load(path).left_out == ("no description of P100",)
+    assert load_measurements(path).left_out == ("no description of P100",)
 
 
-def test_thousands_of_wrong_rows_are_told_in_seconds(tmp_path, monkeypatch):
-    """The schema that a fix is looked up in is made once, not for each of them."""
-    made, make = [], Measurement.model_json_schema
-    monkeypatch.setattr(Measurement, "model_json_schema", lambda: made.append(1) or make())
+def test_thousands_of_errors_are_reported_in_seconds(tmp_path, monkeypatch):
+    """The JSON Schema that fixes are looked up in is built once."""
+    builds, build = [], Measurement.model_json_schema
+    monkeypatch.setattr(Measurement, "model_json_schema", lambda: builds.append(1) or build())
     with pytest.raises(InputError) as caught:
-        measured_set.load(write(tmp_path, *[f"{GOOD},extra"] * 200))
+        load_measurements(write(tmp_path, *[f"{GOOD},extra"] * 200))
     assert len(caught.value.problems) == 200
-    assert len(made) <= 1
+    assert len(builds) <= 1
 
 
 def rows_of(number, time_ms=0.4):
@@ -240,55 +239,55 @@ def rows_of(number, time_ms=0.4):
     return [f"a100-sxm4-80gb,lib,2:4,fp16,{64 * n},64,64,,{time_ms},,,,a test" for n in range(1, number + 1)]
 
 
-def test_a_few_impossible_rows_are_left_out_and_listed(tmp_path):
+def test_a_few_implausible_rows_are_left_out_and_listed(tmp_path):
     """One of 201 is above the peak; two of 201 contradict each other; all three of 202 are more than 1%."""
     good = rows_of(200)
     fast = GOOD.replace(",0.4,blas,0.6,1.5,", ",0.01,blas,0.6,60,")
-    found = measured_set.load(path := write(tmp_path, *good, fast))
-    assert len(found.rows) == 200
-    (line,) = found.left_out
+    measured = load_measurements(path := write(tmp_path, *good, fast))
+    assert len(measured.rows) == 200
+    (line,) = measured.left_out
     assert line.startswith(f"{path}:202: time_ms: ")
     assert "is above the peak" in line
     again = good[0].replace(",0.4,,", ",4,,")
-    found = measured_set.load(path := write(tmp_path, *good, again))
-    assert len(found.rows) == 199  # which of the two is wrong is not known
-    assert found.left_out == (f"{path}:202: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch; leave out what is wrong",)
+    measured = load_measurements(path := write(tmp_path, *good, again))
+    assert len(measured.rows) == 199  # which of the two is wrong is not known
+    assert measured.left_out == (f"{path}:202: time_ms: 4 ms, where row 2 has 0.4 ms for the same launch; remove the wrong one",)
     with pytest.raises(InputError) as caught:
-        measured_set.load(write(tmp_path, *good, fast, again))
+        load_measurements(write(tmp_path, *good, fast, again))
     assert len(caught.value.problems) == 2
 
 
-def test_masks_with_other_row_statistics_are_other_launches(tmp_path):
-    """Two masks of one shape and density, one with all nonzeros in few rows: three times as slow, and no contradiction."""
+def test_masks_with_different_row_statistics_are_different_launches(tmp_path):
+    """Two masks of one shape and density, one with all nonzeros in few rows: three times as slow, which is not a contradiction."""
     row = "a100-sxm4-80gb,lib,unstructured,fp16,4096,4096,4096,0.1,{time},,,,{spread},a test"
     head = HEAD.replace(",source", ",row_std,source")
-    found = measured_set.load(
+    measured = load_measurements(
         write(tmp_path, row.format(time=4, spread=10), row.format(time=12, spread=400), row.format(time=6, spread=10), head=head)
     )
-    (seen,) = launches(found).values()
-    assert seen.time.tolist() == pytest.approx([5e-3, 12e-3])
-    assert seen.spread.tolist() == pytest.approx([10 / 409.6, 400 / 409.6])
+    (launches,) = group_launches(measured).values()
+    assert launches.time.tolist() == pytest.approx([5e-3, 12e-3])
+    assert launches.row_spread.tolist() == pytest.approx([10 / 409.6, 400 / 409.6])
 
 
-def test_a_killed_calibration_goes_on_where_it_was(tmp_path, monkeypatch):
-    """Each kernel is kept when it is fitted; another request starts anew; nothing is left behind in the end."""
-    known, asked, allowed = kernel_file.load(SHIPPED).kernels[0], [], 1
+def test_a_killed_calibration_resumes(tmp_path, monkeypatch):
+    """Each kernel is written to the checkpoint when it is fitted; the checkpoint is removed in the end."""
+    record, fitted, allowed = shipped_kernels()[0], [], 1
 
-    def fitted(seen, measured, options):
-        if len(asked) == allowed:
+    def fit_record(launches, measurements, options):
+        if len(fitted) == allowed:
             raise KeyboardInterrupt
-        asked.append(seen.key.kernel)
-        key = {name: getattr(seen.key, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
-        return known.model_copy(update=key)
+        fitted.append(launches.key.kernel)
+        key = {name: getattr(launches.key, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
+        return record.model_copy(update=key)
 
-    monkeypatch.setattr(calibrate, "_fitted", fitted)
+    monkeypatch.setattr(calibrate, "_fit_record", fit_record)
     rows = [row.replace(",lib,", f",{kernel},") for kernel in ("one", "two") for row in rows_of(6)]
-    given = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml")]
-    assert entry.main(given) == 130
+    arguments = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml")]
+    assert entry.main(arguments) == 130
     with (tmp_path / "e.yaml.partial").open("a") as file:
-        file.write('{"device": "a1')  # cut short by the kill
+        file.write('{"device": "a1')  # incomplete because of the kill
     allowed = 2
-    assert entry.main(given) == 0
-    assert asked == ["one", "two"]
-    assert [kernel.kernel for kernel in kernel_file.load(tmp_path / "e.yaml").kernels] == ["one", "two"]
+    assert entry.main(arguments) == 0
+    assert fitted == ["one", "two"]
+    assert [kernel.kernel for kernel in kernel_file.load_efficiency_file(tmp_path / "e.yaml").kernels] == ["one", "two"]
     assert not (tmp_path / "e.yaml.partial").exists()

@@ -1,7 +1,7 @@
-"""Published measurements, in the columns in which they are passed around, put into those of `measurement`.
+"""Convert published tables of measurements from the columns in which they are passed around to those of `Measurement`.
 
-A row that a kernel model can say nothing of is left out with its reason. Form factors that a source does not state are
-assumed: 'A100' is the SXM4 80 GB.
+Rows that are not times of a kernel are left out with the reason. Form factors that a source does not state are assumed: 'A100' is the
+SXM4 with 80 GB.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,38 +24,39 @@ DEVICES = {
 }  # fmt: skip
 
 
-class _LeftOut(Exception):  # noqa: N818 - no error: a row that is no kernel
-    pass
+class _LeftOut(Exception):  # noqa: N818 - not an error
+    """A row is left out; the message is the reason."""
 
 
 def _device(name: str) -> str:
+    """Name in the catalogue of the GPU of a table."""
     if name not in DEVICES:
         raise _LeftOut(f"no description of {name}")
     return DEVICES[name]
 
 
-def _nm_fp32(row: Cells) -> Cells:
-    """C[tokens, out] = A[tokens, in] B[in, out] with B pruned: the weights are our A, so M and N change places."""
+def _convert_nm_fp32(row: Cells) -> Cells:
+    """C[tokens, out] = A[tokens, in] B[in, out] with B pruned: B is the A of `Measurement`, so M and N are swapped."""
     kept = round(32 * (1 - float(row["sparsity"])))
     return {
         "device": _device(row["gpu"]), "kernel": row["kernel"], "dtype": "fp32", "unit": "cuda_core",
         "pattern": "unstructured" if row["kernel"] == "sputnik" else f"{kept}:32", "density": str(kept / 32),
         "m": row["N"], "k": row["K"], "n": row["M"], "time_ms": row["kernel_ms"],
         "dense_kernel": "cuBLAS", "dense_ms": row["dense_ms"], "speedup": row["speedup_vs_cublas"],
-        "staged_kib": str(_staged(kept)) if row["kernel"] == "nmsparse" else "",
+        "staged_kib": str(_staged_kib(kept)) if row["kernel"] == "nmsparse" else "",
     }  # fmt: skip
 
 
-def _staged(kept: int) -> float:
-    """KiB of shared memory that a block of 'nmsparse' asks for, by its source (M-H482/NM-SpMM, nmsparse.cu), and 1 KiB of the system's.
+def _staged_kib(kept: int) -> float:
+    """Shared memory of a block of 'nmsparse' [KiB] by its source (M-H482/NM-SpMM, nmsparse.cu), and 1 KiB that the system reserves.
 
-    32 rows and 32 columns of 4 B, as deep as what is kept of 128 dense ones at 16:32, of 256 else.
+    32 rows and 32 columns of 4 B; their depth is the number of weights kept of 128 (at 16:32) or 256 dense ones.
     """
     depth = (128 if kept == 16 else 256) * kept / 32
     return 1 + (32 + 32) * depth * 4 / 1024
 
 
-def _vnm_fp16(row: Cells) -> Cells:
+def _convert_vnm_fp16(row: Cells) -> Cells:
     v, n, m = (int(row[name]) for name in ("V", "n", "m"))
     patterns = {"Spatha": f"{v}:{n}:{m}", "cuSPARSELt": "2:4", "CLASP": f"vector:{v}", "Sputnik": "unstructured"}
     fp32 = row["dense_baseline"].startswith("fp32")
@@ -68,7 +69,7 @@ def _vnm_fp16(row: Cells) -> Cells:
     }  # fmt: skip
 
 
-def _two_four_fp16(row: Cells) -> Cells:
+def _convert_two_four_fp16(row: Cells) -> Cells:
     release = row["source"].split("(")[0].strip()
     return {
         "device": _device(row["gpu"]), "kernel": row["kernel"], "release": release, "dtype": "fp16", "pattern": row["pattern"],
@@ -77,68 +78,74 @@ def _two_four_fp16(row: Cells) -> Cells:
     }  # fmt: skip
 
 
-def _dense_fp16(row: Cells) -> Cells:
+def _convert_dense_fp16(row: Cells) -> Cells:
     sizes = {"m": row["M"], "k": row["K"], "n": row["N"], "time_ms": row["ms"]}
     return {"device": _device(row["gpu"]), "kernel": "dense", "pattern": "dense", "dtype": row["precision"]} | sizes
 
 
-def _achievable(row: Cells) -> Cells:
+def _convert_achievable(row: Cells) -> Cells:
     m, n, k = row["best_shape_MxNxK"].split("x")
     time = 2 * int(m) * int(n) * int(k) / float(row["mamf_tflops"]) / 1e9
-    found = {"device": _device(row["accelerator"]), "kernel": "dense", "pattern": "dense", "dtype": row["precision"]}
-    return found | {"m": m, "k": k, "n": n, "time_ms": str(time)}
+    kernel = {"device": _device(row["accelerator"]), "kernel": "dense", "pattern": "dense", "dtype": row["precision"]}
+    return kernel | {"m": m, "k": k, "n": n, "time_ms": str(time)}
 
 
-def _network(row: Cells) -> Cells:
-    reason = "quantises activations, by kernels that nobody measured" if "int8" in row["pattern"] else "a whole network, in 'a100_vit'"
+def _exclude_network(row: Cells) -> Cells:
+    reason = "quantises activations, with kernels that were not measured" if "int8" in row["pattern"] else "a whole network, in 'a100_vit'"
     raise _LeftOut(f"{row['model']} {row['pattern']}, {float(row['speedup']):.2f}x: {reason}")
 
 
-def _bandwidth(row: Cells) -> Cells:
-    raise _LeftOut(f"{row['gpu']}: bandwidths, no kernel")
+def _exclude_bandwidth(row: Cells) -> Cells:
+    raise _LeftOut(f"{row['gpu']}: a bandwidth, not a kernel")
 
 
 @dataclass(frozen=True)
-class Table:
-    """A published table: the columns that are read, and how a row becomes one of `measurement`."""
+class PublishedTable:
+    """The columns of a published table that are read, and the function that converts a row to the columns of `Measurement`."""
 
     columns: tuple[str, ...]
-    measurement: Callable[[Cells], Cells]
+    convert_row: Callable[[Cells], Cells]
 
 
 _SIZES = ("M", "N", "K")
-TABLES: dict[str, Table] = {
-    "nm_spmm_fp32_a100_rtx3090.csv": Table(
-        ("gpu", "kernel", "sparsity", *_SIZES, "kernel_ms", "dense_ms", "speedup_vs_cublas", "source"), _nm_fp32
+PUBLISHED_TABLES: dict[str, PublishedTable] = {
+    "nm_spmm_fp32_a100_rtx3090.csv": PublishedTable(
+        ("gpu", "kernel", "sparsity", *_SIZES, "kernel_ms", "dense_ms", "speedup_vs_cublas", "source"), _convert_nm_fp32
     ),
-    "rtx3090_fp16_vnm_2to4_vector_csr.csv": Table(
-        ("gpu", "kernel", "V", "n", "m", *_SIZES, "best_sparse_ms", "dense_cublas_ms", "speedup", "dense_baseline", "source"), _vnm_fp16
+    "rtx3090_fp16_vnm_2to4_vector_csr.csv": PublishedTable(
+        ("gpu", "kernel", "V", "n", "m", *_SIZES, "best_sparse_ms", "dense_cublas_ms", "speedup", "dense_baseline", "source"),
+        _convert_vnm_fp16,
     ),
-    "a100_fp16_2to4_gemm.csv": Table(
-        ("gpu", "kernel", "pattern", *_SIZES, "sparse_ms", "dense_ms", "speedup", "source"), _two_four_fp16
+    "a100_fp16_2to4_gemm.csv": PublishedTable(
+        ("gpu", "kernel", "pattern", *_SIZES, "sparse_ms", "dense_ms", "speedup", "source"), _convert_two_four_fp16
     ),
-    "llmcompass_dense_matmul.csv": Table(("gpu", "precision", *_SIZES, "ms", "source"), _dense_fp16),
-    "achievable_dense_matmul.csv": Table(("accelerator", "precision", "mamf_tflops", "best_shape_MxNxK", "source"), _achievable),
-    "a100_end_to_end_vit.csv": Table(("model", "pattern", "speedup", "source"), _network),
-    "measured_bandwidth.csv": Table(("gpu", "source"), _bandwidth),
-}  # fmt: skip
+    "llmcompass_dense_matmul.csv": PublishedTable(("gpu", "precision", *_SIZES, "ms", "source"), _convert_dense_fp16),
+    "achievable_dense_matmul.csv": PublishedTable(
+        ("accelerator", "precision", "mamf_tflops", "best_shape_MxNxK", "source"), _convert_achievable
+    ),
+    "a100_end_to_end_vit.csv": PublishedTable(("model", "pattern", "speedup", "source"), _exclude_network),
+    "measured_bandwidth.csv": PublishedTable(("gpu", "source"), _exclude_bandwidth),
+}
 
 
-def read(path: Path, row: type[Row], problems: ProblemCollector) -> tuple[list[tuple[int, Row]], list[str]]:
-    """The rows of a known table with their lines, and what is left out; what is wrong with others is collected."""
-    table = TABLES[path.name]
+def read_published_table(path: Path, row: type[Row], problems: ProblemCollector) -> tuple[list[tuple[int, Row]], list[str]]:
+    """Read the rows of a published table with their line numbers, and the reasons of rows left out; errors of rows are collected.
+
+    Raises InputError for a wrong header.
+    """
+    table = PUBLISHED_TABLES[path.name]
     header, lines = read_cells(path, table.columns)
     _check_header(path, header, table.columns)
     if not lines:
         problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
     rows, left_out = [], []
     for line, cells in lines:
-        named = dict.fromkeys(header, "") | {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
+        by_column = dict.fromkeys(header, "") | {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
         try:
-            given: Any = {name: cell for name, cell in table.measurement(named).items() if cell != ""}
-            rows.append((line, row.model_validate({"source": named["source"], **given})))
-        except _LeftOut as reason:
-            left_out.append(str(reason))
+            values: Any = {name: cell for name, cell in table.convert_row(by_column).items() if cell != ""}
+            rows.append((line, row.model_validate({"source": by_column["source"], **values})))
+        except _LeftOut as exclusion:
+            left_out.append(str(exclusion))
         except ValidationError as error:
             for loc, what, fix in explain_validation_error(row, error):
                 problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))

@@ -1,0 +1,117 @@
+"""Load tables of measured kernels with the devices that they ran on; all errors are reported at once."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dse.base import catalog
+from dse.base.csv_table import read_rows
+from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.calibrate.measurement import Measurement
+from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
+from dse.calibrate.sanity_checks import check_rates, check_repeats
+from dse.schema.accelerator import Accelerator, read_accelerator
+
+T = TypeVar("T")
+NumberedRows = list[tuple[int, Measurement]]  # with the line of each
+
+MAX_IMPLAUSIBLE = 0.01  # share of the rows of a table that are left out as implausible; more are an error
+SHIPPED_MEASUREMENTS = Path(__file__).parent / "measured"
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurementSet:
+    """The rows of one table, their devices by name, and the reason of each row that is left out."""
+
+    name: str
+    rows: tuple[Measurement, ...]
+    devices: dict[str, Accelerator]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> list[Measurement]:
+        """The rows and their dense baselines."""
+        return [kernel for row in self.rows for kernel, _ in row.timed_kernels]
+
+
+def load_measurements(path: Path) -> MeasurementSet:
+    """Read a table of measured kernels; devices are names of the catalogue, paths, or DEVICE.yaml next to the table.
+
+    Well-formed but implausible rows (a rate above the peak, bytes above the bandwidth, two times of one launch more than a factor of 2
+    apart) are left out with their reason if they are at most 1% of the table. Raises InputError with all other errors.
+    """
+    problems, left_out = ProblemCollector(), list[str]()
+    if path.name in PUBLISHED_TABLES:
+        rows, left_out = read_published_table(path, Measurement, problems)
+    else:
+        rows = read_rows(path, Measurement, problems)
+    devices = _load_devices(path, rows, problems)
+    known_rows = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
+    devices = {device.name: device for device in devices.values()}
+    implausible, implausible_lines = _find_implausible_rows(path, known_rows, devices)
+    if problems.problems or len(implausible_lines) > MAX_IMPLAUSIBLE * len(known_rows):
+        raise InputError.from_problems([*problems.problems, *implausible])
+    plausible_rows = tuple(row for line, row in known_rows if line not in implausible_lines)
+    return MeasurementSet(path.stem, plausible_rows, devices, (*left_out, *map(str, implausible)))
+
+
+def _load_devices(path: Path, rows: NumberedRows, problems: ProblemCollector) -> dict[str, Accelerator]:
+    """The accelerators of a table by the text of the column `device`."""
+    devices = dict[str, Accelerator]()
+    load_once = memoize_by_name(lambda name: load_device(name, path.parent))
+    for line, row in rows:
+        with problems.collect(path, line, "device"):
+            devices[row.device] = load_once(row.device)
+    return devices
+
+
+def _find_implausible_rows(path: Path, rows: NumberedRows, devices: dict[str, Accelerator]) -> tuple[list[Problem], set[int | None]]:
+    """Problems of the rows that are implausible, and the lines of all rows involved."""
+    collector = ProblemCollector()
+    for line, row in rows:
+        check_rates(path, line, row, devices[row.device], collector)
+    lines = {problem.line for problem in collector.problems}
+    lines |= check_repeats(path, [(line, row) for line, row in rows if line not in lines], collector)
+    return collector.problems, lines | {problem.line for problem in collector.problems}
+
+
+def memoize_by_name(load: Callable[[str], T]) -> Callable[[str], T]:
+    """Call `load` once for each name, as a table may have thousands of rows; an InputError is raised again for each row."""
+    results: dict[str, T | InputError] = {}
+
+    def load_once(name: str) -> T:
+        if name not in results:
+            try:
+                results[name] = load(name)
+            except InputError as error:
+                results[name] = error
+        if isinstance(result := results[name], InputError):
+            raise result
+        return result
+
+    return load_once
+
+
+def pool(sets: Sequence[MeasurementSet]) -> MeasurementSet:
+    """All rows as one set, since a kernel may be in several tables; raises InputError if they describe a device differently."""
+    devices: dict[str, Accelerator] = {}
+    for measurements in sets:
+        for name, device in measurements.devices.items():
+            if devices.setdefault(name, device).document.data != device.document.data:
+                what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
+                raise InputError(what, "keep one of them")
+    left_out = tuple(reason for measurements in sets for reason in measurements.left_out)
+    return MeasurementSet("pooled", tuple(row for measurements in sets for row in measurements.rows), devices, left_out)
+
+
+def load_device(name: str, folder: Path) -> Accelerator:
+    """The device that a table in `folder` names: NAME.yaml in that folder, an entry of the catalogue, or a path; raises InputError."""
+    local = folder / f"{name}.yaml"
+    path = local if os.path.exists(local) else catalog.find_path("accel_models", name, folder)
+    try:
+        return read_accelerator(path)
+    except InputError as error:
+        unusable = Problem(f"the description of '{name}' cannot be used", f"fix '{path}'")
+        raise InputError.from_problems([*error.problems, unusable]) from error

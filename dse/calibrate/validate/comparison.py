@@ -1,0 +1,58 @@
+"""Comparison of a measured time or speedup with its prediction under each fidelity, and error statistics of many."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import kendalltau
+
+from dse.schema.model_options import Fidelity
+
+MIN_DIFFERENCE = 0.1  # relative difference of two measured values that a model with 10% error can be expected to rank
+Values = Float[np.ndarray, "comparison"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One launch, speedup or network; the fields are keys of the JSON output."""
+
+    set: str
+    split: str  # 'shapes', 'devices', 'networks', or the device of the models
+    device: str
+    kernel: str
+    family: str
+    dtype: str
+    quantity: str  # 'time' [s] or 'speedup'
+    shape: tuple[int, ...]  # (m, k, n), or (batch,) of a network
+    sparsity: float
+    measured: float
+    predicted: dict[Fidelity, float]
+
+
+def compute_errors(comparisons: Sequence[Comparison], fidelity: Fidelity) -> dict[str, float]:
+    """Error statistics of one fidelity.
+
+    `mape`, `median`, `worst`: of the absolute relative error. `bias`: mean relative error. `tau`: Kendall's tau of the ranking, and
+    `tau_apart` among the pairs whose measured values differ by more than 10%.
+    """
+    measured = np.array([comparison.measured for comparison in comparisons])
+    predicted = np.array([comparison.predicted[fidelity] for comparison in comparisons])
+    relative_error = predicted / measured - 1
+    has_ranks = len(set(measured)) > 1 and len(set(predicted)) > 1
+    return {
+        "mape": float(np.abs(relative_error).mean()),
+        "median": float(np.median(np.abs(relative_error))),
+        "worst": float(np.abs(relative_error).max()),
+        "bias": float(relative_error.mean()),
+        "tau": float(np.asarray(kendalltau(measured, predicted))[0]) if has_ranks else np.nan,
+        "tau_apart": _tau_of_distant_pairs(np.log(measured), np.log(predicted)),
+    }
+
+
+def _tau_of_distant_pairs(log_measured: Values, log_predicted: Values) -> float:
+    """Share of the pairs far enough apart that are ranked correctly, less the share of those that are not."""
+    one, other = np.triu_indices(len(log_measured), 1)
+    is_distant = np.abs(log_measured[one] - log_measured[other]) > np.log1p(MIN_DIFFERENCE)
+    agreement = np.sign(log_measured[one] - log_measured[other]) * np.sign(log_predicted[one] - log_predicted[other])
+    return float(agreement[is_distant].mean()) if is_distant.any() else np.nan

@@ -1,0 +1,103 @@
+"""`dse validate` without `cost`: compare the fidelities with measured kernels and networks."""
+
+import json
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dse.base import atomic_write
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.validate import report
+from dse.calibrate.validate.comparison import Comparison
+from dse.calibrate.validate.left_out_devices import compare_left_out_devices, list_fitted_kernels
+from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
+from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, is_network_table, load_networks
+
+
+def execute(options: Namespace) -> tuple[str, bool]:
+    """Fit and compare all sets, and draw a figure of each with `-o`.
+
+    Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError.
+    """
+    sets, networks = load_sets(options.data, options.what)
+    if options.out:
+        from dse.plot import figure_files
+
+        atomic_write.check_writable(*(file for each in (*sets, *networks) for file in figure_files(options.out / each.name)))
+    fitted = [FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
+    comparisons = _compare(fitted, networks)
+    rows = report.summarize(comparisons)
+    failures = report.find_failures(rows)
+    if options.out:
+        _draw_figures(comparisons, options.out)
+    unpredicted = _list_unpredicted(fitted)
+    if options.json:
+        return _format_json(rows, unpredicted, failures, comparisons), not failures
+    format_table = report.format_brief_table if options.brief else report.format_table
+    notes = [f"not predicted: {reason}" for reason in unpredicted]
+    notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
+    return "\n".join([format_table(rows, options.markdown), "", *notes]).rstrip(), not failures
+
+
+def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[NetworkSet]]:
+    """The sets of kernels and of networks in a folder (default: the shipped ones), or only the one with a name.
+
+    Raises InputError with the errors of all tables.
+    """
+    folder = folder or SHIPPED_MEASUREMENTS
+    paths = {path.stem: path for path in sorted(folder.glob("*.csv"))}
+    if not paths:
+        raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote")
+    if name is not None and name not in paths:
+        raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["cost", *paths]))
+    problems, sets, networks = ProblemCollector(), [], []
+    for path in [paths[name]] if name else paths.values():
+        with problems.collect():
+            if is_network_table(path):
+                networks.append(load_networks(path))
+            else:
+                sets.append(load_measurements(path))
+    problems.raise_if_any()
+    return sets, networks
+
+
+def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:
+    comparisons, kernels = [], list_fitted_kernels(fitted_sets)
+    for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out", delay=2):
+        comparisons += compare_left_out_shapes(fitted) + compare_left_out_devices(fitted, kernels)
+    for network_set in tqdm(networks, unit=" sets", desc="networks", delay=2):
+        comparisons += compare_networks(network_set)
+    return comparisons
+
+
+def _draw_figures(comparisons: Sequence[Comparison], folder: Path) -> None:
+    from dse.plot import save_figure, validation
+
+    for name in dict.fromkeys(comparison.set for comparison in comparisons):
+        of_set = [comparison for comparison in comparisons if comparison.set == name]
+        save_figure(*validation.draw_figure(of_set), folder / name)
+
+
+def _list_unpredicted(fitted_sets: Iterable[FittedSet]) -> list[str]:
+    """Kernels without a model, and the reasons of rows left out with the number of each."""
+    return [
+        f"{fitted.measurements.name}: {reason}"
+        for fitted in fitted_sets
+        for reason in (*fitted.kernels_without_model, *_count_reasons(fitted.measurements.left_out))
+    ]
+
+
+def _count_reasons(reasons: Iterable[str]) -> list[str]:
+    counts = Counter(reason.rpartition(": ")[2] for reason in reasons)
+    return [f"{count} rows: {reason}" for reason, count in counts.items()]
+
+
+def _format_json(rows: Sequence[report.Row], unpredicted: list[str], failures: list[str], comparisons: Sequence[Comparison]) -> str:
+    points = [asdict(comparison) for comparison in comparisons]
+    content = {"rows": rows, "out_of_scope": unpredicted, "worse_than_sol": failures, "points": points}
+    return json.dumps(content, indent=2).replace("NaN", "null")
