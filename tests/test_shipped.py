@@ -79,7 +79,7 @@ def test_every_workload_loads_and_names_its_sources(name):
 @pytest.mark.parametrize("name", catalog.list_names("sweeps"))
 def test_every_sweep_resolves(name):
     if read_sweep(catalog.find_path("sweeps", name))[0].search is not None:
-        assert search.load_evaluator(name).states
+        assert search.load_evaluator(name).variants
         return
     found = load_plan(name)
     assert found.spec.name == name

@@ -42,14 +42,14 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     for ax, device_labels in zip(axes, labels, strict=False):
         place_labels(ax, device_labels)
     front = archive.designs[archive.front_indices()]
-    return figure, pd.DataFrame(evaluator.space.decode(front) | evaluator.results(front))
+    return figure, pd.DataFrame(evaluator.space.decode(front) | evaluator.evaluate(front))
 
 
 def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:
     """Draw the first objective against one column of the archive; returns the labels of the devices."""
     scale, label = DISPLAY_UNITS.get(cost, (1.0, cost.replace("_", " ")))
     objective, column = archive.value_names[0], archive.value_names.index(cost)
-    cloud = random.values * random.signs
+    cloud = random.values * random.value_signs
     ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs (feasible)")
     x, y = archive.value_signs[column] * archive.values[:, column] * scale, archive.value_signs[0] * archive.values[:, 0]
     order = np.argsort(x, kind="stable")
@@ -87,7 +87,7 @@ def _draw_progress_panel(ax: Axes, archive: Archive, random: Archive) -> None:
     volumes = hypervolume_histories(archive, random)
     for each, volume, (name, colour, line) in zip((archive, random), volumes, lines, strict=True):
         counts = [count for count, _ in each.history]
-        best = [each.signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in each.history]
+        best = [each.value_signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in each.history]
         ax.step(counts, best if is_single else volume, where="post", color=colour, linestyle=line, linewidth=1.4, label=name)
     ax.set_xlabel("designs evaluated", fontsize=9)
     ax.set_ylabel(f"best {archive.value_names[0]}" if is_single else "hypervolume", fontsize=9)

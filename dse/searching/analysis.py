@@ -29,23 +29,23 @@ def compute_elasticities(archive: Archive) -> dict[str, float]:
     Empty where the objective is 0.
     """
     evaluator, design = archive.evaluator, archive.designs[archive.best_index()]
-    if not evaluator.numeric:
+    if not evaluator.numeric_paths:
         return {}
     (_, sign), *_ = evaluator.problem.search.objectives
-    values = evaluator.space.values(design[None])
+    values = evaluator.space.numeric_values(design[None])
     with jax.enable_x64(True):
         objective, *_ = compile_derivatives(evaluator, evaluator.config(design))
-        result = objective(np.log([values[path][0] for path in evaluator.numeric]), variants_of(evaluator, design))
+        result = objective(np.log([values[path][0] for path in evaluator.numeric_paths]), variants_of(evaluator, design))
     value, gradient = map(np.asarray, result)
     if not value:
         return {}
-    return {path: float(slope / abs(value)) for path, slope in zip(evaluator.numeric, sign * gradient, strict=True)}
+    return {path: float(slope / abs(value)) for path, slope in zip(evaluator.numeric_paths, sign * gradient, strict=True)}
 
 
 def estimate_importances(evaluator: Evaluator) -> dict[str, float]:
     """How much each dimension decides whether a random design is among the better ones (PED-ANOVA, Watanabe et al. 2023)."""
     designs = evaluator.space.random_designs(IMPORTANCE_SAMPLES, np.random.default_rng(evaluator.problem.search.seed))
-    values = evaluator.objectives(designs)[0][:, 0]
+    values = evaluator.score(designs)[0][:, 0]
     is_finite = np.isfinite(values)
     designs, values = designs[is_finite], values[is_finite]
     if len(np.unique(values)) < 2:

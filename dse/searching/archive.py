@@ -59,8 +59,8 @@ class Archive:
         return np.array([signs[name] for name in self.value_names])
 
     def evaluate(self, designs: DesignMatrix) -> tuple[Objectives, Excess]:
-        """Evaluate a batch of designs and add it; returns the objectives and excesses of `Evaluator.objectives`."""
-        objectives, excess = self.evaluator.objectives(designs)
+        """Evaluate a batch of designs and add it; returns the objectives and excesses of `Evaluator.score`."""
+        objectives, excess = self.evaluator.score(designs)
         self.add(designs, objectives, excess)
         return objectives, excess
 
@@ -93,7 +93,7 @@ class Archive:
 
     def replace_designs(self, designs: DesignMatrix, replacements: DesignMatrix) -> None:
         """Replace kept designs by equivalent ones."""
-        objectives, excess = self.evaluator.objectives(replacements)
+        objectives, excess = self.evaluator.score(replacements)
         values = self._with_limited_results(objectives, excess)
         removed = {design.tobytes() for design in designs}
         others = np.array([design.tobytes() not in removed for design in self.designs], bool)

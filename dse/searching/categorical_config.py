@@ -26,7 +26,7 @@ from dse.model.terms import LayerTerms, compulsory_terms, distinct_layers
 from dse.schema.accelerator import Accelerator
 from dse.searching.batch_evaluator import BatchArrays, LayerTables
 from dse.searching.problem import SearchProblem
-from dse.searching.space import Space, position
+from dse.searching.space import Space, grid_index
 from dse.workload import Variant
 
 LEAST_BYTES = 1e-300  # whose logarithm stands for that of none
@@ -52,7 +52,7 @@ class CategoricalConfig:
     def table_entries(self, values: Mapping[str, Any], designs: int) -> Int[np.ndarray, "table design"]:
         """Entry of `designs` designs in the FLOP tables and in those of each memory: that of the next smaller tabulated values."""
         first = np.zeros(designs, int)
-        entries = {path: position(grid, values[path]) for path, grid in self.grids.items()}
+        entries = {path: grid_index(grid, values[path]) for path, grid in self.grids.items()}
         joint = (
             np.ravel_multi_index([entries[path] for path in self.slowdown_paths], self._slowdown_sizes) if self.slowdown_paths else first
         )

@@ -1,4 +1,4 @@
-"""Evaluate design points: the results of every design of a batch, each network in the variant that suits the objectives."""
+"""Evaluate designs: the results of every design of a batch, each network in the variant that suits the objectives."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,10 +23,10 @@ from dse.model.rates import inverse_rates
 from dse.schema.search import RobustOptions
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
-from dse.searching.over_networks import HIGHER_IS_BETTER, Base, OverNetworks, at_variants
+from dse.searching.over_networks import HIGHER_IS_BETTER, Base, OverNetworks, take_variants
 from dse.searching.problem import SearchProblem
-from dse.searching.space import Points, Space
-from dse.searching.variant_choice import Rule
+from dse.searching.space import DesignMatrix, Space
+from dse.searching.variant_choice import VariantRule
 from dse.workload import Variant
 
 CHUNK = 16384  # designs evaluated at once: their rates stay in the cache
@@ -34,7 +34,7 @@ MOST_SAMPLED = 4_000_000  # times of variants on designs, over all samples of ef
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class BatchResults:
     """`combined`: each result over the networks [design]; `each`: those of every network [network, design]; `choice`: the number of the
     variant that each network runs [network, design]."""
 
@@ -51,58 +51,58 @@ class Evaluator:
 
     def __init__(self, space: Space, problem: SearchProblem, base: Base | None = None):
         self.space, self.problem = space, problem
-        self.states = [state for states in problem.feasible_variants.values() for state in states]
-        self.numeric = [d.path for d in space.dimensions if not d.categorical]
-        self.rule = Rule.of(problem.search)
+        self.variants = [state for states in problem.feasible_variants.values() for state in states]
+        self.numeric_paths = [d.path for d in space.dimensions if not d.categorical]
+        self.variant_rule = VariantRule.of(problem.search)
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
         self._samples: dict[str, np.ndarray] = {}
         self.base = self._base() if base is None else base
 
-    def results(self, points: Points) -> dict[str, np.ndarray]:
+    def evaluate(self, designs: DesignMatrix) -> dict[str, np.ndarray]:
         """Every result that the search names, and `performance` and `speedup`, one number for each design."""
-        return self.scores(points).combined
+        return self.evaluate_networks(designs).combined
 
-    def scores(self, points: Points) -> Scores:
+    def evaluate_networks(self, designs: DesignMatrix) -> BatchResults:
         """Results of a batch of designs, over the networks and of each, and which variants they are of."""
         combined: dict[str, np.ndarray] = {}
         each: dict[str, np.ndarray] = {}
-        choice = np.zeros((len(self.parts), len(points)), int)
-        for rows, config in self._grouped(points):
+        choice = np.zeros((len(self.network_slices), len(designs)), int)
+        for rows, config in self._grouped(designs):
             size = self._chunk()
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
-                found = self._scored(config, points[part])
+                found = self._scored(config, designs[part])
                 choice[:, part] = found.choice
                 for name, values in found.combined.items():
-                    combined.setdefault(name, np.empty(len(points)))[part] = values
+                    combined.setdefault(name, np.empty(len(designs)))[part] = values
                 for name, values in found.each.items():
-                    each.setdefault(name, np.empty((len(self.parts), len(points))))[:, part] = values
-        return Scores(combined, each, choice)
+                    each.setdefault(name, np.empty((len(self.network_slices), len(designs))))[:, part] = values
+        return BatchResults(combined, each, choice)
 
-    def chosen_variants(self, point: np.ndarray) -> dict[str, Variant]:
+    def chosen_variants(self, design: np.ndarray) -> dict[str, Variant]:
         """The variant that each network runs on one design."""
-        choice = self.scores(point[None]).choice[:, 0]
-        return {name: self.states[number] for name, number in zip(self.problem.feasible_variants, choice, strict=True)}
+        choice = self.evaluate_networks(design[None]).choice[:, 0]
+        return {name: self.variants[number] for name, number in zip(self.problem.feasible_variants, choice, strict=True)}
 
-    def config(self, point: np.ndarray) -> CategoricalConfig:
-        key = tuple(point[[n for n, d in enumerate(self.space.dimensions) if d.categorical]])
+    def config(self, design: np.ndarray) -> CategoricalConfig:
+        key = tuple(design[[n for n, d in enumerate(self.space.dimensions) if d.categorical]])
         if key not in self._configs:
-            accelerator = self.space.accelerator.replace(self.space.structure(point))
-            self._configs[key] = build_config(accelerator, self.space, self.problem, self.states, self._with_energy)
+            accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
+            self._configs[key] = build_config(accelerator, self.space, self.problem, self.variants, self._with_energy)
         return self._configs[key]
 
-    def remarks(self) -> list[str]:
+    def collect_warnings(self) -> list[str]:
         """What a reader of the results should know: variants that are left out, what is assumed about the networks, efficiencies that
         nobody stated, and kernels that were not measured on the device."""
         name, cases = self.space.accelerator.name, [found for config in self._configs.values() for found in config.terms]
         candidates = [execution for found in cases for execution in found.candidates]
         dtype, fidelity = self.problem.dtype.label, self.problem.options.fidelity
-        assumed = [note for state in self.states for note in (*compaction.notes(state), *fusion.notes(state, self.problem.options))]
+        assumed = [note for state in self.variants for note in (*compaction.notes(state), *fusion.notes(state, self.problem.options))]
         unmeasured = [warning for found in cases for warning in transfer_warnings(found, name)]
         without = unstated(name, (execution.how for execution in candidates), dtype, fidelity) if cases else []
-        return list(dict.fromkeys([*self.problem.warnings, *self._idle(candidates), *assumed, *unmeasured, *without]))
+        return list(dict.fromkeys([*self.problem.warnings, *self._unused_axis_warnings(candidates), *assumed, *unmeasured, *without]))
 
-    def _idle(self, executions: list[Execution]) -> list[str]:
+    def _unused_axis_warnings(self, executions: list[Execution]) -> list[str]:
         """Warnings about axes that change no result: no rate and no work of the fidelity depends on them, nor a cost that is named."""
         rates = {path for execution in executions for factors in execution.rates for path in factors or ()}
         if self.problem.options.fidelity == "calibrated":
@@ -113,96 +113,100 @@ class Evaluator:
         ]  # fmt: skip
         return [f"axis '{path}' changes no result under fidelity '{self.problem.options.fidelity}'; leave it out" for path in idle if rates]
 
-    def objectives(self, points: Points) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
+    def score(self, designs: DesignMatrix) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design limit"]]:
         """The objectives, to be minimised, and by how much of its bound each constraint is broken (at most 0 where it holds).
 
         Infinite where an expression has no finite real value: such a design is infeasible.
         """
-        return self.evaluated(points)[1:]
+        return self.evaluate_and_score(designs)[1:]
 
-    def evaluated(self, points: Points) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    def evaluate_and_score(self, designs: DesignMatrix) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Results of a batch of designs with what `objectives` says of them."""
-        scores = self.scores(points)
-        return scores.combined, *self._keys(scores.combined, scores.each, len(points))
+        scores = self.evaluate_networks(designs)
+        return scores.combined, *self._keys(scores.combined, scores.each, len(designs))
 
     def _keys(self, combined: dict[str, Any], each: dict[str, Any], number: int) -> tuple[np.ndarray, np.ndarray]:
         search = self.problem.search
         with np.errstate(all="ignore"):
             values = [_finite(sign * found.evaluate(combined) * np.ones(number)) for found, sign in search.objectives]
-            broken = [_finite(self.networks.excess(limit, combined, each) * np.ones(number)) for limit in search.bounds]
+            broken = [_finite(self.over_networks.excess(limit, combined, each) * np.ones(number)) for limit in search.bounds]
         return _rounded(np.stack(values, axis=1)), _rounded(np.stack(broken, axis=1) if broken else np.zeros((number, 0)))
 
-    def _grouped(self, points: Points) -> list[tuple[np.ndarray, CategoricalConfig]]:
+    def _grouped(self, designs: DesignMatrix) -> list[tuple[np.ndarray, CategoricalConfig]]:
         structural = [n for n, d in enumerate(self.space.dimensions) if d.categorical]
         if not structural:
-            return [(np.arange(len(points)), self.config(points[0]))] if len(points) else []
+            return [(np.arange(len(designs)), self.config(designs[0]))] if len(designs) else []
         sizes = [len(self.space.dimensions[n].axis) for n in structural]
-        numbers = np.ravel_multi_index(points[:, structural].T.astype(int), sizes)
+        numbers = np.ravel_multi_index(designs[:, structural].T.astype(int), sizes)
         rows = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
-        return [(row, self.config(points[row[0]])) for row in rows]
+        return [(row, self.config(designs[row[0]])) for row in rows]
 
     @cached_property
-    def parts(self) -> list[slice]:
+    def network_slices(self) -> list[slice]:
         """Where the variants of each network stand among all."""
         sizes = [len(states) for states in self.problem.feasible_variants.values()]
         return [slice(int(end) - size, int(end)) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
 
     @cached_property
-    def networks(self) -> OverNetworks:
+    def over_networks(self) -> OverNetworks:
         weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
         return OverNetworks(self.base, weights, self.problem.search.over_workloads == "worst")
 
     def _chunk(self) -> int:
         """Designs evaluated at once."""
         robust = self.problem.search.robust
-        return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.states)))) if robust else CHUNK
+        return max(1, min(CHUNK, MOST_SAMPLED // (robust.samples * len(self.variants)))) if robust else CHUNK
 
     @property
     def _with_energy(self) -> bool:
         return bool({"energy", "edp"} & self.problem.search.costs)
 
     def _latency_and_energy(
-        self, config: CategoricalConfig, points: Points, slowdown: np.ndarray | None = None, given: dict[str, np.ndarray] | None = None
+        self,
+        config: CategoricalConfig,
+        designs: DesignMatrix,
+        slowdown: np.ndarray | None = None,
+        given: dict[str, np.ndarray] | None = None,
     ) -> tuple[Any, Any]:
         """Latency [s] and energy of the work [J] if it is asked for, [variant, design]. The batch is padded to a power of two: few
         sizes are compiled. `given`: values of some dimensions in the place of the designs' own."""
-        padded = 1 << (len(points) - 1).bit_length()
-        values = {path: np.resize(column, padded) for path, column in (self.space.values(points) | (given or {})).items()}
+        padded = 1 << (len(designs) - 1).bit_length()
+        values = {path: np.resize(column, padded) for path, column in (self.space.numeric_values(designs) | (given or {})).items()}
         columns = np.stack([*values.values(), np.ones(padded)])[:-1]
         overhead_factor = values.get(LAUNCH_LATENCY, np.ones(padded))
         slowdown = _no_slowdown(config) if slowdown is None else slowdown
         batch = Batch(columns, config.table_entries(values, padded), overhead_factor, slowdown)
         with jax.enable_x64(True):
             results = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-            latency, energy = (None if part is None else np.asarray(part)[:, : len(points)] for part in results)
+            latency, energy = (None if part is None else np.asarray(part)[:, : len(designs)] for part in results)
         return latency, energy
 
-    def _scored(self, config: CategoricalConfig, points: Points) -> Scores:
-        design = Design(config.accelerator, self.space.values(points), self.space.accelerator)
+    def _scored(self, config: CategoricalConfig, designs: DesignMatrix) -> BatchResults:
+        design = Design(config.accelerator, self.space.numeric_values(designs), self.space.accelerator)
         costs = self._costs(design)
         if robust := self.problem.search.robust:
-            return self._scored_robustly(config, points, robust, design, costs)
-        latency, energy = self._latency_and_energy(config, points)
+            return self._scored_robustly(config, designs, robust, design, costs)
+        latency, energy = self._latency_and_energy(config, designs)
         joules = self._total(energy, latency, design)
         choice = self._choice(latency, joules, costs)
         each = self._each(latency, joules, choice)
-        return Scores(self.networks.combined(each) | costs, each, choice)
+        return BatchResults(self.over_networks.combine_results(each) | costs, each, choice)
 
     def _scored_robustly(
-        self, config: CategoricalConfig, points: Points, robust: RobustOptions, design: Design, costs: dict[str, Any]
-    ) -> Scores:
+        self, config: CategoricalConfig, designs: DesignMatrix, robust: RobustOptions, design: Design, costs: dict[str, Any]
+    ) -> BatchResults:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by the quantiles of their own figures."""
         pairs = [
-            self._latency_and_energy(config, points, *self._sampled(config, points, robust, sample)) for sample in range(robust.samples)
+            self._latency_and_energy(config, designs, *self._sampled(config, designs, robust, sample)) for sample in range(robust.samples)
         ]
         latency = np.stack([pair[0] for pair in pairs])
         joules = None if pairs[0][1] is None else np.stack([self._total(energy, time, design) for time, energy in pairs])
         high = 1 - robust.quantile
         choice = self._choice(np.quantile(latency, high, axis=0), None if joules is None else np.quantile(joules, high, axis=0), costs)
         each = [self._each(time, None if joules is None else joules[n], choice) for n, time in enumerate(latency)]
-        combined = [self.networks.combined(one) for one in each]
+        combined = [self.over_networks.combine_results(one) for one in each]
         low, alone = ({name: _quantile(name, found, robust) for name in found[0]} for found in (combined, each))
-        return Scores(low | costs, alone, choice)
+        return BatchResults(low | costs, alone, choice)
 
     def _costs(self, design: Design) -> dict[str, Any]:
         named = self.problem.search.costs
@@ -214,48 +218,54 @@ class Evaluator:
 
     def _each(self, latency: Any, energy: Any, choice: Any, arrays: Any = np) -> dict[str, Any]:
         """Results of the networks at the chosen variants."""
-        dense = arrays.stack([latency[part.start] for part in self.parts])
-        joules = None if energy is None else at_variants(energy, choice, arrays)
-        return self.networks.of_each(at_variants(latency, choice, arrays), joules, dense, arrays)
+        dense = arrays.stack([latency[part.start] for part in self.network_slices])
+        joules = None if energy is None else take_variants(energy, choice, arrays)
+        return self.over_networks.results_of_networks(take_variants(latency, choice, arrays), joules, dense, arrays)
 
     def _choice(self, latency: np.ndarray, energy: np.ndarray | None, costs: dict[str, Any]) -> Int[np.ndarray, "network design"]:
-        if self.rule.single:
-            return self.rule.best(latency, energy, self.parts)
+        if self.variant_rule.deciding_number:
+            return self.variant_rule.choose_by_one_number(latency, energy, self.network_slices)
 
         def keys(choice: np.ndarray) -> np.ndarray:
             each = self._each(latency, energy, choice)
-            values, broken = self._keys(self.networks.combined(each) | costs, each, latency.shape[1])
+            values, broken = self._keys(self.over_networks.combine_results(each) | costs, each, latency.shape[1])
             worst = np.maximum(broken, 0.0).max(axis=1, initial=0.0)
             undefined = ~np.isfinite(values).all(axis=1)
             return np.stack([worst, undefined, *values.T, _rounded(np.log(each["latency"]).sum(axis=0))])
 
-        return self.rule.compared(latency, np.zeros_like(latency) if energy is None else energy, self.parts, keys)
+        return self.variant_rule.choose_by_comparison(
+            latency, np.zeros_like(latency) if energy is None else energy, self.network_slices, keys
+        )
 
-    def smooth(self, config: CategoricalConfig) -> Any:
+    def differentiable_results(self, config: CategoricalConfig) -> Any:
         """The results of a design as a function of the logarithms of its numeric dimensions, for JAX to differentiate: over the networks,
         and of each. `choice` [network]: the variants, where those have to be compared."""
         entries = np.zeros((1 + len(config.capacity_paths), 1), int)
 
         def results(logarithms: Array, choice: Array) -> tuple[dict[str, Any], dict[str, Any]]:
-            values, arrays = jnp.exp(logarithms)[:, None], config.interpolate(dict(zip(self.numeric, logarithms, strict=True)))
-            given = dict(zip(self.numeric, values, strict=True))
+            values, arrays = jnp.exp(logarithms)[:, None], config.interpolate(dict(zip(self.numeric_paths, logarithms, strict=True)))
+            given = dict(zip(self.numeric_paths, values, strict=True))
             design, overhead_factor = Design(config.accelerator, given, self.space.accelerator), given.get(LAUNCH_LATENCY, jnp.ones(1))
             batch = Batch(values, entries, overhead_factor, _no_slowdown(config))
             latency, energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
             joules = self._total(energy, latency, design)
-            variants = self.rule.best(latency, joules, self.parts, jnp) if self.rule.single else choice[:, None]
+            variants = (
+                self.variant_rule.choose_by_one_number(latency, joules, self.network_slices, jnp)
+                if self.variant_rule.deciding_number
+                else choice[:, None]
+            )
             each = self._each(latency, joules, variants, jnp)
-            combined = self.networks.combined(each, jnp) | self._costs(design)
+            combined = self.over_networks.combine_results(each, jnp) | self._costs(design)
             return {name: jnp.ravel(found)[0] for name, found in combined.items()}, {name: found[:, 0] for name, found in each.items()}
 
         return results
 
     def _sampled(
-        self, config: CategoricalConfig, points: Points, robust: RobustOptions, sample: int
+        self, config: CategoricalConfig, designs: DesignMatrix, robust: RobustOptions, sample: int
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """One sample of the efficiencies of sparse runs: how many times as slow each execution is [execution], and the efficiencies of
         designs that vary them [design]. No efficiency exceeds 1."""
-        slow, given, values = _no_slowdown(config), dict[str, np.ndarray](), self.space.values(points)
+        slow, given, values = _no_slowdown(config), dict[str, np.ndarray](), self.space.numeric_values(designs)
         for number, execution in enumerate(config.executions):
             if not execution.sparse:
                 continue
@@ -289,7 +299,7 @@ class Evaluator:
 
     def _base_energy(self) -> np.ndarray:
         """Energy [J] of each dense network on the accelerator as described [network]."""
-        described, dense = Space(self.space.accelerator, ()), [self.states[part.start] for part in self.parts]
+        described, dense = Space(self.space.accelerator, ()), [self.variants[part.start] for part in self.network_slices]
         config = build_config(described.accelerator, described, self.problem, dense, True)
         entries = np.zeros((1 + len(config.capacity_paths), 1), int)
         batch = Batch(np.empty((0, 1)), entries, np.ones(1), _no_slowdown(config))

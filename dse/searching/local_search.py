@@ -182,9 +182,9 @@ def _minimise(
 ) -> Float[np.ndarray, "continuous"]:
     """The logarithms of the continuous dimensions that minimise the objective within the constraints."""
     objective, excess, excess_jacobian = compile_derivatives(evaluator, evaluator.config(design))
-    values, choice = evaluator.space.values(design[None]), variants_of(evaluator, design)
-    others = np.log([values[path][0] for path in evaluator.numeric])
-    positions = [evaluator.numeric.index(evaluator.space.dimensions[number].path) for number in evaluator.space.continuous]
+    values, choice = evaluator.space.numeric_values(design[None]), variants_of(evaluator, design)
+    others = np.log([values[path][0] for path in evaluator.numeric_paths])
+    positions = [evaluator.numeric_paths.index(evaluator.space.dimensions[number].path) for number in evaluator.space.continuous]
 
     def with_others(logarithms: np.ndarray) -> np.ndarray:
         """The logarithms of all numeric dimensions."""
@@ -212,7 +212,11 @@ def _minimise(
 
 def variants_of(evaluator: Evaluator, design: Design) -> Int[np.ndarray, "network"]:
     """The variants that a design runs; zeros where the differentiated function chooses them itself."""
-    return np.zeros(len(evaluator.parts), int) if evaluator.rule.single else evaluator.scores(design[None]).choice[:, 0]
+    return (
+        np.zeros(len(evaluator.network_slices), int)
+        if evaluator.variant_rule.deciding_number
+        else evaluator.evaluate_networks(design[None]).choice[:, 0]
+    )
 
 
 @lru_cache(maxsize=MAX_STARTS)
@@ -223,12 +227,12 @@ def compile_derivatives(
 
     They are functions of the logarithms of all numeric dimensions and of the variants that run.
     """
-    search, results = evaluator.problem.search, evaluator.smooth(config)
+    search, results = evaluator.problem.search, evaluator.differentiable_results(config)
     (objective, sign), *_ = search.objectives
 
     def excess(logarithms: Any, choice: Any) -> Any:
         combined, each = results(logarithms, choice)
-        return jnp.stack([jnp.asarray(evaluator.networks.excess(bound, combined, each, jnp), float) for bound in search.bounds])
+        return jnp.stack([jnp.asarray(evaluator.over_networks.excess(bound, combined, each, jnp), float) for bound in search.bounds])
 
     value = jax.value_and_grad(lambda logarithms, choice: sign * objective.evaluate(results(logarithms, choice)[0], jnp))
     return jax.jit(value), jax.jit(excess), jax.jit(jax.jacobian(excess))

@@ -85,7 +85,7 @@ def finish_stale_trials(archive: Archive, study: Study) -> int:
     if proposed:
         batch = [*_scored_trials_of_batch(study), *proposed]  # evaluated together, as without an interruption
         designs, count = _to_designs(space, [trial.params for trial in batch]), len(proposed)
-        objectives, excess = (scores[-count:] for scores in archive.evaluator.objectives(designs))
+        objectives, excess = (scores[-count:] for scores in archive.evaluator.score(designs))
         archive.add(designs[-count:], objectives, excess)
         for trial, values, exceeded in zip(proposed, objectives, excess, strict=True):
             report_scores(study, Trial(study, trial._trial_id), search, values, exceeded, trial.constraints)

@@ -43,7 +43,7 @@ class OverNetworks:
     weights: Float[np.ndarray, "network"]
     worst: bool
 
-    def of_each(self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np) -> dict[str, Any]:
+    def results_of_networks(self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np) -> dict[str, Any]:
         """Results of each network [network, ...].
 
         `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
@@ -52,11 +52,11 @@ class OverNetworks:
         results = {"performance": base / latency, "speedup": dense / latency, "latency": latency}
         return results if energy is None else results | {"energy": energy, "edp": energy * latency}
 
-    def combined(self, each: Results, array_module: Any = np) -> dict[str, Any]:
+    def combine_results(self, each: Results, array_module: Any = np) -> dict[str, Any]:
         """One figure for each result, from those of the networks."""
-        return {name: self.together(name, values, array_module) for name, values in each.items()}
+        return {name: self.combine(name, values, array_module) for name, values in each.items()}
 
-    def together(self, name: str, values: Any, array_module: Any = np) -> Any:
+    def combine(self, name: str, values: Any, array_module: Any = np) -> Any:
         """One figure from those of the networks, along the first axis."""
         if not self.worst:
             return array_module.exp(self.weights @ array_module.log(values) / self.weights.sum())
@@ -81,6 +81,6 @@ class OverNetworks:
         return array_module.stack(excesses).max(axis=0)
 
 
-def at_variants(values: Any, choice: Any, array_module: Any = np) -> Any:
+def take_variants(values: Any, choice: Any, array_module: Any = np) -> Any:
     """Values of the chosen variants [network, design], from `values` [variant, design] and `choice` [network, design]."""
     return array_module.take_along_axis(values, choice, axis=0)

@@ -49,10 +49,10 @@ def best_designs_table(archive: Archive) -> pd.DataFrame:
     With several networks there are the results of each; with conditional axes, the axes whose condition does not hold (`inactive`).
     """
     designs, evaluator = archive.designs[archive.ranking()[:TABLE_ROWS]], archive.evaluator
-    scores = evaluator.scores(designs)
+    scores = evaluator.evaluate_networks(designs)
     table = pd.DataFrame(evaluator.space.decode(designs) | scores.combined | uncertainty.interval_columns(evaluator, designs))
     table.insert(0, "rank", np.arange(1, len(designs) + 1))
-    excess, bounds = evaluator.objectives(designs)[1], evaluator.problem.search.bounds
+    excess, bounds = evaluator.score(designs)[1], evaluator.problem.search.bounds
     table["active"] = [", ".join(str(bound) for bound, value in zip(bounds, row, strict=True) if value > -ACTIVE_MARGIN) for row in excess]
     if any(dimension.conditions for dimension in evaluator.space.dimensions):
         inactive = [np.where(dimension.is_active(designs), "", dimension.path) for dimension in evaluator.space.dimensions]
@@ -103,7 +103,7 @@ def evaluate_devices(evaluator: Evaluator) -> pd.DataFrame:
             if not device.hypothetical:
                 kernels = problem.kernels if problem.options.efficiencies else available_kernels(device, problem.options)
                 own = Evaluator(Space(device, ()), replace(problem, kernels=kernels), evaluator.base)
-                rows.append({"device": name} | {key: float(values[0]) for key, values in own.results(np.empty((1, 0))).items()})
+                rows.append({"device": name} | {key: float(values[0]) for key, values in own.evaluate(np.empty((1, 0))).items()})
     return pd.DataFrame(rows)
 
 
@@ -117,7 +117,7 @@ def front_dataset(archive: Archive) -> xr.Dataset:
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in evaluator.space.decode(designs).items()
     }
-    results = evaluator.results(designs) | uncertainty.interval_columns(evaluator, designs)
+    results = evaluator.evaluate(designs) | uncertainty.interval_columns(evaluator, designs)
     variables = {name: ("point", values, _attributes(name)) for name, values in results.items()}
     return xr.Dataset({**variables, "best": ("point", order == archive.best_index())}, coords)
 

@@ -90,7 +90,7 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
         f"'{text}' is not a finite number for {count} of {archive.evaluated_count} designs, which are infeasible"
         for text, count in archive.undefined_counts.items()
     ]
-    for text in (*evaluator.remarks(), *undefined):
+    for text in (*evaluator.collect_warnings(), *undefined):
         warnings.warn(text, ModelWarning, stacklevel=3)
     return archive
 

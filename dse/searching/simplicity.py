@@ -34,7 +34,7 @@ def simplify_designs(evaluator: Evaluator, designs: DesignMatrix) -> DesignMatri
     other.
     """
     designs = designs.copy()
-    results, objectives, _ = evaluator.evaluated(designs)
+    results, objectives, _ = evaluator.evaluate_and_score(designs)
     for number, dimension in enumerate(evaluator.space.dimensions):
         if (simplest := _simplest_value(dimension)) is None:
             continue
@@ -44,7 +44,7 @@ def simplify_designs(evaluator: Evaluator, designs: DesignMatrix) -> DesignMatri
         rows = np.flatnonzero((changed != designs).any(axis=1))
         if not len(rows):
             continue
-        new_results, new_objectives, excess = evaluator.evaluated(changed[rows])
+        new_results, new_objectives, excess = evaluator.evaluate_and_score(changed[rows])
         is_equivalent = _are_no_worse({name: values[rows] for name, values in results.items()}, new_results)
         is_equivalent &= (excess <= 0).all(axis=1)
         is_equivalent &= (new_objectives <= objectives[rows] + TOLERANCE * np.abs(objectives[rows])).all(axis=1)

@@ -19,7 +19,6 @@ from dse.schema.accelerator import Accelerator
 from dse.sweeping.axis import Axis
 
 DesignMatrix = Float[np.ndarray, "design dimension"]
-Points = DesignMatrix
 
 VALUES_PER_OCTAVE = 16  # of the grid of a continuous tabulated dimension
 COUNT_SUFFIX = ".processors"  # of paths whose values are whole numbers
@@ -126,7 +125,7 @@ class Space:
             if dimension.conditions and dimension.described is not None:
                 designs[:, number] = np.where(dimension.is_active(designs), dimension.nearest_choice(column), dimension.described)
             if dimension.continuous and dimension.grid is not None:
-                designs[:, number] = dimension.grid[position(dimension.grid, designs[:, number])]
+                designs[:, number] = dimension.grid[grid_index(dimension.grid, designs[:, number])]
         return designs
 
     def grid_designs(self, start: int, stop: int) -> DesignMatrix:
@@ -143,12 +142,12 @@ class Space:
         """Values in SI units, or labels, of all dimensions."""
         return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in enumerate(self.dimensions)}
 
-    def values(self, designs: DesignMatrix) -> dict[str, Float[np.ndarray, "design"]]:
+    def numeric_values(self, designs: DesignMatrix) -> dict[str, Float[np.ndarray, "design"]]:
         """Values in SI units of the dimensions that are numbers."""
         numeric = [(number, dimension) for number, dimension in enumerate(self.dimensions) if not dimension.categorical]
         return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in numeric}
 
-    def structure(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+    def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
         """Values of the categorical dimensions, as a description states them."""
         return {d.path: d.axis.yaml_values[int(design[number])] for number, d in enumerate(self.dimensions) if d.categorical}
 
@@ -156,11 +155,11 @@ class Space:
         """The description of one design."""
         units = {dimension.path: dimension.axis.unit for dimension in self.dimensions}
         numbers: Mapping[str, str] = {
-            path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.values(design[None]).items()
+            path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.numeric_values(design[None]).items()
         }
-        return self.accelerator.replace({**self.structure(design), **numbers})
+        return self.accelerator.replace({**self.categorical_values(design), **numbers})
 
 
-def position(grid: Float[np.ndarray, "value"], values: Float[np.ndarray, "design"]) -> Int[np.ndarray, "design"]:
+def grid_index(grid: Float[np.ndarray, "value"], values: Float[np.ndarray, "design"]) -> Int[np.ndarray, "design"]:
     """Index of the largest value of a grid that is no larger than a given one, at least 0."""
     return np.maximum(np.searchsorted(grid, values, side="right") - 1, 0)

@@ -15,40 +15,40 @@ from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import inverse_rates
 from dse.model.terms import LayerTerms
 from dse.searching.evaluator import Evaluator
-from dse.searching.space import Points
+from dse.searching.space import DesignMatrix
 from dse.workload import Variant
 
 
-def interval_columns(evaluator: Evaluator, points: Points) -> dict[str, np.ndarray]:
+def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, np.ndarray]:
     """`latency_low`, `latency_high` and the same of performance and speedup [design]; nothing without fitted kernels, or where designs are
     evaluated by random efficiencies anyway."""
-    if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(points):
+    if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(designs):
         return {}
     terms: dict[Any, LayerTerms] = {}
     dense = {name: variants[0] for name, variants in evaluator.problem.feasible_variants.items()}
     base = _latencies(evaluator, None, dense, terms)
-    by_design = [_results(evaluator, point, base, dense, terms) for point in points]
+    by_design = [_results(evaluator, design, base, dense, terms) for design in designs]
     ends = {name: np.stack([quantiles(each[name]) for each in by_design], axis=1) for name in by_design[0]}
     return {f"{name}_{end}": values[number] for name, values in ends.items() for number, end in enumerate(QUANTILES)}
 
 
 def _results(
-    evaluator: Evaluator, point: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: dict[Any, LayerTerms]
+    evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: dict[Any, LayerTerms]
 ) -> dict[str, np.ndarray]:
     """The results of one design in each sample."""
-    latency = _latencies(evaluator, point, evaluator.chosen_variants(point), terms)
-    dense_latency = _latencies(evaluator, point, dense, terms)
+    latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
+    dense_latency = _latencies(evaluator, design, dense, terms)
     results = {"performance": base / latency, "speedup": dense_latency / latency, "latency": latency}
-    return {name: evaluator.networks.together(name, values) for name, values in results.items()}
+    return {name: evaluator.over_networks.combine(name, values) for name, values in results.items()}
 
 
 def _latencies(
-    evaluator: Evaluator, point: np.ndarray | None, variants: dict[str, Variant], terms: dict[Any, LayerTerms]
+    evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: dict[Any, LayerTerms]
 ) -> Float[np.ndarray, "network sample"]:
     """Latencies [s] of variants on a design, or on the accelerator as described. Designs that differ in rates only share their terms."""
     problem, space = evaluator.problem, evaluator.space
-    accelerator = space.accelerator if point is None else space.accelerator_at(point)
-    key = None if point is None else tuple(point[[not dimension.changes_rates_only for dimension in space.dimensions]])
+    accelerator = space.accelerator if design is None else space.accelerator_at(design)
+    key = None if design is None else tuple(design[[not dimension.changes_rates_only for dimension in space.dimensions]])
     efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator)
     for variant in variants.values():
         if (key, variant) not in terms:

@@ -26,20 +26,20 @@ VariantResults = Float[np.ndarray, "variant design"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class VariantRule:
     """How the objectives and constraints of a search, all to be minimised, change with the latency and the energy of a variant."""
 
     latency: Directions
     energy: Directions
 
     @classmethod
-    def of(cls, search: SearchSpec) -> "Rule":
+    def of(cls, search: SearchSpec) -> "VariantRule":
         signed = [*search.objectives, *((bound.expression, bound.sign) for bound in search.bounds)]
         joint = joint_trend(_signed_trend(expression_trend(expression), sign) for expression, sign in signed)
         return cls(joint.latency, joint.energy)
 
     @property
-    def single(self) -> tuple[str, int] | None:
+    def deciding_number(self) -> tuple[str, int] | None:
         """The number that decides alone, and 1 if less of it is better (otherwise -1); None where combinations have to be compared."""
         if self.energy == NONE and self.latency != EITHER:
             return "latency", -1 if self.latency == DOWN else 1
@@ -47,14 +47,14 @@ class Rule:
             return "energy", -1 if self.energy == DOWN else 1
         return None
 
-    def best(self, latency: Any, energy: Any, parts: Sequence[slice], arrays: Any = np) -> Any:
+    def choose_by_one_number(self, latency: Any, energy: Any, parts: Sequence[slice], arrays: Any = np) -> Any:
         """The variant of each network [network, design] by the number that decides alone; of equal ones the first."""
-        assert self.single is not None
-        name, sign = self.single
+        assert self.deciding_number is not None
+        name, sign = self.deciding_number
         values = latency if name == "latency" else energy
         return arrays.stack([part.start + (sign * values[part]).argmin(axis=0) for part in parts])
 
-    def compared(
+    def choose_by_comparison(
         self, latency: VariantResults, energy: VariantResults, parts: Sequence[slice], evaluate_keys: Callable[[Choice], Keys]
     ) -> Choice:
         """The variants of the best combination; `parts`: the variants of each network; `evaluate_keys`: of a combination."""

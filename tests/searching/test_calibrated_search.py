@@ -104,7 +104,7 @@ def test_designs_of_a_grid_have_the_results_of_a_sweep(folder, axes, model, dtyp
     link(folder)  # else nothing is fused
     found = calibrated(folder, axes, model=model, dtype=dtype)
     points = found.space.grid_designs(0, found.space.size)
-    results, described = found.results(points), found.space.decode(points)
+    results, described = found.evaluate(points), found.space.decode(points)
     sweep = swept(folder, axes, model, dtype)
     for number in range(len(points)):
         here = sweep.sel({path: values[number] for path, values in described.items()})
@@ -115,7 +115,7 @@ def test_designs_of_a_grid_have_the_results_of_a_sweep(folder, axes, model, dtyp
             assert results["energy"][number] == pytest.approx(fastest.energy.item(), rel=1e-9)
             assert results["edp"][number] == pytest.approx(fastest.edp.item(), rel=1e-9)
         assert results["area"][number] == pytest.approx(here.area.values.flat[0], rel=1e-9)
-    dense = float(dse.evaluate(found.space.accelerator, found.states[0], 4, dtype, **found.problem.options.model_dump()).latency.sum())
+    dense = float(dse.evaluate(found.space.accelerator, found.variants[0], 4, dtype, **found.problem.options.model_dump()).latency.sum())
     np.testing.assert_allclose(results["performance"] * results["latency"], dense, rtol=1e-9)
 
 
@@ -125,7 +125,7 @@ def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(fo
     points = found.space.random_designs(5, np.random.default_rng(0))
     assert (points[:, 1] % 1 == 0).all()
     assert (points == found.space.canonicalize(points)).all()
-    results, told = found.results(points), uncertainty.interval_columns(found, points)
+    results, told = found.evaluate(points), uncertainty.interval_columns(found, points)
     for number, point in enumerate(points):
         axes = "".join(
             f"\n  {d.path}: ['{float(values[0])!r} {d.axis.unit}']"
@@ -182,15 +182,15 @@ def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
     for number, path in ((0, "units.tensor.peak.fp16"), (2, "memory.dram.bandwidth"), (4, "overhead.launch")):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
-        down, up = np.log(found.results(near)["performance"])
+        down, up = np.log(found.evaluate(near)["performance"])
         assert slopes[path] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-4)
 
 
 def test_uncertain_efficiencies_slow_sparse_runs_only(folder):
     point = (certain := calibrated(folder, FEW)).space.grid_designs(0, 8)
     doubtful = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
-    assert (doubtful.results(point)["performance"] <= certain.results(point)["performance"] * (1 + 1e-12)).all()
-    assert (doubtful.results(point)["performance"] < certain.results(point)["performance"] * (1 - 1e-6)).any()
+    assert (doubtful.evaluate(point)["performance"] <= certain.evaluate(point)["performance"] * (1 + 1e-12)).all()
+    assert (doubtful.evaluate(point)["performance"] < certain.evaluate(point)["performance"] * (1 - 1e-6)).any()
     assert uncertainty.interval_columns(doubtful, point) == {}
 
 

@@ -58,7 +58,7 @@ def test_designs_at_listed_capacities_have_the_results_of_a_sweep(folder, fusion
     link(folder)  # else nothing is fused
     found = capacity_designs(folder, LISTED, goal, model)
     points = found.space.grid_designs(0, found.space.size)
-    results, described = found.results(points), found.space.decode(points)
+    results, described = found.evaluate(points), found.space.decode(points)
     sweep = folder / "sweep.yaml"
     sweep.write_text(
         f"name: s\naccelerators: [./chip.yaml]\nworkloads:\n  ./net: {{methods: all}}\nbatch: [4]\ndtype: fp16\n"
@@ -85,19 +85,19 @@ def test_between_two_capacities_of_the_grid_the_traffic_is_that_of_the_smaller(f
     assert (grid[1:] / grid[:-1] < 1.05).all()
     inside = placed(found, l2_capacity=grid[:-1] * 1.02)
     np.testing.assert_array_equal(found.space.canonicalize(inside)[:, 0], grid[:-1])
-    latency = found.results(inside)["latency"]
-    np.testing.assert_array_equal(latency, found.results(found.space.canonicalize(inside))["latency"])
+    latency = found.evaluate(inside)["latency"]
+    np.testing.assert_array_equal(latency, found.evaluate(found.space.canonicalize(inside))["latency"])
     for point, rounded in list(zip(inside, latency, strict=True))[::40]:
         exact = min(
             float(dse.evaluate(found.space.accelerator_at(point), state, 4, "fp16", **found.problem.options.model_dump()).latency.sum())
-            for state in found.states
+            for state in found.variants
         )
         assert exact * (1 - 1e-12) <= rounded <= exact * 1.05
 
 
 def test_more_capacity_is_never_slower_and_takes_area(folder):
     found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 1000 mm^2, power <= 1000 W]")
-    results = found.results(placed(found, l2_capacity=found.space.dimensions[0].grid))
+    results = found.evaluate(placed(found, l2_capacity=found.space.dimensions[0].grid))
     assert (np.diff(results["latency"]) <= 0).all()
     assert results["latency"][-1] < 0.7 * results["latency"][0]
     assert (np.diff(results["area"]) > 0).all()
@@ -110,7 +110,7 @@ def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(fol
     grid, slopes, differences = found.space.dimensions[0].grid, [], []
     rows = placed(found, l2_capacity=grid)
     rows[:, 1] = 0.05e12
-    performance = found.results(rows)["performance"]
+    performance = found.evaluate(rows)["performance"]
     for number in range(0, len(grid) - 1, 20):
         archive = Archive(found)
         archive.evaluate(rows[[number]])
@@ -132,12 +132,12 @@ def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypa
     monkeypatch.setattr(structures, "complete_terms", counted)
     found = capacity_designs(folder, LISTED)
     points = found.space.grid_designs(0, found.space.size)
-    found.results(points[:4])
+    found.evaluate(points[:4])
     compiled = compiled_evaluate_batch._cache_size()
     for start in range(0, len(points), 4):
-        found.results(points[start : start + 4])
+        found.evaluate(points[start : start + 4])
     assert compiled_evaluate_batch._cache_size() == compiled
-    assert len(seen) == len(set(seen)) == 3 * len(found.states)
+    assert len(seen) == len(set(seen)) == 3 * len(found.variants)
 
 
 def test_local_search_finds_the_best_use_of_area_for_capacity(folder):
@@ -150,10 +150,10 @@ def test_local_search_finds_the_best_use_of_area_for_capacity(folder):
     local_search.refine(archive)
     best = archive.designs[archive.best_index()]
     assert best[0] < start[0] / 2
-    assert archive.values[archive.best_index(), 0] < found.objectives(start[None])[0][0, 0] * 1.1
+    assert archive.values[archive.best_index(), 0] < found.score(start[None])[0][0, 0] * 1.1
     grid = found.space.dimensions[0].grid
     rows = np.stack(np.meshgrid(grid, np.geomspace(0.05e12, 4e12, 400), indexing="ij"), axis=-1).reshape(-1, 2)
-    values, excess = found.objectives(rows)
+    values, excess = found.score(rows)
     assert archive.values[archive.best_index(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
 
 

@@ -22,7 +22,7 @@ def by_hand(found, point) -> dict[str, float]:
     def latency(accelerator, state):
         return float(dse.evaluate(accelerator, state, asked.batch, "fp16", **options).latency.sum())
 
-    states = found.states
+    states = found.variants
     best = min(latency(chip, state) for state in states)
     design = Design(chip, base=found.space.accelerator)
     return {
@@ -35,7 +35,7 @@ def by_hand(found, point) -> dict[str, float]:
 def test_designs_have_the_results_of_single_evaluations(folder, axes):
     found = designs(folder, axes=axes)
     points = found.space.random_designs(12, np.random.default_rng(0))
-    results = found.results(points)
+    results = found.evaluate(points)
     for number, point in enumerate(points):
         expected = by_hand(found, point)
         assert {name: values[number] for name, values in results.items()} == pytest.approx(expected, rel=1e-9)
@@ -43,15 +43,15 @@ def test_designs_have_the_results_of_single_evaluations(folder, axes):
 
 def test_energy_and_worst_case(folder):
     found = designs(folder, "maximize: [performance / energy]\nover_workloads: worst")
-    results = found.results(found.space.random_designs(3, np.random.default_rng(1)))
+    results = found.evaluate(found.space.random_designs(3, np.random.default_rng(1)))
     np.testing.assert_allclose(results["edp"], results["energy"] * results["latency"])
     assert (results["energy"] > 0).all()
 
 
 def test_robust_designs_are_slower_than_certain_ones(folder):
     points = (found := designs(folder)).space.random_designs(60, np.random.default_rng(2))
-    certain = found.results(points)
-    doubtful = designs(folder, LIMITED + "robust: {spread: 0.5, quantile: 0.1, samples: 16}").results(points)
+    certain = found.evaluate(points)
+    doubtful = designs(folder, LIMITED + "robust: {spread: 0.5, quantile: 0.1, samples: 16}").evaluate(points)
     assert (doubtful["performance"] <= certain["performance"] * (1 + 1e-12)).all()
     assert (doubtful["performance"] < certain["performance"] * (1 - 1e-6)).any()
     np.testing.assert_allclose(doubtful["area"], certain["area"])
@@ -69,8 +69,8 @@ def test_more_tolerance_is_never_worse(folder):
     for drop in (0.0, 0.5, 1.0, 3.0, 6.0, 20.0):
         found = designs(folder, LIMITED.replace("accuracy_drop <= 1.0", f"accuracy_drop <= {drop}"))
         points = found.space.random_designs(200, np.random.default_rng(3))
-        best.append(found.results(points)["performance"])
-        for state in found.states[1:]:
+        best.append(found.evaluate(points)["performance"])
+        for state in found.variants[1:]:
             assert state.dense_accuracy - state.accuracy <= drop + 1e-9
             assert state.sparsity <= 0.9 + 1e-9 or state.pattern.density is not None  # the sparsest that was measured
     assert all((later >= earlier * (1 - 1e-12)).all() for earlier, later in itertools.pairwise(best))

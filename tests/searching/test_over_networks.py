@@ -49,7 +49,7 @@ def test_the_worst_network_is_the_one_that_gains_least(two):
     """Not the one that takes longest: `tiny` takes 0.1% of the time of `net`."""
     found = loaded(two, "minimize: [latency]\nover_workloads: worst")
     base, there = each(found)
-    results = found.results(found.space.grid_designs(0, found.space.size))
+    results = found.evaluate(found.space.grid_designs(0, found.space.size))
     least = (base[:, None] / there).min(axis=0)
     np.testing.assert_allclose(results["performance"], least, rtol=1e-9)
     np.testing.assert_allclose(results["latency"], np.sqrt(base.prod()) / least, rtol=1e-9)
@@ -64,24 +64,24 @@ def test_worst_energy_is_relative_to_each_network_too(two):
     found = loaded(two, "minimize: [energy, edp]\nover_workloads: worst")
     alone = [loaded(two, "minimize: [energy, edp]", f"{name}: {{methods: [dense]}}") for name in ("./net", "./tiny")]
     points = found.space.grid_designs(0, found.space.size)
-    energies = np.stack([one.results(points)["energy"] for one in alone])
+    energies = np.stack([one.evaluate(points)["energy"] for one in alone])
     described = int(np.flatnonzero((points == [1, 1]).all(axis=1))[0])
     ratio = (energies / energies[:, [described]]).max(axis=0)
-    np.testing.assert_allclose(found.results(points)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
+    np.testing.assert_allclose(found.evaluate(points)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
 
 
 def test_a_constraint_must_be_met_by_each_network_with_worst(two):
     found = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
     points = found.space.grid_designs(0, found.space.size)
     _, there = each(found)
-    excess = found.objectives(points)[1][:, 0]
+    excess = found.score(points)[1][:, 0]
     np.testing.assert_allclose(excess, (there.max(axis=0) - 50e-6) / 50e-6, rtol=1e-9)
 
 
 def test_a_design_as_described_has_performance_one(two):
     for mode in ("worst", "geometric_mean"):
         found = loaded(two, f"maximize: [performance]\nover_workloads: {mode}")
-        assert found.results(np.array([[1.0, 1.0]]))["performance"] == pytest.approx(1.0, rel=1e-9)
+        assert found.evaluate(np.array([[1.0, 1.0]]))["performance"] == pytest.approx(1.0, rel=1e-9)
 
 
 NAMED = "bert-base: {methods: [dense], inputs: {sequence: [128, 512]}}, ./tiny: {methods: all}"
@@ -101,7 +101,7 @@ def test_weights_count_for_networks_with_inputs(two, weights, expected):
     """The performance is the mean that the weights say, of the performances of the networks alone."""
     found = loaded(two, f"maximize: [performance]\nweights: {weights}", NAMED)
     points = found.space.grid_designs(0, found.space.size)
-    scores = found.scores(points)
+    scores = found.evaluate_networks(points)
     mean = np.exp(np.average(np.log(scores.each["performance"]), axis=0, weights=expected))
     np.testing.assert_allclose(scores.combined["performance"], mean, rtol=1e-12)
     assert np.ptp(scores.each["performance"], axis=0).max() > 0.1
@@ -151,17 +151,17 @@ def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, told):
 def test_listed_sparsities_and_activation_densities_are_used(two):
     goal = "maximize: [performance]\nconstraints: [accuracy_drop <= 10]"
     every, half = (loaded(two, goal, f"./net: {{{selection}}}") for selection in ("methods: all", "methods: all, sparsities: [0.5]"))
-    assert {state.nominal_sparsity for state in half.states} == {0.0, 0.5}
-    assert {state.nominal_sparsity for state in every.states} == {0.0, 0.5, 0.9}
+    assert {state.nominal_sparsity for state in half.variants} == {0.0, 0.5}
+    assert {state.nominal_sparsity for state in every.variants} == {0.0, 0.5, 0.9}
     given = loaded(two, goal, "./net: {activation_density: 0.25}")
-    assert (given.states[0].input_density[given.states[0].layers.has_weights] == 0.25).all()
+    assert (given.variants[0].input_density[given.variants[0].layers.has_weights] == 0.25).all()
 
 
 def test_the_tolerance_of_the_specification_is_used_without_a_constraint(two):
     path = write(two, "maximize: [performance]", AXES)
     path.write_text(path.read_text() + "accuracy_drop: 6\n")
     assert run.load_evaluator(path).problem.tolerance.max_drop == 6
-    assert "0.9" in " ".join(map(str, run.load_evaluator(path).states))
+    assert "0.9" in " ".join(map(str, run.load_evaluator(path).variants))
     path.write_text(path.read_text().replace("maximize: [performance]", "constraints: [accuracy_drop <= 0.1]"))
     assert run.load_evaluator(path).problem.tolerance.max_drop == 0.1
 

@@ -59,7 +59,7 @@ def test_a_run_that_is_used_stays_enabled(folder):
     found = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
     points = found.space.grid_designs(0, found.space.size)
     simpler = simplify_designs(found, points)
-    before, after = found.results(points), found.results(simpler)
+    before, after = found.evaluate(points), found.evaluate(simpler)
     np.testing.assert_allclose(after["performance"], before["performance"], rtol=1e-12)
     assert (complexity(found.space, simpler)[:, 0] <= complexity(found.space, points)[:, 0]).all()
     assert np.array_equal(simplify_designs(found, simpler), simpler)
@@ -138,7 +138,7 @@ def test_the_table_has_the_results_of_each_network(folder):
     archive = Archive(found := run.load_evaluator(path))
     evaluate_all(archive)
     first = report.best_designs_table(archive).iloc[0]
-    each = found.scores(archive.designs[[archive.best_index()]]).each
+    each = found.evaluate_networks(archive.designs[[archive.best_index()]]).each
     assert first["networks"].startswith(f"./net: performance {each['performance'][0, 0]:.5g}, speedup ")
     assert "; bert-base: performance " in first["networks"]
     assert json.loads(found.problem.search.model_dump_json())["over_workloads"] == "geometric_mean"

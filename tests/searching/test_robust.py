@@ -57,7 +57,7 @@ def test_sampled_efficiencies_of_an_axis_never_exceed_1(spec, quantile):
     """Performance is 10 E, with E the quantile of a log-normal efficiency about the value of the axis, at most 1; dense runs reach 1."""
     spec.write_text(spec.read_text() + f"  robust: {{spread: {SPREAD}, quantile: {quantile}, samples: {SAMPLES}}}\n")
     evaluator = run.load_evaluator(spec)
-    performance = evaluator.results(evaluator.space.grid_designs(0, 3))["performance"]
+    performance = evaluator.evaluate(evaluator.space.grid_designs(0, 3))["performance"]
     factor = math.exp(SPREAD * NormalDist().inv_cdf(quantile))
     expected = [max(1.0, MAX_SPEEDUP * min(1.0, efficiency * factor)) for efficiency in (0.25, 0.5, 1.0)]
     assert performance.max() <= MAX_SPEEDUP * (1 + 1e-12)
@@ -66,5 +66,5 @@ def test_sampled_efficiencies_of_an_axis_never_exceed_1(spec, quantile):
 
 def test_without_uncertainty_performance_is_proportional_to_the_efficiency(spec):
     evaluator = run.load_evaluator(spec)
-    performance = evaluator.results(evaluator.space.grid_designs(0, 3))["performance"]
+    performance = evaluator.evaluate(evaluator.space.grid_designs(0, 3))["performance"]
     np.testing.assert_allclose(performance, [2.5, 5.0, 10.0], rtol=1e-9)

@@ -14,7 +14,7 @@ from tests.searching.search_specs import CONTINUOUS, LIMITED, designs, write
 
 def everything(found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     points = found.space.grid_designs(0, found.space.size)
-    return (points, *found.objectives(points))
+    return (points, *found.score(points))
 
 
 @pytest.mark.parametrize("chunk", [4096, 777])
@@ -28,7 +28,7 @@ def test_an_exhaustive_search_finds_the_optimum_and_the_front(folder, monkeypatc
     assert archive.evaluated_count == len(points)
     assert archive.feasible_count == meets.sum()
     assert archive.values[archive.best_index(), 0] == values[meets].min()
-    costs = np.stack([found.results(points)[name] for name in ("area", "power")], axis=1)
+    costs = np.stack([found.evaluate(points)[name] for name in ("area", "power")], axis=1)
     every = np.concatenate([values, costs], axis=1)[meets]
     beaten = [
         (np.all(every <= row, axis=1) & np.any(every < row - 1e-9 * abs(row), axis=1)).any()
@@ -64,7 +64,7 @@ def test_local_search_never_makes_a_design_worse_or_infeasible(folder, axes, see
     local_search.refine(archive)
     if archive.feasible_count:
         best = archive.designs[[archive.best_index()]]
-        values, excess = found.objectives(best)
+        values, excess = found.score(best)
         assert values[0, 0] <= before
         assert (excess <= 0).all()
         for number in found.space.continuous:
@@ -77,7 +77,7 @@ def test_gradients_reach_constraints_that_steps_do_not(folder):
     archive = Archive(found)
     archive.evaluate(found.space.random_designs(50, np.random.default_rng(0)))
     local_search.refine(archive)
-    _, excess = found.objectives(archive.designs[[archive.best_index()]])
+    _, excess = found.score(archive.designs[[archive.best_index()]])
     assert excess.max() > -1e-3
 
 

@@ -32,12 +32,12 @@ def test_where_a_condition_does_not_hold_the_description_is_used(folder, kind, l
     points = found.space.random_designs(40, np.random.default_rng(0))
     off = points[:, 0] == 1
     assert 0 < off.sum() < len(points)
-    bandwidth = found.space.values(points)["memory.dram.bandwidth"]
+    bandwidth = found.space.numeric_values(points)["memory.dram.bandwidth"]
     assert (bandwidth[off] == 1e12).all()
     assert (bandwidth[~off] >= float(low) * 1e12 * (1 - 1e-12)).all()
     np.testing.assert_array_equal(points, found.space.canonicalize(points))
     assert found.space.accelerator_at(points[off][0]).value("memory.dram.bandwidth") == 1e12
-    np.testing.assert_allclose(found.results(points)["performance"][off], found.results(points[off][:1])["performance"][0])
+    np.testing.assert_allclose(found.evaluate(points)["performance"][off], found.evaluate(points[off][:1])["performance"][0])
 
 
 def test_a_grid_has_every_design_once(folder):
@@ -73,7 +73,7 @@ def test_labels_and_switches_fall_back_to_the_description_too(folder, path, list
     found = loaded(folder, f"{{values: {listed}, {WHEN}}}", path)
     point = found.space.canonicalize(np.array([[1.0, 0.0]]))
     assert found.space.decode(point)[path][0] == own
-    assert np.isfinite(found.results(point)["performance"]).all()
+    assert np.isfinite(found.evaluate(point)["performance"]).all()
 
 
 def test_conditions_in_a_chain(folder):
@@ -111,8 +111,8 @@ def test_tabulated_capacities_fall_back_to_the_description_too(folder):
         (folder / "chip.yaml").write_text(chip)
         found = run.load_evaluator(path)
         point = found.space.canonicalize(np.array([[1.0, 0.0]]))
-        assert found.space.values(point)["memory.l2.capacity"] == 3e6
-        results.append(found.results(point)["performance"][0])
+        assert found.space.numeric_values(point)["memory.l2.capacity"] == 3e6
+        results.append(found.evaluate(point)["performance"][0])
     assert all(a == pytest.approx(b, rel=1e-12) for a, b in itertools.pairwise(results))
 
 

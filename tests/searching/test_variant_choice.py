@@ -17,7 +17,7 @@ from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from dse.searching import run, variant_choice
 from dse.searching.analysis import compute_elasticities
 from dse.searching.monotonicity import expression_trend
-from dse.searching.variant_choice import Rule
+from dse.searching.variant_choice import VariantRule
 from tests.searching.search_specs import write
 
 CHIP = """
@@ -139,8 +139,8 @@ def test_the_variants_are_those_of_the_best_combination(networks, search):
     search = search if "accuracy_drop" in search else f"{search}\nconstraints: [accuracy_drop <= 3]"
     found = loaded(networks, search)
     points = found.space.random_designs(3, np.random.default_rng(0))
-    values, excess = found.objectives(points)
-    results = found.results(points)
+    values, excess = found.score(points)
+    results = found.evaluate(points)
     for number, point in enumerate(points):
         (missed, *wanted), expected = by_hand(found, point)
         assert max(0.0, *excess[number], 0.0) == pytest.approx(missed, rel=1e-8, abs=1e-9)
@@ -156,13 +156,13 @@ def test_the_variant_of_least_energy_is_not_the_fastest_one(networks):
         loaded(networks, f"{goal}\nconstraints: [accuracy_drop <= 3]") for goal in ("minimize: [latency, energy]", "minimize: [energy]")
     )
     points = fast.space.random_designs(64, np.random.default_rng(1))
-    quick, cheap = fast.results(points), frugal.results(points)
+    quick, cheap = fast.evaluate(points), frugal.evaluate(points)
     assert (cheap["energy"] <= quick["energy"] * (1 + 1e-12)).all()
     assert (quick["latency"] <= cheap["latency"] * (1 + 1e-12)).all()
     differs = np.flatnonzero(cheap["energy"] < quick["energy"] * (1 - 1e-6))
     assert len(differs)
     point = points[differs[0]]
-    here, chosen = figures(frugal, frugal.space.accelerator_at(point)), frugal.chosen(point)
+    here, chosen = figures(frugal, frugal.space.accelerator_at(point)), frugal.chosen_variants(point)
     numbers = [states.index(chosen[name]) for name, states in frugal.problem.feasible_variants.items()]
     energy = np.exp(np.mean([np.log(rows[number][1]) for rows, number in zip(here, numbers, strict=True)]))
     assert cheap["energy"][differs[0]] == pytest.approx(energy, rel=1e-9)
@@ -180,7 +180,7 @@ def test_gradients_follow_the_variants_that_run(networks):
     for number, dimension in enumerate(found.space.dimensions):
         near = np.repeat(point, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
-        results = found.results(near)
+        results = found.evaluate(near)
         down, up = np.log(results["performance"] / results["energy"])
         assert slopes[dimension.path] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-4)
 
@@ -188,9 +188,9 @@ def test_gradients_follow_the_variants_that_run(networks):
 def test_many_networks_are_changed_one_at_a_time_until_nothing_is_better(networks, monkeypatch):
     found = loaded(networks, "minimize: [edp]\nconstraints: [accuracy_drop <= 3]")
     points = found.space.random_designs(16, np.random.default_rng(3))
-    exact = found.objectives(points)[0]
+    exact = found.score(points)[0]
     monkeypatch.setattr(variant_choice, "MAX_COMBINATIONS", 0)
-    np.testing.assert_allclose(found.objectives(points)[0], exact, rtol=1e-11)  # a product of figures of each network has no local optimum
+    np.testing.assert_allclose(found.score(points)[0], exact, rtol=1e-11)  # a product of figures of each network has no local optimum
 
 
 def test_a_robust_search_runs_one_variant_in_every_sample(folder):
@@ -201,13 +201,13 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     )
     found = run.load_evaluator(path)
     points = found.space.grid_designs(0, 2)
-    structure = found.structure(points[0])
+    config = found.config(points[0])
     samples = [
-        np.asarray(found._times(structure, points, *found._sampled(structure, points, found.problem.search.robust, n))[0])
+        np.asarray(found._latency_and_energy(config, points, *found._sampled(config, points, found.problem.search.robust, n))[0])
         for n in range(31)
     ]
     each = np.quantile(found.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
-    np.testing.assert_allclose(found.results(points)["performance"], each.max(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.evaluate(points)["performance"], each.max(axis=0), rtol=1e-12)
 
 
 NAMES = st.sampled_from(list(SEARCH_RESULTS))
@@ -248,7 +248,9 @@ def test_expressions_change_only_in_the_directions_of_their_trend(text, latency,
 
 @given(st.sampled_from(["performance", "speedup", "performance / area", "log(speedup) - 0.1 * power", "speedup ** 2 / power"]))
 def test_objectives_of_speed_only_run_the_fastest_variant(text):
-    assert Rule.of(SearchSpec.model_validate({"maximize": [text], "constraints": ["area <= 1 mm^2", "latency <= 1 s"]})).single == (
+    assert VariantRule.of(
+        SearchSpec.model_validate({"maximize": [text], "constraints": ["area <= 1 mm^2", "latency <= 1 s"]})
+    ).deciding_number == (
         "latency",
         1,
     )
