@@ -116,6 +116,6 @@ def did_you_mean(word: object, options: Iterable[str]) -> str:
     if close := longer or difflib.get_close_matches(text, known[:MAX_OPTIONS_COMPARED], n=1, cutoff=0.5):
         return f"did you mean {' or '.join(repr(option) for option in close)}?"
     if not known:
-        return "nothing can stand here"
+        return "no value is allowed here"
     shown = ", ".join(f"'{option}'" for option in known[:20])
     return f"known: {shown}" + (", ..." if len(known) > 20 else "")

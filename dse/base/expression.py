@@ -81,7 +81,7 @@ def _fold_constants(node: ast.expr, text: str) -> ast.expr:
         case ast.Call(func=ast.Name(id=name) as func, args=arguments, keywords=[]) if _ARGUMENTS.get(name) == len(arguments):
             return _fold(ast.Call(func, [_fold_constants(argument, text) for argument in arguments], []), text, node)
     fix = f"write numbers, results, + - * / ** and {', '.join(_ARGUMENTS)}"
-    raise InputError(f"'{_source(node, text)}' cannot stand in an expression", fix)
+    raise InputError(f"'{_source(node, text)}' is not allowed in an expression", fix)
 
 
 def _fold(node: ast.expr, text: str, written: ast.expr) -> ast.expr:

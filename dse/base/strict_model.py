@@ -108,7 +108,7 @@ def _explain(model: type[BaseModel], item: Any) -> tuple[str, str]:
         return explanations[kind]()
     if kind in _BOUNDS:
         return f"{value} is out of range", f"write a number {_BOUNDS[kind]} {next(iter(context.values())):g}"
-    return f"'{value}' cannot stand here ({item['msg']})", _FIXES.get(kind, "see 'dse schema'")
+    return f"'{value}' is not valid here ({item['msg']})", _FIXES.get(kind, "see 'dse schema'")
 
 
 def _abbreviate(value: Any) -> str:

@@ -201,7 +201,7 @@ class _NodeChecker:
         if len(loc) > MAX_LEVELS or len(self.lines) > MAX_KEYS:
             raise InputError(*(_TOO_DEEP if len(loc) > MAX_LEVELS else _TOO_LARGE), self.path, line)
         if node.tag not in _TAGS[type(node)]:
-            self._add(f"the tag '{node.tag}' cannot stand here", "remove it", line, loc)
+            self._add(f"the tag '{node.tag}' is not allowed here", "remove it", line, loc)
         elif isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.lines[*loc, index] = item.start_mark.line + 1

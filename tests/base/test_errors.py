@@ -52,7 +52,7 @@ def test_a_collector_adds_the_place_to_problems_without_one():
         ("bandwith", ["bandwidth", "capacity"], "did you mean 'bandwidth'?"),
         ("mem", ["memory.dram", "memory.l2"], "did you mean 'memory.dram' or 'memory.l2'?"),
         ("zzz", ["a", "b"], "known: 'a', 'b'"),
-        ("a", [], "nothing can stand here"),
+        ("a", [], "no value is allowed here"),
     ],
 )
 def test_suggestions(word, options, expected):

@@ -283,7 +283,7 @@ def test_a_description_references_its_own_measurements(tmp_path):
     ("old", "new", "told"),
     [
         ("{value: 3.088e-06,", "{value: -1,", "launch: -1 is out of range; write a number from 1e-07 to 0.001"),
-        ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored.value: 'nan' cannot stand here (Input should be a finite number)"),
+        ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored.value: 'nan' is not valid here (Input should be a finite number)"),
         ("tail: {value: 0.635,", "tale: {value: 0.635,", "not the parameters of a kernel; write launch, extra_stored"),
         ("  family: '*:4'\n", "", "'family' is missing"),
         ("  tile: 128x256\n", "  tile: 129x256\n", "'129x256' is not a tile of any kernel; did you mean '128x256'?"),

@@ -26,7 +26,7 @@ def test_every_path_has_a_value_and_takes_it_back(chip):
         ("sparse_24: {pattern: 2:4, gain: 2}", "dense: {pattern: 2:4}", "units.tensor.runs.dense: a run named 'dense' runs the pattern dense, not '2:4'; give it another name"),
         ("sparse_24: {pattern: 2:4, gain: 2}", "plain: {pattern: dense, enabled: false}", "units.tensor.runs.plain: every unit runs dense; remove 'enabled', or the unit's peak for the dtype"),
         ("l2:", "tensor:", "memory.tensor: a unit is named 'tensor' too; rename one: results are labelled by these names"),
-        ("gain: 2", "dtypes: []", "units.tensor.runs.sparse_24.dtypes: '[]' cannot stand here (Tuple should have at least 1 item after validation, not 0); write at least one"),
+        ("gain: 2", "dtypes: []", "units.tensor.runs.sparse_24.dtypes: '[]' is not valid here (Tuple should have at least 1 item after validation, not 0); write at least one"),
     ],
 )  # fmt: skip
 def test_what_would_make_results_ambiguous_is_refused(edited, old, new, expected):

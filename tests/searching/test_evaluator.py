@@ -81,7 +81,7 @@ def test_more_tolerance_is_never_worse(folder):
     ("search", "axes", "told"),
     [
         ("maximize: [performanse]", AXES, "'performanse' in 'performanse' is not a result; did you mean 'performance'?"),
-        ("maximize: ['__import__(\"os\")']", AXES, "cannot stand in an expression"),
+        ("maximize: ['__import__(\"os\")']", AXES, "is not allowed in an expression"),
         ("constraints: [area <= 826]", AXES, "'826' is not a valid bound of 'area'; write a quantity in m^2"),
         ("constraints: [area is small]", AXES, "'area is small' is not a constraint"),
         ("constraints: [accuracy_drop >= 1]", AXES, "is not a valid tolerance"),

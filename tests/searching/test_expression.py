@@ -71,7 +71,7 @@ def test_an_expression_depends_on_a_result(text):
 
 @pytest.mark.parametrize("text", ["log", "abs(log)", "exp + speedup"])
 def test_a_function_is_no_result(text):
-    with pytest.raises(InputError, match="cannot stand in an expression"):
+    with pytest.raises(InputError, match="is not allowed in an expression"):
         parse_expression(text, KNOWN)
 
 

@@ -83,7 +83,7 @@ def test_descriptions_may_stand_in_the_specification(folder, spec):
     path = folder / "inline.yaml"
     path.write_text(yaml.safe_dump({**spec, "accelerators": [chip], "workloads": [{**GPT2, "metric": 3}]}, sort_keys=False))
     line = path.read_text().splitlines().index("  metric: 3") + 1
-    assert errors(path)[0].startswith(f"{path}:{line}: workloads.0.metric: '3' cannot stand here")
+    assert errors(path)[0].startswith(f"{path}:{line}: workloads.0.metric: '3' is not valid here")
 
 
 def test_a_description_in_place_runs_on_several_inputs(spec):
@@ -107,7 +107,7 @@ def test_measured_efficiencies_of_an_object_are_found_from_anywhere(spec, edited
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"accelerators": [3]}, "accelerators.0: '3' cannot stand here (Input should be a valid string); write text"),
+        ({"accelerators": [3]}, "accelerators.0: '3' is not valid here (Input should be a valid string); write text"),
         ({"accelerators": [{"name": "x", "source": "y", "units": {"u": {"peak": {"fp16": "1 TFLOP/s"}}}}]}, "accelerators.0.memory: 'memory' is missing; add 'memory: ...'"),
         ({"accelerators": [yaml.load(CHIP, Loader=CoreLoader)] * 2}, "accelerators: 'chip' is listed twice; list it once"),
         ({"workloads": ["./net", "./net"]}, "workloads: './net' is listed twice; list it once"),

@@ -240,7 +240,7 @@ def test_unknown_model_types_and_missing_sizes_are_refused(tmp_path, capsys):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "hidden_size": "x"}))
     assert main(["trace", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
     report = capsys.readouterr().err
-    assert "hidden_size: 'x' cannot stand here" in report
+    assert "hidden_size: 'x' is not valid here" in report
     assert "'vocab_size' is missing" in report
 
 

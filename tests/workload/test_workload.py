@@ -98,8 +98,8 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("variants/pruned.csv", "blocky", "\"blocky", ":7: not a CSV table: unexpected end of data; fix the quotes, or the cell on this line"),
         ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.91", ":3: there is no variant 'pruned unstructured 0.91'; did you mean 'pruned unstructured 0.9'? (or densities 'uniform', if only a total is known)"),
         ("accuracy.csv", "pruned,unstructured,0.9", "pruned,unstructured,0.5", ":3: this accuracy is given twice; keep one row"),
-        ("accuracy.csv", "75,76", "nan,76", ":2: value: 'nan' cannot stand here (Input should be a finite number); write a finite number"),
-        ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' cannot stand here (Input should be a valid number, unable to parse string as a number); write a number"),
+        ("accuracy.csv", "75,76", "nan,76", ":2: value: 'nan' is not valid here (Input should be a finite number); write a finite number"),
+        ("accuracy.csv", "75,76", "75,?", ":2: dense_value: '?' is not valid here (Input should be a valid number, unable to parse string as a number); write a number"),
     ],
 )  # fmt: skip
 def test_one_mistake_in_a_workload(edited, folder, file, old, new, expected):
