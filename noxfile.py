@@ -6,7 +6,12 @@ Each session makes an environment of its own; `nox --no-venv --no-install -s SES
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-MEASURED = ("base", "schema", "sparsity", "networks", "workload", "trace", "report")  # test folders that take minutes together
+MEASURED = (
+    "networks",
+    "sparsity",
+    "trace",
+    "workload",
+)  # packages that their own tests cover, in minutes; the whole suite takes much longer
 
 nox.needs_version = ">=2025.2"
 nox.options.sessions = ["lint", "types", "docs"]
@@ -58,7 +63,7 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Measure branch coverage of the packages whose tests are quick; the threshold stands in pyproject.toml."""
+    """Measure the branch coverage of some packages by their own tests; pyproject.toml has the threshold."""
     session.install("--editable", ".[test]", "coverage>=7.6")
     session.run("coverage", "run", "-m", "pytest", "-q", *(f"tests/{name}" for name in MEASURED))
     session.run("coverage", "report", "--skip-covered", "--sort=cover")

@@ -4,7 +4,8 @@ Nothing is evaluated here, so that `dse check` answers quickly.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from dse.searching.feasible_variants import list_excluded, select_feasible
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import load_accelerators, load_workloads
+from dse.sweeping.provenance import hash_descriptions
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
@@ -39,7 +41,8 @@ class SearchProblem:
 
     `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `kernels`: fitted ones,
     where the model options need them; `name`: of the specification; `origin`: a hash that differs between searches whose designs have
-    other scores, or are stored in another way; `spec_warnings`: about keys of the specification that a search does not read.
+    other scores, or are stored in another way; `spec_warnings`: about keys of the specification that a search does not read;
+    `provenance`: the specification and hashes of all descriptions, as attributes of a dataset.
     """
 
     networks: Networks
@@ -53,6 +56,7 @@ class SearchProblem:
     name: str = "search"
     origin: str = ""
     spec_warnings: tuple[str, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def feasible_variants(self) -> dict[str, list[Variant]]:
@@ -100,7 +104,16 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         name=spec.name,
         origin=_hash_origin(spec, accelerator, networks, kernels),
         spec_warnings=_list_unread_keys(spec, document),
+        provenance=_describe_provenance(spec, document, accelerator, networks, kernels),
     )
+
+
+def _describe_provenance(
+    spec: SweepSpec, document: YamlDocument, accelerator: Accelerator, networks: Networks, kernels: Sequence[KernelRecord]
+) -> dict[str, str]:
+    workloads = [workload for workload, _ in networks.values()]
+    hashes = hash_descriptions([accelerator], workloads, {accelerator.name: kernels}, with_contents=bool(spec.loaded_workloads))
+    return {"spec": document.text, "spec_sha256": document.sha256, "description_sha256": json.dumps(hashes)}
 
 
 def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> SearchSpec:

@@ -143,4 +143,5 @@ def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
         "accelerator": evaluator.space.accelerator.name,
         "seed": search.seed,
         "sampler": search.sampler,
+        **problem.provenance,
     }

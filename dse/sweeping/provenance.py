@@ -7,6 +7,7 @@ import json
 import platform
 import shlex
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import DRIVER
+from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.levels import levels
 from dse.model.peak import executions
 from dse.model.rates import rate_paths
@@ -23,6 +25,7 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import build_plan
+from dse.workload import Workload
 
 CONTENTS_SUFFIX = " in memory"  # of the name of a workload's contents, which may differ from those of its folder
 DECISIVE_PACKAGES = ("sparse-dse", "jax", "numpy")  # their version may change a number
@@ -85,18 +88,23 @@ def _read_document(dataset: xr.Dataset) -> YamlDocument:
 
 
 def _description_hashes(plan: Plan, with_contents: bool = False) -> dict[str, str]:
-    """SHA-256 of every description that was read.
+    """SHA-256 of every description that was read; where workloads are objects, or on request, of the contents of all workloads, too."""
+    kernels = {accelerator.name: chosen for accelerator, chosen in zip(plan.accelerators, plan.fitted_kernels, strict=True)}
+    return hash_descriptions(plan.accelerators, plan.workloads, kernels, with_contents or bool(plan.spec.loaded_workloads))
 
-    The contents of the workloads are included where workloads were given as objects, or on request.
-    """
-    hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in plan.accelerators}
-    for accelerator, kernels in zip(plan.accelerators, plan.fitted_kernels, strict=True):
-        if kernels:
-            text = "".join(kernel.model_dump_json() for kernel in kernels)
-            hashes[f"kernels {accelerator.name}"] = hashlib.sha256(text.encode()).hexdigest()
-    if with_contents or plan.spec.loaded_workloads:
-        hashes |= {f"workload {workload.name}{CONTENTS_SUFFIX}": workload.contents_sha256() for workload in plan.workloads}
-    return hashes | {f"workload {workload.name} {file}": sha256 for workload in plan.workloads for file, sha256 in workload.files.items()}
+
+def hash_descriptions(
+    accelerators: Iterable[Accelerator], workloads: Sequence[Workload], kernels: Mapping[str, Sequence[KernelRecord]], with_contents: bool
+) -> dict[str, str]:
+    """SHA-256 of accelerators, workload files and the fitted kernels of each accelerator, and of the contents of workloads on request."""
+    hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in accelerators}
+    for name, chosen in kernels.items():
+        if chosen:
+            text = "".join(kernel.model_dump_json() for kernel in chosen)
+            hashes[f"kernels {name}"] = hashlib.sha256(text.encode()).hexdigest()
+    if with_contents:
+        hashes |= {f"workload {workload.name}{CONTENTS_SUFFIX}": workload.contents_sha256() for workload in workloads}
+    return hashes | {f"workload {workload.name} {file}": sha256 for workload in workloads for file, sha256 in workload.files.items()}
 
 
 @cache

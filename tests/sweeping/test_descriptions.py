@@ -158,6 +158,9 @@ def test_a_search_takes_objects(spec, chip, net):
     named = dse.search({**spec, **search})
     given = dse.search({**spec, **search, "accelerators": [chip], "workloads": [net]})
     xr.testing.assert_equal(named, given)
+    assert yaml.load(given.attrs["spec"], Loader=CoreLoader)["accelerators"] == [chip.to_dict()]
+    assert json.loads(given.attrs["description_sha256"])["workload net in memory"] == net.contents_sha256()
+    assert json.loads(named.attrs["description_sha256"])["accelerator chip"] == chip.document.sha256
 
 
 def test_an_accelerator_as_a_mapping_can_be_changed_and_loaded_again(spec, chip):
