@@ -17,7 +17,9 @@ from dse.plot import style
 from dse.plot.selection import Table, select_design
 from dse.sweeping import provenance
 
-TICKS = (1, 1.2, 1.5, 2, 3, 4, 6, 8)
+TICKS, FINE_TICKS = (1, 1.2, 1.5, 2, 3, 4, 6, 8), (1, 1.02, 1.05, 1.1, 1.2)
+WIDTH, NAME_WIDTH = 5.6, 1.8  # inches, of a panel and of the names of networks in it
+MAX_NAME = 28  # characters on a line
 
 
 def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
@@ -26,7 +28,8 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     selected, note = select_design(dataset, axis)
     rows: Table = _ratio_table(selected, axis)
     accelerators = list(rows.accelerator.unique())
-    figure, axes = style.create_panels([""], accelerators, width=5.6, height=max(0.6 + 0.33 * rows.workload.nunique(), 2.1))
+    height = max(0.6 + 0.33 * rows.workload.nunique(), 2.1)
+    figure, axes = style.create_panels([""], accelerators, width=WIDTH, height=height, label_width=NAME_WIDTH)
     norm = LogNorm(1, max(rows.factor.max(), 1.01))
     mesh = None
     for name, ax in zip(accelerators, axes[0], strict=True):
@@ -56,7 +59,8 @@ def _ratio_table(dataset: xr.Dataset, axis: str) -> pd.DataFrame:
 def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNorm) -> None:
     bar = figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
     bar.set_label("largest change of a speedup", fontsize=8)
-    ticks = [tick for tick in TICKS if norm.vmax is not None and tick <= norm.vmax]
+    largest = norm.vmax or 1.0
+    ticks = [tick for tick in (TICKS if largest > FINE_TICKS[-1] else FINE_TICKS) if tick <= largest]
     bar.set_ticks(ticks, labels=[f"{tick:g}x" for tick in ticks], fontsize=8)
     bar.minorticks_off()
 
@@ -73,7 +77,7 @@ def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> Any:
         colour = "white" if norm(row["factor"]) > 0.55 else "black"
         ax.text(*centres[row["workload"], row[axis]], text, ha="center", va="center", fontsize=6.5, color=colour)
     ax.set_xticks(np.arange(grid.shape[1]) + 0.5, labels=[_size_text(size) for size in grid.columns], fontsize=7)
-    ax.set_yticks(np.arange(grid.shape[0]) + 0.5, labels=list(grid.index), fontsize=7)
+    ax.set_yticks(np.arange(grid.shape[0]) + 0.5, labels=[style.wrap_name(name, MAX_NAME) for name in grid.index], fontsize=7)
     ax.set_ylim(grid.shape[0], 0)
     ax.grid(visible=False)
     ax.spines[["bottom", "left"]].set_visible(False)

@@ -21,6 +21,9 @@ from dse.sweeping import provenance
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
+COLUMN_WIDTH, MIN_WIDTH, NAME_WIDTH, HEIGHT = 0.42, 3.4, 2.2, 4.1  # inches
+CHARACTER_HEIGHT = 0.035  # inches, of a slanted column label
+MAX_NAME = 36  # characters
 MIN_LABELLED_SHARE = 0.025  # of the height: lower rows have no room for text
 TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
@@ -38,7 +41,10 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
     ]
     rows: Table = pd.concat(tables, ignore_index=True)
     names = [accelerator.name for accelerator in accelerators]
-    figure, axes = style.create_panels(names, workloads, width=5.6, height=4.4, sharex="col", sharey=False)
+    columns = max(sum(variant.workload == workload for variant in variants.values()) for workload in workloads)
+    width = max(COLUMN_WIDTH * columns, MIN_WIDTH) + NAME_WIDTH
+    height = HEIGHT + CHARACTER_HEIGHT * max(map(len, rows.state))
+    figure, axes = style.create_panels(names, workloads, width, height, sharex="col", sharey=False, label_width=NAME_WIDTH)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
     mesh = None
     for name, line in zip(names, axes, strict=True):
@@ -114,9 +120,14 @@ def _write_cell(ax: Axes, x: float, y: float, row: Any, norm: LogNorm) -> None:
         ax.plot([x + 0.25], [y], marker="o", markersize=3, color=colour)
 
 
+def _shorten(name: str) -> str:
+    """The name without its middle, if it is long."""
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2 - 2]}...{name[-MAX_NAME // 2 + 1 :]}"
+
+
 def _label_rows_and_columns(ax: Axes, variants: list[str], groups: Table, edges: np.ndarray) -> None:
     middles, labelled = (edges[:-1] + edges[1:]) / 2, np.diff(edges) >= MIN_LABELLED_SHARE
-    names = [row.layer if row.layers == 1 else f"{row.layer}\nand {row.layers - 1} equal" for row in groups.itertuples()]
+    names = [_shorten(row.layer) + (f" and {row.layers - 1} equal" if row.layers > 1 else "") for row in groups.itertuples()]
     ax.set_yticks(middles[labelled], labels=np.array(names)[labelled], fontsize=6.5)
     ax.set_xticks(np.arange(len(variants)) + 0.5, labels=variants, rotation=40, ha="right", rotation_mode="anchor", fontsize=7)
     ax.set_ylim(1, -0.06)

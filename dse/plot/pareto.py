@@ -124,7 +124,15 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)
     for name, draw_line in ((x, ax.axvline), (y, ax.axhline)):
         if name in DENSE_VALUES:
-            draw_line(DENSE_VALUES[name], color=style.GREY, linewidth=0.8, linestyle=":", zorder=0, label=style.DENSE_BASELINE)
+            draw_line(
+                DENSE_VALUES[name],
+                color=style.GREY,
+                linewidth=0.8,
+                linestyle=":",
+                zorder=0,
+                label=style.DENSE_BASELINE,
+                gid=style.REFERENCE,
+            )
 
 
 def _corners(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

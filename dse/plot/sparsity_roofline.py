@@ -27,6 +27,7 @@ SPEEDUP_AXIS: dict[Fidelity, str] = {
     "calibrated": "speedup over dense (calibrated kernels)",
 }
 MAX_DROPS = 15  # allowed accuracy drops that the y axis shows: below, a network is useless and the curves that matter would be squeezed
+MAX_AXIS_CHARACTERS = 36  # on one line of the y label
 
 Scale = tuple[str, str]  # workload and metric: accuracies on different scales have separate panels
 Metric = dict[str, str]  # name, unit and direction
@@ -86,7 +87,7 @@ def _title(scale: Scale | None, dtype: str, batch: int) -> str:
 def _accuracy_axis(metric: Metric, relative: bool) -> str:
     unit = "points" if relative and metric["unit"] == "%" else metric["unit"]
     name = f"change of {metric['name']} against dense" if relative else metric["name"]
-    return f"{name} [{unit}]" if unit else name
+    return style.wrap_name(f"{name} [{unit}]" if unit else name, MAX_AXIS_CHARACTERS)
 
 
 def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: float, metric: Metric) -> list[Label]:
@@ -122,9 +123,10 @@ def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric)
     if len(dense) != 1:
         return
     worse = -1 if metric["direction"] == "higher" else 1
-    ax.plot([1.0], [dense[0]], marker="*", markersize=9, color="black", linestyle="none", label=style.DENSE_BASELINE, zorder=3)
-    label = f"iso-accuracy: dense {worse * accuracy_drop:+g}"
-    ax.axhline(dense[0] + worse * accuracy_drop, color=style.GREY, linewidth=0.8, linestyle="--", label=label)
+    star: dict[str, Any] = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "none", "zorder": 3}
+    ax.plot([1.0], [dense[0]], label=style.DENSE_BASELINE, gid=style.REFERENCE, **star)
+    line: dict[str, Any] = {"color": style.GREY, "linewidth": 0.8, "linestyle": "--", "gid": style.REFERENCE}
+    ax.axhline(dense[0] + worse * accuracy_drop, label=f"iso-accuracy: dense {worse * accuracy_drop:+g}", **line)
     _limit_accuracy_axis(ax, rows.accuracy, dense[0], worse, MAX_DROPS * accuracy_drop)
 
 
@@ -133,7 +135,7 @@ def _limit_accuracy_axis(ax: Axes, accuracy: Any, dense: float, worse: int, max_
     loss = worse * (accuracy - dense)
     largest = float(min(loss.max(), max_loss))
     smallest = float(min(loss.min(), 0.0))
-    margin = 0.08 * (largest - smallest)
+    margin = 0.08 * (largest - smallest or 1.0)  # of all points at the dense accuracy, too
     ax.set_ylim(dense + worse * (largest + margin), dense + worse * (smallest - margin))
     if hidden := int((loss > largest + margin).sum()):
         ax.text(

@@ -72,9 +72,9 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
         if "speedup_low" in stars:
             ax.vlines(stars.sparsity, stars.speedup_low, stars.speedup_high, color="black", linewidth=0.8)
     sparsity = np.linspace(0, 0.99, 200)
-    ax.plot(sparsity, 1 / (1 - sparsity), color=style.GREY, linestyle=":", linewidth=1, label="1 / density")
-    ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE)
-    coinciding = stars.groupby(["sparsity", "speedup"]).pattern.agg(", ".join).reset_index()
+    ax.plot(sparsity, 1 / (1 - sparsity), color=style.GREY, linestyle=":", linewidth=1, label="1 / density", gid=style.REFERENCE)
+    ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE, gid=style.REFERENCE)
+    coinciding = stars.groupby(["sparsity", "speedup"]).pattern.agg(lambda patterns: ", ".join(dict.fromkeys(patterns))).reset_index()
     return [Label(star.sparsity, star.speedup, star.pattern, "black") for star in coinciding.itertuples()]
 
 

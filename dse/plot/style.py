@@ -24,6 +24,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 GREY = "#777777"
 DENSE_BASELINE = "dense baseline"
+REFERENCE = "reference"  # gid of the artists that are no data
 
 Share = Literal["all", "col"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
@@ -32,14 +33,20 @@ AxesGrid = Any  # numpy array of Axes [row, column]
 
 
 def create_panels(
-    rows: Sequence[str], columns: Sequence[str], width: float = 3.6, height: float = 3.1, sharex: Share = "all", sharey: bool = True
+    rows: Sequence[str],
+    columns: Sequence[str],
+    width: float = 3.6,
+    height: float = 3.1,
+    sharex: Share = "all",
+    sharey: bool = True,
+    label_width: float = 0.0,
 ) -> tuple[Figure, AxesGrid]:
-    """A figure with a grid of titled panels, each `width` x `height` inches."""
+    """A figure with a grid of titled panels, each `width` x `height` inches, of which long tick labels take `label_width`."""
     figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), len(columns), sharex=sharex, sharey=sharey, squeeze=False)
     for row, line in zip(rows, axes, strict=True):
         for column, ax in zip(columns, line, strict=True):
-            ax.set_title(_title(row, column, int(12 * width)), fontsize=9)
+            ax.set_title(_title(row, column, int(12 * (width - label_width))), fontsize=9)
             set_panel_style(ax)
     return figure, axes
 
@@ -87,7 +94,8 @@ def wrap_name(text: str, width: int) -> str:
 
 def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     """Add one legend for all panels below them, with the notes above it, and settle the layout (labels are placed after that)."""
-    handles = {label: handle for ax in np.ravel(axes) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    found = {label: handle for ax in np.ravel(axes) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    handles = dict(sorted(found.items(), key=lambda item: item[1].get_gid() == REFERENCE))  # the reference lines last
     entry_width = 0.5 + 0.065 * max(map(len, handles), default=1)  # inches, at 8 points
     columns = max(1, min(int(figure.get_figwidth() / entry_width), len(handles)))
     lines = textwrap.wrap("; ".join(filter(None, notes)), int(14 * figure.get_figwidth()), break_on_hyphens=False)
