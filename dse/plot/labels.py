@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
@@ -18,6 +19,7 @@ OFFSETS = (  # points, the preferred ones first
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
 MARKER_RADIUS = 3  # points
+HALO = withStroke(linewidth=1.2, foreground="white")  # keeps a label readable on a curve or a cloud
 
 Positions = Float[np.ndarray, "point 2"]  # in display coordinates (pixels)
 
@@ -67,7 +69,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
 
 
 def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float) -> Annotation:
-    place = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0])}
+    place = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0]), "path_effects": [HALO]}
     return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, **place)
 
 

@@ -13,13 +13,13 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.peak import Execution, executions
 from dse.model.work import gathered
 from dse.plot import style
+from dse.plot.labels import HALO
 from dse.plot.selection import Table, first_dtype, layer_table, middle_batch, select_design, selected_accelerators, variant_indices
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import VNM_COLUMNS
@@ -212,7 +212,7 @@ def _label_roofs(ax: Axes, roofs: Sequence[Roof], bandwidth: float) -> None:
             x, roof.flops_per_s * y, text, fontsize=6, color="black" if roof.used else UNUSED_GREY, ha="right",
             va="center" if is_left else "top" if is_crowded else "bottom", in_layout=False,
         )  # fmt: skip
-        label.set_path_effects([withStroke(linewidth=1.5, foreground="white")])
+        label.set_path_effects([HALO])
 
 
 def _room(ax: Axes, x: float) -> tuple[float, float]:

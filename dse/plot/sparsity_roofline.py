@@ -50,9 +50,10 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
             panel = points[(points.accelerator == name) & (points.dtype == dtype) & (points.batch == batch) & _is_on(points, scale)]
             labels.append((ax, draw_panel(ax, panel, styles, spec.accuracy_drop, metrics[scale[0]][scale[1]])))
     style.label_edges(axes, SPEEDUP_AXIS[spec.model.fidelity], "")
-    for number, (scale, _, _) in enumerate(columns if len(scales) > 1 else columns[:1]):
-        for ax in axes[:, number]:
-            ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
+    for (scale, _, _), column in zip(columns, axes.T, strict=True):
+        for ax in column:
+            if len(scales) > 1 or ax.get_subplotspec().is_first_col():
+                ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
     model = f"{', '.join(dtypes)}, activations: {spec.model.activations}"
     style.add_legend(figure, axes.flat, "labels: sparsity", model, note, style.unverified_note(dataset))
     for ax, points in labels:

@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 GREY = "#777777"
+MAX_WIDTH = 20.0  # inches, of a figure
 DENSE_BASELINE = "dense baseline"
 REFERENCE = "reference"  # gid of the artists that are no data
 
@@ -41,13 +42,24 @@ def create_panels(
     sharey: bool = True,
     label_width: float = 0.0,
 ) -> tuple[Figure, AxesGrid]:
-    """A figure with a grid of titled panels, each `width` x `height` inches, of which long tick labels take `label_width`."""
-    figure = Figure(figsize=(max(width * len(columns), 5.0), height * len(rows)), layout="constrained")
-    axes = figure.subplots(len(rows), len(columns), sharex=sharex, sharey=sharey, squeeze=False)
+    """A figure with a titled panel for each row and column, each `width` x `height` inches, of which tick labels take `label_width`.
+
+    Columns that do not fit `MAX_WIDTH` continue below all rows. Returns the axes [row, column].
+    """
+    across = min(len(columns), max(int(MAX_WIDTH / width), 1))
+    down = len(rows) * -(-len(columns) // across)
+    figure = Figure(figsize=(max(width * across, 5.0), height * down), layout="constrained")
+    grid = figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
+    blocks = np.concatenate([grid[start : start + len(rows)] for start in range(0, down, len(rows))], axis=1)
+    for ax in blocks[:, len(columns) :].flat:
+        ax.remove()
+    axes = blocks[:, : len(columns)]
     for row, line in zip(rows, axes, strict=True):
         for column, ax in zip(columns, line, strict=True):
             ax.set_title(_title(row, column, int(12 * (width - label_width))), fontsize=9)
             set_panel_style(ax)
+    for ax in axes[-1]:
+        ax.tick_params(labelbottom=True)
     return figure, axes
 
 
@@ -65,11 +77,12 @@ def set_panel_style(ax: Axes) -> None:
 
 
 def label_edges(axes: AxesGrid, x: str, y: str) -> None:
-    """Label the x axes of the bottom row and the y axes of the left column."""
+    """Label the x axes of the bottom row and the y axes at the left edge."""
     for ax in axes[-1]:
         ax.set_xlabel(x, fontsize=9)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(y, fontsize=9)
+    for ax in axes.flat:
+        if ax.get_subplotspec().is_first_col():
+            ax.set_ylabel(y, fontsize=9)
 
 
 def curve_styles(rows: Table) -> CurveStyles:
