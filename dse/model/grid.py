@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from operator import mul
+from operator import add, mul
 from typing import Any, NamedTuple
 
 import jax
@@ -58,24 +58,34 @@ def breakdown_on_grid(
 
 
 class Samples(NamedTuple):
-    """Work and overhead of a network in each sample of the fitted parameters; `legal` is the same for all."""
+    """Work and overhead of some layers in each sample of the fitted parameters, under the executions with the indices `executions`;
+    `legal` is the same for all samples."""
 
     work: Float[Any, "sample layer execution term"]
     legal: Any
     overhead: Float[Any, "sample layer execution"]
+    executions: tuple[int, ...]
 
 
-@_compiled
 def samples_on_grid(
-    samples: Samples, rows: RowRates, columns: ColumnRates, *, combination: Combination
+    groups: Sequence[Samples], rows: RowRates, columns: ColumnRates, *, combination: Combination
 ) -> Float[Array, "sample row column"]:
-    """Latency [s] of each design in each sample."""
+    """Latency [s] of each design in each sample; the latencies of the groups add up."""
+    executions = tuple(group.executions for group in groups)
+    return _samples_on_grid([group[:3] for group in groups], rows, columns, executions=executions, combination=combination)
+
+
+@partial(jax.jit, static_argnames=("executions", "combination"), compiler_options=XLA_OPTIONS)
+def _samples_on_grid(
+    groups: list[tuple[Any, Any, Any]], rows: RowRates, columns: ColumnRates, *, executions: Any, combination: Combination
+) -> Float[Array, "sample row column"]:
     inverse_rates = _outer(rows, columns)
 
-    def latency(work: Any, overhead: Any) -> Array:
-        return network_latency(NetworkWork(work, samples.legal, overhead), inverse_rates, combination)
+    def group_latency(work: Any, legal: Any, overhead: Any, numbers: tuple[int, ...]) -> Array:
+        rates = inverse_rates[jnp.array(numbers)]
+        return jax.vmap(lambda w, o: network_latency(NetworkWork(w, legal, o), rates, combination))(work, overhead)
 
-    return jax.vmap(latency)(samples.work, samples.overhead)
+    return reduce(add, [group_latency(*group, numbers) for group, numbers in zip(groups, executions, strict=True)])
 
 
 @jax.jit

@@ -40,14 +40,14 @@ class JobEvaluator:
 
     def lower_bound(self, block: Block) -> Results | None:
         """Latency [s] that no schedule can beat, where it is known."""
-        return None if self.networks.lower_bound is None else self._sum_of_groups(self.networks.lower_bound, block)
+        return self._sum_of_groups(self.networks.lower_bound, block) if self.networks.lower_bound else None
 
     def breakdown(self, block: Block) -> tuple[Float[np.ndarray, "execution resource *rates"], Results | None]:
         """Time [s] in each execution while bound by each resource, and the lower bound of the latency, where it is known."""
         (group,), bound = self.networks.latency, None
         shape = self.shapes.executions, self.shapes.resources
         function = partial(self._call(grid.breakdown_on_grid), self.shapes.pad(group.network))
-        if self.networks.lower_bound is None:
+        if not self.networks.lower_bound:
             return self._evaluate(group, block, function, parts=(math.prod(shape),)).reshape((*shape, *self._sizes(block))), None
         (bound,) = self.networks.lower_bound
         function = partial(function, lower_bound=self.shapes.pad(bound.network))
@@ -57,14 +57,13 @@ class JobEvaluator:
     def intervals(self, block: Block, dense: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Quantiles of the latency [quantile, *rates], and those of the speedup over `dense`, the latencies of the dense network in each
         sample [sample, *rates]; without `dense` the latencies in each sample."""
-        samples, (group, *_) = self.networks.samples, self.networks.latency
-        assert samples is not None, "the sweep has intervals"
-        latencies = partial(self._call(grid.samples_on_grid), self.shapes.pad_samples(samples))
+        groups, (group, *_) = self.networks.samples, self.networks.latency
+        latencies = partial(self._call(grid.samples_on_grid), [self.shapes.pad_samples(samples) for samples in groups])
 
         def function(rows: Any, columns: Any, dense: Any = None) -> Any:
             return grid.intervals(latencies(rows, columns), dense)
 
-        parts = grid.parts_of_intervals(len(samples.work), dense is not None)
+        parts = grid.parts_of_intervals(len(groups[0].work), dense is not None)
         results = self._evaluate(group, block, function, (parts,), dense)
         return results[: len(QUANTILES)], results[len(QUANTILES) :]
 
@@ -72,7 +71,7 @@ class JobEvaluator:
         """Energy [J] of the work on each design of a block; `design` has the numbers that energies per operation and byte depend on."""
         (group,) = self.networks.latency
         energy = layer_energy(self.job.terms, design, dtype)
-        network = self.shapes.pad(network_work(self.job.terms, self.networks.distinct, energy=energy))
+        network = self.shapes.pad(network_work(self.job.terms, self.networks.merge, energy=energy))
         return self._evaluate(group, block, partial(self._call(grid.energy_on_grid), network))
 
     def _sum_of_groups(self, groups: Sequence[LayerGroup], block: Block) -> Results:
@@ -92,7 +91,7 @@ class JobEvaluator:
     def _tables(self) -> dict[LayerGroup, np.ndarray]:
         """The latency of each group that does not depend on all axes, on the axes that it depends on."""
         whole = (slice(None),) * len(self.factors)
-        groups = [*self.networks.latency, *(self.networks.lower_bound or ())]
+        groups = [*self.networks.latency, *self.networks.lower_bound]
         small = [g for g in groups if len(g.axes) < len(self.factors) and math.prod(self._group_lengths(g)) <= MOST_TABULATED]
         return {group: self._group_latency(group, whole) for group in small}
 
@@ -109,7 +108,7 @@ class JobEvaluator:
 
     @cached_property
     def _function_tables(self) -> dict[LayerGroup, Table]:
-        groups = [*self.networks.latency, *(self.networks.lower_bound or ())]
+        groups = [*self.networks.latency, *self.networks.lower_bound]
         return {g: g.piecewise_linear.table(self.shapes.precision, self.shapes.pieces)[0] for g in groups if g.piecewise_linear}
 
     def _evaluate(

@@ -1,72 +1,101 @@
-"""The layers of a job as the evaluator takes them: distinct layers with all of their repeats, grouped by the axes that they depend on."""
+"""The layers of a job as the evaluator takes them: proportional layers merged, and grouped by the axes that they depend on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dse.model.axis_dependence import LayerGroup, group_layers, single_group
+from dse.model.axis_dependence import LayerGroup, drop_dominated, group_layers, single_group
 from dse.model.cost.preference import execution_preference
 from dse.model.grid import Samples
+from dse.model.merge_layers import LayerMerge, merge_proportional
 from dse.model.rates import factored_inverse_rates
 from dse.model.roofline import NetworkWork
-from dse.model.terms import DistinctLayers, LayerTerms, distinct_layers
+from dse.model.terms import LayerTerms
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 
 LARGE_GRID = 2**22  # designs from which on layers are grouped: every group costs at least one call
+LARGE_SAMPLES = 2**14  # the same of samples: every shape of groups is compiled
 
 
 @dataclass(frozen=True, eq=False)
 class JobNetworks:
-    """`latency` and `lower_bound`: the groups whose latencies add up; `samples`: all layers in each sample of the fitted parameters;
-    `distinct`: which layers of the terms they are of. None where a sweep does not ask for it."""
+    """`latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters;
+    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not ask for them."""
 
-    distinct: DistinctLayers
+    merge: LayerMerge
     latency: Sequence[LayerGroup]
-    lower_bound: Sequence[LayerGroup] | None
-    samples: Samples | None
+    lower_bound: Sequence[LayerGroup]
+    samples: Sequence[Samples]
 
     @classmethod
     def of_job(cls, job: Job, plan: Plan) -> "JobNetworks":
-        ranks = _preference(job, plan) if plan.needs_breakdown else None
-        distinct = distinct_layers([job.terms], *([] if ranks is None else [ranks]))
-        latency = _groups(network_work(job.terms, distinct, ranks), job, plan)
-        lower_bound = None
-        if (bound := job.terms.lower_bound) is not None and plan.has_lower_bound:
-            lower_bound = _groups(network_work(bound, distinct_layers([bound])), job, plan)
-        return cls(distinct, latency, lower_bound, _samples(job.terms, distinct) if plan.has_intervals else None)
+        ranks = _preference(job, plan) if plan.needs_breakdown or plan.spec.store.needs_energy else None
+        merge = _merge(job.terms, ranks)
+        latency = _groups(network_work(job.terms, merge, ranks if plan.needs_breakdown else None), job, plan)
+        bound = job.terms.lower_bound if plan.has_lower_bound else None
+        lower_bound = [] if bound is None else _groups(network_work(bound, _merge(bound)), job, plan)
+        return cls(merge, latency, lower_bound, _sample_groups(job, plan) if plan.has_intervals else [])
 
     @property
     def summed(self) -> list[NetworkWork]:
         """The networks whose layers are summed, in contrast to looked up."""
-        groups = [*self.latency, *(self.lower_bound or ())]
-        samples = [] if self.samples is None else [NetworkWork(self.samples.work[0], self.samples.legal, self.samples.overhead[0])]
-        return [group.network for group in groups if group.piecewise_linear is None] + samples
+        return [group.network for group in (*self.latency, *self.lower_bound) if group.piecewise_linear is None]
+
+
+def _merge(terms: LayerTerms, ranks: np.ndarray | None = None) -> LayerMerge:
+    overhead = None if terms.overhead is None else terms.overhead[:1]
+    return merge_proportional(terms.slowed_work[:1], terms.legal, overhead, [] if ranks is None else [ranks])
 
 
 def network_work(
-    terms: LayerTerms, distinct: DistinctLayers, preference: np.ndarray | None = None, energy: np.ndarray | None = None
+    terms: LayerTerms, merge: LayerMerge, preference: np.ndarray | None = None, energy: np.ndarray | None = None
 ) -> NetworkWork:
-    """The best estimate of the distinct layers; `preference` and `energy` are [layer, execution], for one instance of each layer."""
-    first, count = distinct.first, distinct.count
-    overhead = None if terms.overhead is None else terms.overhead[0, first] * count[:, None]
+    """The best estimate of the merged layers; `preference` and `energy` are [layer, execution], for one instance of each layer."""
+    count = terms.count[:, None]
     return NetworkWork(
-        terms.slowed_work[0, first] * count[:, None, None],
-        terms.legal[first],
-        overhead,
-        None if energy is None else energy[first] * count[:, None],
-        None if preference is None else preference[first],
+        merge.total(terms.slowed_work[0] * count[:, :, None]),
+        terms.legal[merge.first],
+        None if terms.overhead is None else merge.total(terms.overhead[0] * count),
+        None if energy is None else merge.total(energy * count),
+        None if preference is None else preference[merge.first],
     )
 
 
-def _samples(terms: LayerTerms, distinct: DistinctLayers) -> Samples:
-    """Every sample but the best estimate, which stands alone where there are no others."""
+def _sample_groups(job: Job, plan: Plan) -> list[Samples]:
+    """Every sample but the best estimate, which stands alone where there are no others.
+
+    On a large grid, executions that another one beats in every sample are dropped, and layers are grouped by the executions that are left.
+    """
+    terms, count = job.terms, job.terms.count[:, None]
     assert terms.overhead is not None, "samples come with fitted kernels"
-    first, count = distinct.first, distinct.count
     chosen = slice(1, None) if len(terms.slowed_work) > 1 else slice(None)
-    work = terms.slowed_work[chosen, first] * count[:, None, None]
-    return Samples(work, terms.legal[first], terms.overhead[chosen, first] * count[:, None])
+    work, overhead, legal = terms.slowed_work[chosen] * count[:, :, None], terms.overhead[chosen] * count, terms.legal
+    if plan.rate_grid_size < LARGE_SAMPLES:
+        return [_merged_samples(work, overhead, legal, tuple(range(legal.shape[1])))]
+    legal = _undominated(work, overhead, legal, job, plan)
+    groups = []
+    for mask in np.unique(legal, axis=0):
+        layers, executions = (legal == mask).all(axis=1), np.flatnonzero(mask)
+        part = work[:, layers][:, :, executions], overhead[:, layers][:, :, executions], legal[layers][:, executions]
+        groups.append(_merged_samples(*part, tuple(executions.tolist())))
+    return groups
+
+
+def _merged_samples(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, executions: tuple[int, ...]) -> Samples:
+    merge = merge_proportional(work, legal, overhead)
+    totals = [np.moveaxis(merge.total(np.moveaxis(values, 1, 0)), 1, 0) for values in (work, overhead)]
+    return Samples(totals[0], legal[merge.first], totals[1], executions)
+
+
+def _undominated(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, job: Job, plan: Plan) -> np.ndarray:
+    """Which legal executions [layer, execution] are the fastest on some design in some sample."""
+    samples = len(work)
+    stacked = NetworkWork(work.reshape(-1, *work.shape[2:]), np.tile(legal, (samples, 1)), overhead.reshape(-1, overhead.shape[2]))
+    constant, factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)
+    kept = drop_dominated(stacked, constant, [factor.extremes for factor in factors], plan.spec.model.resource_overlap)
+    return kept.legal.reshape(samples, *legal.shape).any(axis=0)
 
 
 def _groups(network: NetworkWork, job: Job, plan: Plan) -> list[LayerGroup]:

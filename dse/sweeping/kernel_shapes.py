@@ -36,13 +36,13 @@ class KernelShapes:
     def of_jobs(cls, jobs: Sequence[Job], networks: Sequence[JobNetworks], plan: Plan) -> "KernelShapes":
         precision = np.dtype(plan.spec.store.dtype)
         summed = [network for each in networks for network in each.summed]
-        groups = [group for each in networks for group in (*each.latency, *(each.lower_bound or ()))]
+        groups = [group for each in networks for group in (*each.latency, *each.lower_bound)]
         functions = [group.piecewise_linear for group in groups if group.piecewise_linear]
         executions = max((network.work.shape[1] for network in summed), default=1)
         terms = _terms(jobs)
         numbers_per_design = (2 if plan.needs_breakdown else 1) * executions * len(terms)
         if plan.has_intervals:
-            numbers_per_design += 2 * max(len(each.samples.work) for each in networks if each.samples)
+            numbers_per_design += 2 * max(len(samples.work) for each in networks for samples in each.samples)
         columns, rows = _designs_at_once(plan, numbers_per_design * precision.itemsize)
         return cls(
             layers=max((len(network.work) for network in summed), default=1),
@@ -77,10 +77,15 @@ class KernelShapes:
         )
 
     def pad_samples(self, samples: Samples) -> Samples:
-        """The same, of every sample."""
-        work = np.stack([self._pad_work(work) for work in samples.work])
-        overhead = np.stack([self._pad_last(overhead, 0.0) for overhead in samples.overhead])
-        return Samples(work, self._pad_legal(samples.legal), overhead.astype(self.precision))
+        """Samples with layers up to a power of two, so that few shapes are compiled, and with the common terms."""
+        layers = 1 << (samples.work.shape[1] - 1).bit_length()
+        missing = layers - samples.work.shape[1]
+        terms = ((0, 0), (0, missing), (0, 0), (0, self.terms[-1] + 1 - samples.work.shape[3]))
+        legal = np.pad(samples.legal, ((0, missing), (0, 0)), constant_values=False)
+        legal[layers - missing :, 0] = True
+        overhead = np.pad(samples.overhead, ((0, 0), (0, missing), (0, 0)))
+        work = np.pad(samples.work, terms)[..., list(self.terms)]
+        return Samples(work.astype(self.precision), legal, overhead.astype(self.precision), samples.executions)
 
     def grid(self, constant: np.ndarray, factors: Sequence[np.ndarray], lengths: Sequence[int]) -> Grid:
         """The grid of some inverse rates [execution, term]; `lengths`: of the axes of the whole sweep."""

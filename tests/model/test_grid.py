@@ -96,8 +96,13 @@ def test_each_sample_is_evaluated_as_a_network_of_its_own():
     grid, combination = Grid(constant, factors, 1, 4, 2, np.dtype(float)), Combination(2, "pipelined")
     dense = random.uniform(1e-3, 1e-2, (samples, 5, 3))
 
+    groups = [  # two groups of layers, the executions of one in another order
+        Samples(work[:, :3], network.legal[:3], overhead[:, :3], (0, 1, 2)),
+        Samples(work[:, 3:, ::-1], network.legal[3:, ::-1], overhead[:, 3:, ::-1], (2, 1, 0)),
+    ]
+
     def evaluated(*inputs):
-        return intervals(samples_on_grid(Samples(work, network.legal, overhead), *inputs[:2], combination=combination), *inputs[2:])
+        return intervals(samples_on_grid(groups, *inputs[:2], combination=combination), *inputs[2:])
 
     with jax.enable_x64(True):
         alone = grid.evaluate(evaluated, (2 + samples,))
