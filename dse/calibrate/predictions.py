@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dse.model.capacity import attainable
+from dse.model.capacity import attainable_bytes
 from dse.model.efficiency import assertions
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch
@@ -16,13 +16,13 @@ PROBE_FACTORS = 2.0 ** np.arange(-4, 8)  # by which sizes of a launch are scaled
 
 def speed_of_light_time(launches: KernelLaunches) -> PerLaunch:
     """The larger of stored FLOPs over peak and compulsory bytes over bandwidth [s] (Shinn et al. 2023)."""
-    return np.maximum(launches.flops / launches.rates.peak, launches.needed_product.compulsory / launches.rates.bandwidth)
+    return np.maximum(launches.flops / launches.rates.peak, launches.needed_product.compulsory_bytes / launches.rates.bandwidth)
 
 
 def capacity_time(launches: KernelLaunches) -> PerLaunch:
     """The time at the speed of light with the bytes that the best schedule moves for the cache of the device [s]."""
-    rates = launches.rates
-    moved_bytes = np.asarray(attainable(launches.needed_product, rates.cache)) if rates.cache else launches.needed_product.compulsory
+    rates, product = launches.rates, launches.needed_product
+    moved_bytes = np.asarray(attainable_bytes(product, rates.cache)) if rates.cache else product.compulsory_bytes
     return np.maximum(launches.flops / rates.peak, moved_bytes / rates.bandwidth)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.model.peak import open_runs
+from dse.model.executions import enabled_runs
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run, Unit
 from dse.sparsity.kinds import DENSE
@@ -78,7 +78,7 @@ def compare_runs(device: Accelerator, dtype: str, sparsity: float, dense: float 
     rows = []
     for name, unit in units.items():
         peak_ratio = unit.peak[dtype].value / baseline.peak
-        for key, run in open_runs(unit, dtype).items():
+        for key, run in enabled_runs(unit, dtype).items():
             if run.pattern != DENSE:
                 about = {"device": device.name, "run": f"{name}.{key}", "pattern": str(run.pattern)}
                 compared = _compare(run, peak_ratio, baseline.efficiency, sparse or run.efficiency.value, sparsity)
@@ -97,7 +97,7 @@ def _find_dense_baseline(units: Iterable[Unit], dtype: str, efficiency: float | 
 
 def _dense_runs(unit: Unit, dtype: str) -> list[Run]:
     """The dense runs that a unit lists for the dtype, else the one that every unit has."""
-    return [run for run in open_runs(unit, dtype).values() if run.pattern == DENSE]
+    return [run for run in enabled_runs(unit, dtype).values() if run.pattern == DENSE]
 
 
 def _compare(run: Run, peak: float, dense: float, sparse: float, sparsity: float) -> Row:

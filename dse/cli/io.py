@@ -28,13 +28,13 @@ def execute(options: argparse.Namespace) -> str:
     sizes = parse_memory_sizes(options.memory, options.dtype)
     _check(options)
     network = load_network(options)
-    given = read_order(options.order, network) if options.order else None
+    user_order = read_order(options.order, network) if options.order else None
     if options.out is not None:
         check_writable(*_output_files(options, sizes))
     for note in network.notes:
         print(f"warning: {note}", file=sys.stderr)
-    rows = simulate_sizes(network, sizes, options.moves, options.seed, given, options.out, options.write_orders)
-    summary = summarise(network, options.dtype, given)
+    rows = simulate_sizes(network, sizes, options.moves, options.seed, user_order, options.out, options.write_orders)
+    summary = summarise(network, options.dtype, user_order)
     if options.out is not None:
         _write_figure(options.out, options.network, summary, rows)
     return json.dumps({**summary, "rows": rows}, indent=2) if options.json else f"{_format_summary(summary)}\n\n{_format_rows(rows)}"
@@ -55,11 +55,11 @@ def _output_files(options: argparse.Namespace, sizes: list[MemorySize]) -> list[
     return [options.out / name for name in names]
 
 
-def summarise(network: Network, dtype: str, given: Order | None = None) -> dict[str, Any]:
+def summarise(network: Network, dtype: str, user_order: Order | None = None) -> dict[str, Any]:
     """Properties of the network that do not depend on the memory size; bounds and capacities in values."""
     capacity = {"two_optimal": capacity_for_lower_bound(network, two_optimal_order(network))}
-    if given is not None:
-        capacity["given"] = capacity_for_lower_bound(network, given)
+    if user_order is not None:
+        capacity["given"] = capacity_for_lower_bound(network, user_order)
     return {
         "connections": network.num_connections,
         "neurons": network.num_neurons,
@@ -79,7 +79,7 @@ def simulate_sizes(
     sizes: list[MemorySize],
     moves: int,
     seed: int,
-    given: Order | None = None,
+    user_order: Order | None = None,
     out: Path | None = None,
     write_orders: bool = False,
 ) -> list[Row]:
@@ -87,7 +87,7 @@ def simulate_sizes(
     rows = []
     with tqdm(total=moves * len(sizes), desc="reordering", unit="move", delay=2, disable=not moves) as bar:
         for size in sizes:
-            row = _simulate_orders(network, size.values, given)
+            row = _simulate_orders(network, size.values, user_order)
             if moves:
                 row |= _search_order(network, row, moves, seed, out, write_orders, bar.update)
             rows.append({"memory": size.bytes, **row})
@@ -95,8 +95,8 @@ def simulate_sizes(
     return rows
 
 
-def _simulate_orders(network: Network, capacity: int, given: Order | None) -> Row:
-    orders = {"two_optimal": two_optimal_order(network), "given": given}
+def _simulate_orders(network: Network, capacity: int, user_order: Order | None) -> Row:
+    orders = {"two_optimal": two_optimal_order(network), "given": user_order}
     totals = {
         f"{name}_{policy}": simulate(network, order, capacity, policy).total
         for name, order in orders.items()

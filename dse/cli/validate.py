@@ -3,13 +3,13 @@
 from argparse import Namespace
 
 from dse.calibrate import r3
-from dse.model.cost import validate as cost
+from dse.model.cost.validate import report_errors
 
 
 def execute(options: Namespace) -> int:
     """Print the errors of the model; exit code 1 if one is larger than stated."""
     if options.what == "cost":
-        text, passed = cost.run(options.json)
+        text, passed = report_errors(options.json)
     else:
         from dse.cli import validate_kernels  # fitting takes more imports than the areas need
 

@@ -1,8 +1,12 @@
-"""The model: time = W / (P * E) per resource, the slowest resource per layer, the sum over layers per network.
+"""The model: one equation, a module for each of its factors.
 
-work, traffic    W   what a layer asks for: FLOPs, bytes
-peak             P   which unit may execute it, at what rate
-efficiency       E   which share of the peak is reached
-equation             puts the factors of one network on one accelerator together
-evaluate/            max over resources, min over executions, sum over layers: in JAX, over many designs
+    network latency = sum over layers of count * ( min over legal executions of ( combine over resources of work / rate ) + overhead )
+
+work        work (FLOPs), traffic and needed_inputs (compulsory bytes), capacity, reuse and fusion (bytes against on-chip capacity);
+            compaction shrinks the layers next to structured pruning, footprint is the memory that a network occupies
+rate        executions (which unit may run which pattern) and memory_levels name the rates; rate = peak * efficiency, and
+            efficiency/ is constant (sol, r3) or fitted to measured kernels, which also have an overhead
+terms       the work of all layers of a network under all executions, as arrays
+roofline    the equation itself in JAX, over many designs; grid, axis_dependence and piecewise_linear are ways to evaluate it faster
+results     layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

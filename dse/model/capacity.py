@@ -1,13 +1,13 @@
-"""Bytes that a product moves, against the on-chip capacity S that it has for reuse.
+"""Bytes that one matrix product moves to and from a memory outside, as a function of the on-chip capacity S.
 
-For C[m, n] = A[m, k] B[k, n] with G multiply-adds and p bytes an element two figures, never to be mixed up:
+For C[m, n] = A[m, k] B[k, n] with G multiply-adds and p bytes an element, there are two figures, which must not be confused:
 
-    bound        Q >= max(compulsory, 2 G sqrt(p_A p_B p_C) / sqrt(rho S) - 2 S)   no schedule moves less
-    attainable   the best of three schedules that keep a tile of C, rows of A or columns of B    one that is known does
+    lower bound   Q >= max(compulsory, 2 G sqrt(p_A p_B p_C) / sqrt(rho S) - 2 S)                     no schedule moves less
+    attainable    the best of three schedules, which keep a tile of C, rows of A or columns of B      a known schedule moves that
 
-The bound is that of Smith et al. (2017, arXiv 1702.02017) in bytes, with rho, the most uses that a row of A has for one
-element of B: 1 for a matrix, ceil(R / stride) ceil(S / stride) for a convolution (Chen et al. 2020, arXiv 1911.05662).
-Schedules manage the memory as a scratchpad; a cache that evicts by recency moves more. Partial sums are as wide as results.
+The bound is that of Smith et al. (2017, arXiv 1702.02017) in bytes. rho is the maximum number of uses of one element of B by a row of A:
+1 for a matrix, ceil(R / stride) ceil(S / stride) for a convolution (Chen et al. 2020, arXiv 1911.05662). The schedules manage the memory
+as a scratchpad; a cache with LRU replacement moves more. Partial sums are as wide as results.
 """
 
 from collections.abc import Callable
@@ -18,181 +18,191 @@ import numpy as np
 from jaxtyping import Float
 
 Array = Float[np.ndarray, "..."]
+FloatOrArray = Any  # a float, or an array that broadcasts with the others
 
-EXACT, APART = 64, 1.1  # strips of B that are tried: each number up to 64, then 10% apart, which costs below 1%
+# Numbers of strips of B that are tried: every number up to 64, then 10% apart, which costs less than 1% of the bytes.
+MAX_CONSECUTIVE_COUNT, COUNT_RATIO = 64, 1.1
 
-NOTHING = 1e-30  # bytes of an element that takes none, as where a layer keeps its result to itself
+MIN_ELEMENT_BYTES = 1e-30  # instead of 0, for example if fusion keeps a result on chip
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """One product per entry; fields are arrays that broadcast, with each other and with a capacity.
+    """Matrix products, one per entry of the arrays; all fields broadcast with each other and with a capacity.
 
-    `a`, `b`, `c`: bytes of the operands and the result, each moved once (what a sparse A stores of its positions belongs to
-    `a`). A random A stores `density` of m x k. A grouped one has `groups` blocks of m / groups rows, each with a B of its own.
+    `a_bytes`, `b_bytes`, `c_bytes` are the bytes of both operands and the result, each moved once; metadata of a sparse A are included in
+    `a_bytes`. `density` is the share of m x k that a random A stores. A grouped product has `groups` blocks of m / groups rows, each
+    with its own B.
 
-    Rows of A may share columns: a stripe of `stripe_rows` rows opens a column by the chance `stripe_share`, in an open one a band of
-    `band_rows` rows by `band_share`, and there each row has a nonzero by `element_share` (default: all stored elements are
-    nonzero, and rows independent). Of `b` no schedule reads less than the share `least`, and `most` is enough.
+    Rows of A may share columns: a stripe of `stripe_rows` rows keeps a column with probability `stripe_share`; in a kept column, a band of
+    `band_rows` rows is kept with probability `band_share`; in a kept band, a row has a nonzero with probability `element_share` (default:
+    all stored elements are nonzero, and rows are independent). No schedule reads less than the share `needed_lower` of B, and reading
+    `needed_upper` is enough.
 
-    A convolution's B is read from an input whose elements stand in several places: on average in `uses`, at most in
-    `reach` x `reach` of one sample, which has `sample` of the n columns. `done`: share of the products with stored elements
-    that are made at all.
+    The B of a convolution is the unrolled input: an input element appears `uses` times on average, at most `max_uses_per_side` squared
+    times in one sample, which has `sample_columns` of the n columns. `computed_share` of the products with stored elements are computed.
     """
 
-    m: Any
-    k: Any
-    n: Any
-    a: Any
-    b: Any
-    c: Any
-    density: Any = 1.0
-    groups: Any = 1.0
-    uses: Any = 1.0
-    reach: Any = 1.0
-    sample: Any = 1.0
-    done: Any = 1.0
-    stripe_rows: Any = 1.0
-    stripe_share: Any = 1.0
-    band_rows: Any = 1.0
-    band_share: Any = 1.0
-    element_share: Any = None
-    least: Any = 1.0
-    most: Any = 1.0
+    m: FloatOrArray
+    k: FloatOrArray
+    n: FloatOrArray
+    a_bytes: FloatOrArray
+    b_bytes: FloatOrArray
+    c_bytes: FloatOrArray
+    density: FloatOrArray = 1.0
+    groups: FloatOrArray = 1.0
+    uses: FloatOrArray = 1.0
+    max_uses_per_side: FloatOrArray = 1.0
+    sample_columns: FloatOrArray = 1.0
+    computed_share: FloatOrArray = 1.0
+    stripe_rows: FloatOrArray = 1.0
+    stripe_share: FloatOrArray = 1.0
+    band_rows: FloatOrArray = 1.0
+    band_share: FloatOrArray = 1.0
+    element_share: FloatOrArray = None
+    needed_lower: FloatOrArray = 1.0
+    needed_upper: FloatOrArray = 1.0
 
     def __post_init__(self) -> None:
         if self.element_share is None:
             object.__setattr__(self, "element_share", self.density)
 
     @property
-    def nonzero(self) -> Any:
-        """Share of A that is not zero; what is stored beyond it needs no element of B."""
+    def nonzero_share(self) -> FloatOrArray:
+        """Share of A that is nonzero; stored zeros need no element of B."""
         return self.stripe_share * self.band_share * self.element_share
 
     @property
-    def sizes(self) -> tuple[Any, Any, Any]:
+    def element_bytes(self) -> tuple[FloatOrArray, FloatOrArray, FloatOrArray]:
         """Bytes of one element of A, B and C."""
-        found = self.a / (self.density * self.m * self.k), self.b * self.uses / (self.k * self.n * self.groups), self.c / (self.m * self.n)
-        return np.maximum(found[0], NOTHING), np.maximum(found[1], NOTHING), np.maximum(found[2], NOTHING)
+        a = self.a_bytes / (self.density * self.m * self.k)
+        b = self.b_bytes * self.uses / (self.k * self.n * self.groups)
+        c = self.c_bytes / (self.m * self.n)
+        return np.maximum(a, MIN_ELEMENT_BYTES), np.maximum(b, MIN_ELEMENT_BYTES), np.maximum(c, MIN_ELEMENT_BYTES)
 
     @property
-    def compulsory(self) -> Any:
-        """Each byte that is needed once [B]: no schedule moves less."""
-        return self.a + self.b * self.least + self.c
+    def compulsory_bytes(self) -> FloatOrArray:
+        """Every needed byte once [B]: no schedule moves less."""
+        return self.a_bytes + self.b_bytes * self.needed_lower + self.c_bytes
 
 
-def bound(product: Product, capacity: Any) -> Any:
-    """Bytes that every schedule moves to and from a memory of `capacity` bytes [B], in the shape that both broadcast to."""
+def lower_bound_bytes(product: Product, capacity: FloatOrArray) -> FloatOrArray:
+    """Bytes that no schedule can beat with an on-chip memory of `capacity` bytes [B], in the shape that both broadcast to."""
     p = product
-    multiply_adds = p.nonzero * p.m * p.k * p.n * p.done
-    reused = 2 * multiply_adds * np.sqrt(np.prod(np.broadcast_arrays(*p.sizes), axis=0)) / (p.reach * np.sqrt(capacity))
-    return np.maximum(p.compulsory, reused - 2 * np.asarray(capacity))
+    multiply_adds = p.nonzero_share * p.m * p.k * p.n * p.computed_share
+    mean_width = np.sqrt(np.prod(np.broadcast_arrays(*p.element_bytes), axis=0))
+    reuse_limited = 2 * multiply_adds * mean_width / (p.max_uses_per_side * np.sqrt(capacity))
+    return np.maximum(p.compulsory_bytes, reuse_limited - 2 * np.asarray(capacity))
 
 
-def attainable(product: Product, capacity: Any) -> Any:
-    """Bytes that the best of three schedules moves [B]; with room for none of them, every operand of every multiply-add."""
-    lasting = _Strips.of(product, capacity)
-    nothing_kept = product.density * product.m * product.k * product.n * (sum(product.sizes) + product.sizes[2])
-    found = [way.min(axis=-1) for way in (_keep_c(lasting), _keep_a(lasting), _keep_b(lasting))]
-    each_once = product.a + product.b * product.most + product.c
-    return np.maximum(each_once, np.minimum(np.minimum.reduce(found), nothing_kept))
+def attainable_bytes(product: Product, capacity: FloatOrArray) -> FloatOrArray:
+    """Bytes that the best of three schedules moves [B]; every operand of every multiply-add if the capacity is too small for all three."""
+    strips = _Strips.of(product, capacity)
+    schedules = [bytes_by_count.min(axis=-1) for bytes_by_count in (_keep_c(strips), _keep_a(strips), _keep_b(strips))]
+    width = sum(product.element_bytes) + product.element_bytes[2]  # of both operands, and of a partial sum read and written
+    no_reuse = product.density * product.m * product.k * product.n * width
+    every_byte_once = product.a_bytes + product.b_bytes * product.needed_upper + product.c_bytes
+    return np.maximum(every_byte_once, np.minimum(np.minimum.reduce(schedules), no_reuse))
 
 
-def output_stationary(product: Product, capacity: Any, whole_tiles: bool = True) -> Any:
-    """Bytes where a tile of C stays while A and B pass [B].
+def output_stationary_bytes(product: Product, capacity: FloatOrArray, whole_tiles: bool = True) -> FloatOrArray:
+    """Bytes if a tile of C stays on chip while A and B stream [B].
 
-    T(a, b) = mnk (1 - (1 - d)^a) / a p_B + p_A d mk ceil(n / b) + p_C mn with (a p_C + p_B) b + 2 p_A <= S, minimised.
-    Without `whole_tiles` the last tile counts by its share of the rows, as written here; it is a smooth figure, up to a tile
-    below what can be had.
+    T(a, b) = mnk (1 - (1 - d)^a) / a p_B + p_A d mk ceil(n / b) + p_C mn with (a p_C + p_B) b + 2 p_A <= S, minimised over a and b.
+    Without `whole_tiles`, the last tile counts by its share of the rows, as written here: a smooth figure, up to one tile below what is
+    attainable.
     """
-    return np.maximum(product.compulsory, _keep_c(_Strips.of(product, capacity), whole_tiles).min(axis=-1))
+    return np.maximum(product.compulsory_bytes, _keep_c(_Strips.of(product, capacity), whole_tiles).min(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
 class _Strips:
-    """A product cut into strips of `width` columns, another number of them along the last axis.
+    """A product whose B is cut into `count` strips of `width` columns, another count at each place of the last axis.
 
-    A strip reads a `patch` of one channel of B: with a rim, which neighbours read as well, so that B is read `rim` times, unless
-    the strip holds whole samples. Which strips are tried does not depend on the capacity, so that more of it never moves more.
+    A strip reads `patch` elements of one channel of B. That includes a rim that neighbouring strips read too, so that B is read
+    `rim_factor` times, unless strips consist of whole samples. The counts do not depend on the capacity: more capacity never moves more.
     """
 
     product: Product
-    capacity: Any
+    capacity: FloatOrArray
     width: Array
     count: Array
     patch: Array
-    rim: Array
+    rim_factor: Array
 
     @classmethod
-    def of(cls, product: Product, capacity: Any) -> "_Strips":
+    def of(cls, product: Product, capacity: FloatOrArray) -> "_Strips":
         p = Product(**{name: np.asarray(value, float)[..., None] for name, value in vars(product).items()})
-        width = np.ceil(p.n / _counts(float(np.max(p.n))))
-        width = np.where(width >= p.sample, np.ceil(width / p.sample) * p.sample, width)
-        rim = np.where(width >= p.sample, 1.0, (1 + (p.reach - 1) / np.sqrt(width)) ** 2)
-        return cls(
-            p, np.asarray(capacity, float)[..., None], width, np.ceil(p.n / width), width * rim, np.minimum(rim, np.maximum(p.uses, 1))
-        )
+        width = np.ceil(p.n / _strip_counts(float(np.max(p.n))))
+        width = np.where(width >= p.sample_columns, np.ceil(width / p.sample_columns) * p.sample_columns, width)
+        patch_growth = np.where(width >= p.sample_columns, 1.0, (1 + (p.max_uses_per_side - 1) / np.sqrt(width)) ** 2)
+        rim_factor = np.minimum(patch_growth, np.maximum(p.uses, 1))
+        return cls(p, np.asarray(capacity, float)[..., None], width, np.ceil(p.n / width), width * patch_growth, rim_factor)
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> FloatOrArray:
+        """Rows of one group."""
         return self.product.m / self.product.groups
 
 
-def _counts(most: float) -> Array:
-    many = np.ceil(EXACT * APART ** np.arange(1 + max(0.0, np.ceil(np.log(most / EXACT) / np.log(APART)))))
-    return np.unique(np.concatenate([np.arange(1.0, EXACT), many]))
+def _strip_counts(max_count: float) -> Array:
+    ratios = np.arange(1 + max(0.0, np.ceil(np.log(max_count / MAX_CONSECUTIVE_COUNT) / np.log(COUNT_RATIO))))
+    return np.unique(np.concatenate([np.arange(1.0, MAX_CONSECUTIVE_COUNT), np.ceil(MAX_CONSECUTIVE_COUNT * COUNT_RATIO**ratios)]))
 
 
 def _keep_c(strips: _Strips, whole_tiles: bool = True) -> Array:
-    """A tile of C stays; A passes once for each strip, B once for each tile."""
-    p, (of_a, of_b, of_c) = strips.product, strips.product.sizes
-    high = (strips.capacity - strips.patch * of_b - 2 * of_a) / (strips.width * of_c)
-    return p.a * strips.count + p.b * strips.rim * _passes(strips, high, whole_tiles) + p.c
+    """Bytes if a tile of C stays: A streams once per strip, B once per tile."""
+    p, (a, b, c) = strips.product, strips.product.element_bytes
+    max_rows = (strips.capacity - strips.patch * b - 2 * a) / (strips.width * c)
+    return p.a_bytes * strips.count + p.b_bytes * strips.rim_factor * _passes_of_b(strips, max_rows, whole_tiles) + p.c_bytes
 
 
 def _keep_a(strips: _Strips) -> Array:
-    """Rows of A stay; B passes once for each set of them."""
-    p, (of_a, of_b, of_c) = strips.product, strips.product.sizes
-    high = (strips.capacity - strips.patch * of_b) / (p.k * p.density * of_a + strips.width * of_c)
-    return p.a + p.b * strips.rim * _passes(strips, high) + p.c
+    """Bytes if rows of A stay: B streams once per set of rows."""
+    p, (a, b, c) = strips.product, strips.product.element_bytes
+    max_rows = (strips.capacity - strips.patch * b) / (p.k * p.density * a + strips.width * c)
+    return p.a_bytes + p.b_bytes * strips.rim_factor * _passes_of_b(strips, max_rows) + p.c_bytes
 
 
 def _keep_b(strips: _Strips) -> Array:
-    """What is needed of a strip of B stays while the rows of A pass."""
-    p, (of_a, of_b, of_c) = strips.product, strips.product.sizes
-    held = p.k * p.most / p.uses * strips.patch * of_b + strips.width * of_c + 2 * of_a
-    return np.where(held <= strips.capacity, p.a * strips.count + p.b * p.most * strips.rim + p.c, np.inf)
+    """Bytes if the needed part of a strip of B stays while the rows of A stream; infinite if it does not fit."""
+    p, (a, b, c) = strips.product, strips.product.element_bytes
+    occupied = p.k * p.needed_upper / p.uses * strips.patch * b + strips.width * c + 2 * a
+    moved = p.a_bytes * strips.count + p.b_bytes * p.needed_upper * strips.rim_factor + p.c_bytes
+    return np.where(occupied <= strips.capacity, moved, np.inf)
 
 
-def _passes(strips: _Strips, high: Array, whole_tiles: bool = True) -> Array:
-    """How often B passes by tiles of at most `high` rows, each of which reads what its nonzeros need.
+def _passes_of_b(strips: _Strips, max_rows: Array, whole_tiles: bool = True) -> Array:
+    """How often B is read by tiles of at most `max_rows` rows, each of which reads what its nonzeros need; infinite if no row fits.
 
-    Rows that choose columns together stay together: a tile is so many whole stripes, else whole bands of one, else rows of one.
+    Rows that choose columns together stay together: a tile is a number of whole stripes, or whole bands of one stripe, or rows of one band.
     """
-    p, rows = strips.product, np.clip(np.floor(high), 0, strips.rows)
+    p, rows = strips.product, np.clip(np.floor(max_rows), 0, strips.rows)
     stripe = np.clip(p.stripe_rows, 1, np.maximum(strips.rows, 1))
     band = np.clip(p.band_rows, 1, stripe)
     stripes, bands = np.where(stripe > 1, np.ceil(strips.rows / stripe), strips.rows), np.ceil(stripe / band)
-    of_band = p.band_share * _any(p.element_share, band)
-    of_stripe = p.stripe_share * _any(of_band, bands)
-    found = _cut(stripes, np.floor(rows / stripe), lambda number: _any(of_stripe, number * p.reach**2), p.most, whole_tiles)
+    uses, limit = p.max_uses_per_side**2, p.needed_upper
+    band_share = p.band_share * _any_of(p.element_share, band)
+    stripe_share = p.stripe_share * _any_of(band_share, bands)
+    passes = _passes(stripes, np.floor(rows / stripe), lambda number: _any_of(stripe_share, number * uses), limit, whole_tiles)
     if np.any(stripe > 1):
-        by_bands = _cut(bands, np.floor(rows / band), lambda number: _any(p.stripe_share * _any(of_band, number), p.reach**2), p.most)
-        found = np.where(rows < stripe, stripes * by_bands, found)
+        of_stripe = _passes(bands, np.floor(rows / band), lambda number: _any_of(p.stripe_share * _any_of(band_share, number), uses), limit)
+        passes = np.where(rows < stripe, stripes * of_stripe, passes)
     if np.any(band > 1):
-        of_rows = p.stripe_share * p.band_share
-        by_rows = _cut(band, rows, lambda number: _any(of_rows * _any(p.element_share, number), p.reach**2), p.most)
-        found = np.where(rows < band, stripes * bands * by_rows, found)
-    return np.where(rows < np.minimum(strips.rows, 1), np.inf, found)
+        kept_share = p.stripe_share * p.band_share
+        of_band = _passes(band, rows, lambda number: _any_of(kept_share * _any_of(p.element_share, number), uses), limit)
+        passes = np.where(rows < band, stripes * bands * of_band, passes)
+    return np.where(rows < np.minimum(strips.rows, 1), np.inf, passes)
 
 
-def _cut(total: Array, number: Array, share: Callable[[Array], Array], most: Array, whole_tiles: bool = True) -> Array:
-    """Shares of B that `total` parts read, `number` at a time, each time the `share` that so many parts need, at most `most`."""
-    fit = np.maximum(number, 1)
-    full = np.floor(total / fit) if whole_tiles else total / fit
-    return full * np.minimum(share(fit), most) + np.minimum(share(np.maximum(total - full * fit, 0)), most)
+def _passes(total: Array, per_tile: Array, share: Callable[[Array], Array], limit: Array, whole_tiles: bool = True) -> Array:
+    """How often B is read by `total` parts of A in tiles of `per_tile` parts: the sum over tiles of the `share` of B that a tile needs."""
+    size = np.maximum(per_tile, 1)
+    full_tiles = np.floor(total / size) if whole_tiles else total / size
+    rest = np.maximum(total - full_tiles * size, 0)
+    return full_tiles * np.minimum(share(size), limit) + np.minimum(share(rest), limit)
 
 
-def _any(chance: Any, times: Any) -> Any:
-    """The chance of at least one success in so many independent trials."""
-    return -np.expm1(times * np.log1p(-np.minimum(chance, 1 - 1e-16)))
+def _any_of(probability: FloatOrArray, trials: FloatOrArray) -> FloatOrArray:
+    """Probability of at least one success in independent trials."""
+    return -np.expm1(trials * np.log1p(-np.minimum(probability, 1 - 1e-16)))

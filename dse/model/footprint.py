@@ -1,42 +1,39 @@
-"""Bytes that a network needs in the outermost memory while it runs, beside its weights.
+"""Bytes that a network occupies in the outermost memory while it runs, in addition to its weights.
 
-activations   the largest working set of any layer: its inputs and outputs, and where the graph is known every tensor that a later layer
-              still needs; layers run one at a time, unfused
-cache         keys and values of all tokens of each sample, in networks that generate
+Activations: the largest working set of any layer, which is its inputs and outputs and, if the layer graph is known, every tensor that a
+later layer still needs. Layers run one at a time, unfused. Key-value cache: keys and values of all tokens of each sample, in networks
+that generate text.
 """
 
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float
 
 from dse.base.dtype import OperandDtypes
-from dse.networks.layers import LayerArrays
-
-PerLayer = Float[np.ndarray, "layer"]
+from dse.networks.layers import LayerArrays, PerLayer
 
 
-def cache(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
+def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the key-value cache [B]."""
     return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
 
 
-def activations(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
-    """Bytes of the largest working set [B]; what is in the key-value cache is not counted twice."""
-    read, others = working_set(layers)
-    return float((dtype.bytes_per_element("activations") * read + dtype.bytes_per_element("outputs") * others).max(initial=0.0)) * batch
+def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
+    """Bytes of the largest working set of any layer [B], without what the key-value cache holds."""
+    read, other = working_set(layers)
+    return float((dtype.bytes_per_element("activations") * read + dtype.bytes_per_element("outputs") * other).max(initial=0.0)) * batch
 
 
 @lru_cache(maxsize=64)
 def working_set(layers: LayerArrays) -> tuple[PerLayer, PerLayer]:
-    """Elements of one sample that each layer reads, and all others that are needed while it runs, its own outputs among them [layer]."""
+    """Elements of one sample that each layer reads, and all other elements in memory while it runs, its own outputs included [layer]."""
     read, written = layers.input_elements * layers.instances, layers.output_elements * layers.instances
     if (graph := layers.graph) is None:
         return read, written
-    kept = np.maximum(written - layers.cache_elements, 0.0)  # beside the cache
+    uncached = np.maximum(written - layers.cache_elements, 0.0)  # outputs outside the key-value cache
     sources = [sum(links, ()) for links in zip(graph.reads, graph.adds, strict=True)]
-    own = np.array([kept[list(dict.fromkeys(found))].sum() for found in sources])
-    made = np.array([written[list(found)].sum() for found in graph.reads])
-    cached = (layers.kind == "matmul") & (layers.cache_elements.sum() > 0)
-    outside = np.where(cached, 0.0, np.maximum(read - made, 0.0))
-    return own + outside, kept @ graph.live - own
+    read_tensors = np.array([uncached[list(dict.fromkeys(tensors))].sum() for tensors in sources])
+    produced = np.array([written[list(tensors)].sum() for tensors in graph.reads])
+    reads_cache = (layers.kind == "matmul") & (layers.cache_elements.sum() > 0)
+    from_outside = np.where(reads_cache, 0.0, np.maximum(read - produced, 0.0))
+    return read_tensors + from_outside, uncached @ graph.live - read_tensors

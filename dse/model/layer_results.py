@@ -12,15 +12,16 @@ import xarray as xr
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
-from dse.model import compaction, fusion
+from dse.model.compaction import compaction_warnings
 from dse.model.cost.preference import execution_preference
 from dse.model.efficiency.constant import unstated
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.executions import Execution
+from dse.model.fusion import fusion_warnings
 from dse.model.layer_times import LayerTimes, fastest_times, layer_times
-from dse.model.levels import levels, notes
+from dse.model.memory_levels import memory_level_warnings, memory_levels
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.peak import Execution
 from dse.model.rates import STORED_FLOPS, inverse_rates
 from dse.model.roofline import bounding_resource, choose
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
@@ -141,7 +142,7 @@ def layer_results(
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}
     if terms.lower_bound is not None:
-        coords["memory"] = np.array([level.name for level in levels(accelerator, options.fidelity)], object)
+        coords["memory"] = np.array([level.name for level in memory_levels(accelerator, options.fidelity)], object)
     return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch))
 
 
@@ -150,10 +151,10 @@ def _attributes(
 ) -> dict[str, Any]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
-    assumptions = compaction.notes(variant)
+    assumptions = compaction_warnings(variant)
     if terms.lower_bound is not None:
-        assumptions = [*notes(accelerator), *fusion.notes(variant, options), *assumptions]
-    runs = (execution.how for execution in terms.candidates)
+        assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
+    runs = (execution.run for execution in terms.candidates)
     assumptions = [*assumptions, *unstated(accelerator.name, runs, dtype.label, options.fidelity)]
     shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}
     return names | {"batch": batch} | {name: str(value) for name, value in options} | shown
@@ -223,7 +224,7 @@ def _alternatives(terms: LayerTerms, variant: Variant, layer: int, best: np.inte
 def _reason(terms: LayerTerms, variant: Variant, layer: int, execution: Execution) -> str:
     if variant.density[layer] == 1:
         return "not pruned"
-    if not execution.sparse:
+    if not execution.is_sparse:
         return "dense_fallback is false"
     if execution.pattern.storage_pattern_for(variant.pattern) is not None:
         return f"too large for the numbers of '{execution.format.kind}'"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.peak import Execution
+from dse.model.executions import Execution
 from dse.schema.accelerator import Accelerator
 
 DENSE_FLOPS, STORED_FLOPS, METADATA_BYTES, TRAFFIC = range(4)

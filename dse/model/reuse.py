@@ -1,140 +1,147 @@
-"""W of the memories where on-chip capacity counts: the products that the layers of a network are, and the bytes that they move.
+"""Traffic of the layers of a network against on-chip capacity, with or without fusion.
 
-A convolution is the product of its filters with the unrolled input, and its input is read as often as tiles with a rim need.
-Its geometry is not in the tables; kernels are taken as square, and as padded to keep the size where the uses of an element are a
-square number. With `fusion`, activations stay in a memory between layers where they fit (see `dse.model.fusion`).
+Every layer is a matrix product (`dse.model.capacity`); a convolution is the product of its filters with the unrolled input, and tiles of
+its input overlap. Layer tables do not contain the geometry of convolutions: kernels are assumed square, and padded to keep the size if the
+number of uses of an input element is a square number. With fusion, activations stay on chip between layers if they fit
+(`dse.model.fusion`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes
-from dse.model import traffic, work
-from dse.model.capacity import Product, attainable, bound
+from dse.model import traffic
+from dse.model.capacity import FloatOrArray, Product, attainable_bytes, lower_bound_bytes
+from dse.model.executions import Execution
 from dse.model.fusion import Fusion
-from dse.model.inputs import input_uses, needed, skips_columns
-from dse.model.peak import Execution
-from dse.networks.layers import LayerArrays
+from dse.model.needed_inputs import input_uses, needed_input_share, skips_empty_columns
+from dse.model.work import StoredWeights, computed_share
+from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import shared_column_choices
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
-PerLayer = Float[np.ndarray, "layer"]
 Bytes = Float[np.ndarray, "layer execution"]
 
 
 @dataclass(frozen=True, eq=False)
 class Reuse:
-    """The products of a network state under each execution, and which layers have products and weights at all."""
+    """The matrix products of a network variant under each execution, whose traffic depends on the on-chip capacity."""
 
-    product: Product  # of arrays [layer, execution]
-    multiplies: Bool[np.ndarray, "layer"]
-    weighted: Bool[np.ndarray, "layer"]
-    layers: LayerArrays  # of one sample
-    count: PerLayer  # how often each layer runs at the batch
+    product: Product  # fields are arrays [layer, execution]
+    has_product: Bool[np.ndarray, "layer"]
+    has_weights: Bool[np.ndarray, "layer"]
+    layers: LayerArrays  # for one sample
+    count: PerLayer  # how often each layer runs, at the batch size
 
     @classmethod
     def of(
         cls,
         layers: LayerArrays,
         variant: Variant,
-        pairs: Sequence[tuple[work.Stored, Execution]],
+        pairs: Sequence[tuple[StoredWeights, Execution]],
         dtype: OperandDtypes,
         options: ModelOptions,
     ) -> "Reuse":
-        found = [_product(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
+        """The products of `layers` (at the batch size) under each execution, with the weights as it stores them."""
+        products = [_layer_products(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
-        columns = {name: np.stack([np.broadcast_to(getattr(one, name), len(layers)) for one in found], axis=1) for name in names}
+        columns = {name: np.stack([np.broadcast_to(getattr(one, name), len(layers)) for one in products], axis=1) for name in names}
         return cls(Product(**columns), layers.has_flops, layers.has_weights, variant.layers, layers.count)
 
     @cached_property
-    def _distinct(self) -> tuple[Product, np.ndarray]:
+    def _distinct_products(self) -> tuple[Product, Int[np.ndarray, "layer execution"]]:
+        """Products that differ, and the index among them of each layer and execution."""
         columns = [column.ravel() for column in vars(self.product).values()]
-        rows, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        return Product(*rows.T), which.reshape(self.product.a.shape)
+        rows, index = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        return Product(*rows.T), index.reshape(self.product.a_bytes.shape)
 
     def attainable(self, capacity: float) -> Bytes:
         """Bytes that the best known schedule moves [B]."""
-        return self._moved(attainable, capacity)
+        return self._evaluate(attainable_bytes, capacity)
 
-    def bound(self, capacity: float) -> Bytes:
-        """Bytes that every schedule moves [B]."""
-        return self._moved(bound, capacity)
+    def lower_bound(self, capacity: float) -> Bytes:
+        """Bytes that no schedule can beat, without fusion [B]."""
+        return self._evaluate(lower_bound_bytes, capacity)
 
-    def _moved(self, how: Callable[[Product, float], Any], capacity: float) -> Bytes:
-        product, which = self._distinct
-        return np.where(self.multiplies[:, None], how(product, capacity)[which], self.product.compulsory)
+    def _evaluate(self, traffic_of: Callable[[Product, float], FloatOrArray], capacity: float) -> Bytes:
+        products, index = self._distinct_products
+        return np.where(self.has_product[:, None], traffic_of(products, capacity)[index], self.product.compulsory_bytes)
 
     def fused_attainable(self, capacity: float) -> Bytes:
-        """Bytes where activations stay in the memory as `Fusion` says [B]; other layers move what they do alone."""
+        """Bytes if activations stay on chip as `Fusion` says [B]; layers that are not fused move as many as without fusion."""
         if self.fusion is None:
             return self.attainable(capacity)
-        held = self.fusion.held(capacity)
-        stays = held & (self.layers.cache_elements == 0)  # what is cached is written as well
-        moved = self._weights + self._inputs * self.fusion.share_read(held)[:, None] + np.where(stays[:, None], 0.0, self.product.c)
-        return np.where(self.fusion.streams(held)[:, None], moved, self.attainable(capacity))
+        on_chip = self.fusion.on_chip_tensors(capacity)
+        unwritten = on_chip & (self.layers.cache_elements == 0)  # the key-value cache is written even if the tensor stays on chip
+        read = self._weights + self._inputs * self.fusion.read_share(on_chip)[:, None]
+        written = np.where(unwritten[:, None], 0.0, self.product.c_bytes)
+        return np.where(self.fusion.moves_operands_once(on_chip)[:, None], read + written, self.attainable(capacity))
 
     @property
-    def fused_bound(self) -> Bytes:
-        """Bytes that every schedule moves, layers fused in whatever way: weights, what the network reads and what it writes [B].
+    def fused_lower_bound(self) -> Bytes:
+        """Bytes that no schedule can beat, however layers are fused [B]: the weights, and the inputs and outputs of the network.
 
-        Repeats of a layer, and experts, may read and write one tensor.
+        Repeats of a layer, and experts, may read and write the same tensor.
         """
-        first, last = self._ends
-        once = (np.where(self.layers.kind == "matmul", 1.0, self.layers.count) * self.layers.active)[:, None]
-        read, written = np.where(first[:, None], self._least_inputs, 0.0), np.where(last[:, None], self.product.c, 0.0)
-        return self._weights + (read + written) / once
+        first, last = self._network_ends
+        instances = (np.where(self.layers.kind == "matmul", 1.0, self.layers.count) * self.layers.active)[:, None]
+        read = np.where(first[:, None], self._needed_inputs, 0.0)
+        written = np.where(last[:, None], self.product.c_bytes, 0.0)
+        return self._weights + (read + written) / instances
 
     @cached_property
     def fusion(self) -> Fusion | None:
-        """Tensors and what they take, of the execution that takes most; None where it is not known which layer reads which."""
+        """The tensors between layers with their bytes under the execution that needs most; None if the layer graph is unknown."""
         if self.layers.graph is None:
             return None
-        size = (self.product.c * self.count[:, None]).max(axis=1)
-        rows = np.minimum(self.product.a, self.product.c).max(axis=1) / self.product.m[:, 0]
-        return Fusion(self.layers, self.layers.graph, size, np.where(self.multiplies, rows, 0.0))
+        tensor_bytes = (self.product.c_bytes * self.count[:, None]).max(axis=1)
+        row_bytes = np.minimum(self.product.a_bytes, self.product.c_bytes).max(axis=1) / self.product.m[:, 0]
+        return Fusion(self.layers, self.layers.graph, tensor_bytes, np.where(self.has_product, row_bytes, 0.0))
 
     @property
     def _weights(self) -> Bytes:
-        return np.where(self.weighted[:, None], self.product.a, 0.0)
+        return np.where(self.has_weights[:, None], self.product.a_bytes, 0.0)
 
     @property
     def _inputs(self) -> Bytes:
-        """What a schedule reads of both operands beside weights [B]."""
-        return self.product.a + self.product.b * self.product.most - self._weights
+        """Bytes of the operands, except weights, that a schedule reads [B]."""
+        return self.product.a_bytes + self.product.b_bytes * self.product.needed_upper - self._weights
 
     @property
-    def _least_inputs(self) -> Bytes:
-        return self.product.a + self.product.b * self.product.least - self._weights
+    def _needed_inputs(self) -> Bytes:
+        """Bytes of the operands, except weights, that every schedule reads [B]."""
+        return self.product.a_bytes + self.product.b_bytes * self.product.needed_lower - self._weights
 
     @property
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+    def _network_ends(self) -> tuple[Bool[np.ndarray, "layer"], Bool[np.ndarray, "layer"]]:
+        """The layers that read the network's input and write its output; without a graph, the first and the last."""
         if self.fusion is not None:
-            return self.fusion.ends
-        number = np.arange(len(self.weighted))
-        return number == 0, number == len(self.weighted) - 1
+            return self.fusion.network_ends
+        number = np.arange(len(self.has_weights))
+        return number == 0, number == len(self.has_weights) - 1
 
 
-def _product(
-    layers: LayerArrays, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+def _layer_products(
+    layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> Product:
-    weights, inputs, outputs = traffic.parts(layers, variant, stored, execution, dtype, options)
-    read = needed(layers, variant, execution, options)
-    m, k, n = layers.m * traffic.written_share(layers, variant, execution), layers.k, layers.n
-    pair = layers.kind == "matmul"  # both operands are activations
-    of_a = np.where(pair, m * k / (m * k + k * n), 0.0) * inputs
-    uses, reach = input_uses(variant.layers) if options.activations == "implicit" else (np.ones(len(layers)),) * 2
+    """The products of all layers under one execution, each field [layer] or a number."""
+    operands = traffic.operand_bytes(layers, variant, stored, execution, dtype, options)
+    needed = needed_input_share(layers, variant, execution, options)
+    m, k, n = layers.m * traffic.output_share(layers, variant, execution), layers.k, layers.n
+    # In a product of two activations, A is a share of the inputs.
+    a_inputs = np.where(layers.kind == "matmul", m * k / (m * k + k * n), 0.0) * operands.inputs
+    uses, max_uses_per_side = input_uses(variant.layers) if options.activations == "implicit" else (np.ones(len(layers)),) * 2
     density = np.where(layers.has_weights, np.clip(stored.elements / (m * k), 1e-12, 1.0), 1.0)
     return Product(
-        m, k, n, weights + of_a, inputs - of_a, outputs, density=density,
-        groups=layers.groups, uses=uses, reach=reach, sample=np.where(layers.kind == "conv", variant.layers.n, 1.0),
-        done=work.activations_done(layers, variant, execution), least=read.least, most=read.most,
+        m, k, n, operands.weights + a_inputs, operands.inputs - a_inputs, operands.outputs, density=density, groups=layers.groups,
+        uses=uses, max_uses_per_side=max_uses_per_side, sample_columns=np.where(layers.kind == "conv", variant.layers.n, 1.0),
+        computed_share=computed_share(layers, variant, execution), needed_lower=needed.lower, needed_upper=needed.upper,
         **_shared_columns(layers, variant, execution, density, options),
     )  # fmt: skip
 
@@ -142,10 +149,16 @@ def _product(
 def _shared_columns(
     layers: LayerArrays, variant: Variant, execution: Execution, density: PerLayer, options: ModelOptions
 ) -> dict[str, PerLayer]:
-    """How the rows of A share columns, as `Product` takes it; where nothing is skipped, all that is stored counts as nonzero."""
-    skipping = layers.has_weights & (variant.density < 1) & skips_columns(variant, execution, options)
-    whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
-    own = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
-    plain = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
-    given = {"stripe_rows": own.rows, "stripe_share": own.share} | {name: getattr(own, name) for name in list(plain)[2:]}
-    return {name: np.where(skipping & (not whole_rows), given[name], plain[name]) for name in plain}
+    """The fields of `Product` that say how rows of A share columns; if no column is skipped, everything stored counts as nonzero."""
+    skipping = layers.has_weights & (variant.density < 1) & skips_empty_columns(variant, execution, options)
+    keeps_whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
+    shared = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
+    independent = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
+    together = {
+        "stripe_rows": shared.rows,
+        "stripe_share": shared.share,
+        "band_rows": shared.band_rows,
+        "band_share": shared.band_share,
+        "element_share": shared.element_share,
+    }
+    return {name: np.where(skipping & (not keeps_whole_rows), together[name], independent[name]) for name in independent}

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes
 from dse.model import compaction, footprint, traffic, work
-from dse.model.levels import levels
-from dse.model.peak import Execution, executions
+from dse.model.executions import Execution, list_executions
+from dse.model.memory_levels import memory_levels
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
 from dse.networks.layers import LayerArrays
@@ -88,7 +88,7 @@ class LayerTerms:
         units = dict.fromkeys(execution.unit for execution in self.executions)
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
         overhead = [] if self.overhead is None else [OVERHEAD_RESOURCE]
-        return [*overhead, *units, *decoders, self.executions[0].memory, *self.executions[0].inner]
+        return [*overhead, *units, *decoders, self.executions[0].outermost_memory, *self.executions[0].inner_memories]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,16 +114,16 @@ def distinct_layers(several: Sequence[LayerTerms], *others: np.ndarray) -> Disti
 
 def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:
     """The terms of `variant` where every byte crosses every memory once; raises InputError if no unit computes in `dtype`."""
-    candidates = executions(accelerator, dtype, options.fidelity)
-    compacted = compaction.compacted(variant)
+    candidates = list_executions(accelerator, dtype, options.fidelity)
+    compacted = compaction.compact_variant(variant)
     layers = compacted.layers.at_batch(batch)
-    stored = [work.stored_weights(layers, compacted, execution) for execution in candidates]
+    stored = [work.store_weights(layers, compacted, execution) for execution in candidates]
     legal, unsupported = _legal_executions(candidates, stored, compacted, options.dense_fallback)
     used = [number for number, execution_is_used in enumerate(legal.any(axis=0)) if execution_is_used]
     pairs = [(stored[number], candidates[number]) for number in used]
     columns = [_work_of_execution(layers, compacted, s, e, dtype, options) for s, e in pairs]
     stacked = np.where(legal[:, used, None], np.stack(columns, axis=1), 0.0)
-    energy_flops = np.stack([work.done_flops(layers, compacted, s, e) for s, e in pairs], axis=1)
+    energy_flops = np.stack([work.energy_flops(layers, compacted, s, e) for s, e in pairs], axis=1)
     return LayerTerms(
         layers,
         tuple(execution for _, execution in pairs),
@@ -145,39 +145,39 @@ def with_capacity(terms: LayerTerms, accelerator: Accelerator, options: ModelOpt
         return terms
     attainable, bound = terms.traffic.copy(), terms.traffic.copy()
     reuse, fused = terms.reuse, options.fusion == "fitting"
-    for memory, level in enumerate(levels(accelerator, options.fidelity)):
-        if level.inside is not None:
-            capacity = accelerator.value(level.inside)
+    for memory, level in enumerate(memory_levels(accelerator, options.fidelity)):
+        if level.reuse_capacity is not None:
+            capacity = accelerator.value(level.reuse_capacity)
             moved = reuse.fused_attainable(capacity) if fused else reuse.attainable(capacity)
-            least = reuse.fused_bound if fused else reuse.bound(capacity)
+            least = reuse.fused_lower_bound if fused else reuse.lower_bound(capacity)
             attainable[..., memory] = np.where(terms.legal, moved, 0.0)
             bound[..., memory] = np.where(terms.legal, least, 0.0)
     return replace(terms, traffic=attainable, traffic_bound=bound)
 
 
 def _work_of_execution(
-    layers: LayerArrays, variant: Variant, stored: work.Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: work.StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> Float[np.ndarray, "layer term"]:
     nothing = np.zeros(len(layers))
     columns = [nothing] * TRAFFIC
-    columns[STORED_FLOPS] = work.worked_flops(layers, variant, stored, execution)
+    columns[STORED_FLOPS] = work.stored_flops(layers, variant, stored, execution)
     if execution.dense_rate:
-        columns[DENSE_FLOPS] = work.dense_flops(layers) * stored.columns
+        columns[DENSE_FLOPS] = work.dense_flops(layers) * stored.column_share
     if execution.decode_rate:
         columns[METADATA_BYTES] = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
-    moved = traffic.compulsory(layers, variant, stored, execution, dtype, options)
-    return np.stack([*columns, *[moved] * (1 + len(execution.inner))], axis=-1)
+    moved = traffic.compulsory_bytes(layers, variant, stored, execution, dtype, options)
+    return np.stack([*columns, *[moved] * (1 + len(execution.inner_memories))], axis=-1)
 
 
 def _legal_executions(
-    candidates: Sequence[Execution], stored: Sequence[work.Stored], variant: Variant, dense_fallback: bool
+    candidates: Sequence[Execution], stored: Sequence[work.StoredWeights], variant: Variant, dense_fallback: bool
 ) -> tuple[Bool[np.ndarray, "layer execution"], bool]:
     """Which execution may run which layer, and whether a pruned layer is left that no sparse run takes.
 
     Without `dense_fallback` a pruned layer that some sparse run takes may not run dense.
     """
     legal = np.stack([s.legal for s in stored], axis=1)
-    sparse = np.array([execution.sparse for execution in candidates])
+    sparse = np.array([execution.is_sparse for execution in candidates])
     has_sparse_run = np.any(legal & sparse, axis=1)
     compacted = isinstance(variant.pattern, Structured)  # a dense unit runs what is left as a smaller matrix
     if not dense_fallback and not compacted:
@@ -190,7 +190,7 @@ def _footprint(
     variant: Variant,
     compacted: Variant,
     layers: LayerArrays,
-    stored: Sequence[work.Stored],
+    stored: Sequence[work.StoredWeights],
     legal: np.ndarray,
     batch: int,
     dtype: OperandDtypes,
@@ -200,4 +200,4 @@ def _footprint(
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * compacted.layers.copies
     other = dtype.bytes_per_element("weights") * compacted.layers.other_parameters * compacted.layers.count
     weights = float((smallest + other).sum())
-    return weights + footprint.cache(variant.layers, batch, dtype) + footprint.activations(variant.layers, batch, dtype)
+    return weights + footprint.kv_cache_bytes(variant.layers, batch, dtype) + footprint.peak_activation_bytes(variant.layers, batch, dtype)

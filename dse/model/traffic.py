@@ -1,72 +1,82 @@
-"""W of the memory: the bytes that a layer must move.
+"""Compulsory traffic: the bytes of each layer that must cross every memory level at least once.
 
-Compulsory traffic (Shinn et al. 2023, arXiv 2310.00496): each stored weight, its metadata, each input that is needed and each
-output crosses the outermost memory once. An input is needed if some kept weight multiplies it (`dse.model.inputs`).
+Each stored weight, its metadata, each needed input and each output crosses the outermost memory once (Shinn et al. 2023, arXiv
+2310.00496). An input is needed if some nonzero weight multiplies it (`dse.model.needed_inputs`).
 
     bytes = s_w z + metadata + s_a needed inputs + s_o outputs
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dse.base.dtype import OperandDtypes
-from dse.model.inputs import needed
-from dse.model.peak import Execution
-from dse.model.work import PerLayer, Stored, held_activations
-from dse.networks.layers import LayerArrays
+from dse.model.executions import Execution
+from dse.model.needed_inputs import needed_input_share
+from dse.model.work import StoredWeights, fit_activation_pattern
+from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 
-def compulsory(
-    layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+class OperandBytes(NamedTuple):
+    """Bytes of one instance of each layer [B]: stored weights with metadata, all inputs (whether or not needed), and outputs."""
+
+    weights: PerLayer
+    inputs: PerLayer
+    outputs: PerLayer
+
+
+def compulsory_bytes(
+    layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> PerLayer:
-    """Bytes of one instance of each layer [B]: of the inputs, only what some kept weight needs."""
-    weights, inputs, outputs = parts(layers, variant, stored, execution, dtype, options)
-    return weights + needed(layers, variant, execution, options).least * inputs + outputs
+    """Bytes that one instance of each layer must move [B]: of the inputs, only the needed ones."""
+    operands = operand_bytes(layers, variant, stored, execution, dtype, options)
+    return operands.weights + needed_input_share(layers, variant, execution, options).lower * operands.inputs + operands.outputs
 
 
-def parts(
-    layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution, dtype: OperandDtypes, options: ModelOptions
-) -> tuple[PerLayer, PerLayer, PerLayer]:
-    """Bytes of the weights, of all inputs, needed or not, and of the outputs [B].
+def operand_bytes(
+    layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+) -> OperandBytes:
+    """Bytes of all operands of one instance of each layer.
 
-    Every output is written, also the zeros of an empty row of A: whoever comes next reads them. Structured rows that are pruned write none.
+    Every output is written, the zeros of an empty row of A included, because the next layer reads them. Rows that structured pruning
+    removed are not written.
     """
     inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
-    outputs = written_share(layers, variant, execution) * dtype.bytes_per_element("outputs") * layers.output_elements
-    return weight_bytes(layers, stored, dtype), inputs, outputs
+    outputs = output_share(layers, variant, execution) * dtype.bytes_per_element("outputs") * layers.output_elements
+    return OperandBytes(weight_bytes(layers, stored, dtype), inputs, outputs)
 
 
-def written_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
-    """Share of the outputs that is left where whole rows are pruned [1]; what is added to a result has all rows."""
-    rows = not execution.sparse and isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
-    return np.where(rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
+def output_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
+    """Share of the outputs that remains if whole rows are pruned [1]; all remain if another tensor is added to the result."""
+    removes_rows = not execution.is_sparse and isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
+    return np.where(removes_rows & np.array([added is None for added in layers.adds]), variant.density, 1.0)
 
 
 def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
-    """Bytes of the inputs [B], compressed where the run has a format for them: [n, inputs of a position], random zeros."""
-    run, plain = execution.how.activations, dtype.bytes_per_element("activations") * elements
-    if run is None or run.format is None:
-        return plain
-    n = np.maximum(layers.n, 1.0)
-    _, which = held_activations(run.patterns, variant.input_density)
-    for number, pattern in enumerate(run.patterns):
-        k = np.maximum(np.round(elements / n), 1.0)
-        cost = run.format.cost(pattern, np.ceil(n), k, pattern.stored_elements(np.ceil(n), k, variant.input_density))
-        packed = (dtype.bytes_per_element("activations") * cost.elements + cost.metadata_bits / 8) * elements / (np.ceil(n) * k)
-        plain = np.where((which == number) & layers.has_weights & cost.fits, packed, plain)
-    return plain
+    """Bytes of the inputs [B], compressed if the run has a format for them: matrices [n, inputs of a position] with random zeros."""
+    activations, total = execution.run.activations, dtype.bytes_per_element("activations") * elements
+    if activations is None or activations.format is None:
+        return total
+    n, k = np.maximum(layers.n, 1.0), np.maximum(np.round(elements / np.maximum(layers.n, 1.0)), 1.0)
+    _, chosen_pattern = fit_activation_pattern(activations.patterns, variant.input_density)
+    for number, pattern in enumerate(activations.patterns):
+        cost = activations.format.cost(pattern, np.ceil(n), k, pattern.stored_elements(np.ceil(n), k, variant.input_density))
+        matrix_bytes = dtype.bytes_per_element("activations") * cost.elements + cost.metadata_bits / 8
+        compressed = matrix_bytes * elements / (np.ceil(n) * k)
+        total = np.where((chosen_pattern == number) & layers.has_weights & cost.fits, compressed, total)
+    return total
 
 
-def weight_bytes(layers: LayerArrays, stored: Stored, dtype: OperandDtypes) -> PerLayer:
-    """Bytes of the weights and of what says where they stand [B]."""
-    sized = dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8
-    return np.where(layers.has_weights, sized, 0.0)
+def weight_bytes(layers: LayerArrays, stored: StoredWeights, dtype: OperandDtypes) -> PerLayer:
+    """Bytes of the stored weights and their metadata [B]."""
+    return np.where(layers.has_weights, dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8, 0.0)
 
 
 def input_elements(layers: LayerArrays, activations: ConvolutionReads) -> PerLayer:
-    """`implicit`: each input element once; `im2col`: a convolution reads its unrolled k x n matrix of each group."""
+    """Input elements that are read: `implicit`, each element once; `im2col`, a convolution reads its unrolled k x n matrix per group."""
     if activations == "implicit":
         return layers.input_elements
     return np.where(layers.kind == "conv", layers.k * layers.n * layers.groups, layers.input_elements)

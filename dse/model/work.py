@@ -1,162 +1,205 @@
-"""W of the compute units: the FLOPs that a layer asks for, dense and as stored.
+"""Work of the compute units: the FLOPs of each layer, dense and as an execution stores it.
 
-A multiply-add counts 2 FLOPs. `C[m, n] = A[m, k] B[k, n]` takes 2 m k n (2 z n for z stored weights).
+A multiply-add counts as 2 FLOPs: C[m, n] = A[m, k] B[k, n] takes 2 m k n FLOPs dense, and 2 z n FLOPs with z stored weights.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Int
 
-from dse.model.peak import Execution
-from dse.networks.layers import LayerArrays
+from dse.model.executions import Execution
+from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.sparsity import expectation
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Structured
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
-PerLayer = Float[np.ndarray, "layer"]
-
 
 @dataclass(frozen=True)
-class Stored:
-    """The weights of each layer as one execution stores them."""
+class StoredWeights:
+    """The weights of each layer as one execution stores them; `legal` masks the layers that it may run.
 
-    legal: Bool[np.ndarray, "layer"]
+    `elements` are stored, padding included, next to `metadata_bits`. `executed_elements` take part in the computation: more than the
+    stored ones if only whole tiles are skipped. `column_share` is the share of k that the unit sees: less than 1 if columns are gathered.
+    """
+
+    legal: LayerMask
     elements: PerLayer
     metadata_bits: PerLayer
-    columns: PerLayer  # share of k that the unit sees: gathered columns make a narrower matrix
-    worked: PerLayer  # elements that the unit works through: whole tiles, where it skips no less
+    column_share: PerLayer
+    executed_elements: PerLayer
 
 
 def dense_flops(layers: LayerArrays) -> PerLayer:
-    """FLOPs of one instance of each layer, nothing skipped [FLOP]."""
+    """FLOPs of one instance of each layer if nothing is skipped [FLOP]."""
     return np.where(layers.has_flops, 2 * layers.m * layers.k * layers.n, 0.0)
 
 
-def worked_flops(layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
-    """FLOPs that take time [FLOP]: over the weights worked through and the activations not skipped, never more than dense ones."""
-    elements = stored.worked if execution.how.zeros == "skipped" else layers.weights * stored.columns
-    return _products(layers, elements) * _activations(layers, variant, execution, {"skipped"})
+def stored_flops(layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution) -> PerLayer:
+    """FLOPs that take time [FLOP]: of the executed weights with the activations that are not skipped, at most the dense FLOPs."""
+    elements = stored.executed_elements if execution.run.zeros == "skipped" else layers.weights * stored.column_share
+    return _flops_of_elements(layers, elements) * _activation_share(layers, variant, execution, {"skipped"})
 
 
-def done_flops(layers: LayerArrays, variant: Variant, stored: Stored, execution: Execution) -> PerLayer:
+def energy_flops(layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution) -> PerLayer:
     """FLOPs that take energy [FLOP]: those that take time, without the gated ones."""
-    gated = execution.sparse and execution.how.zeros == "gated"
-    elements = np.minimum(stored.worked, layers.weights * variant.density) if gated else stored.worked
-    return _products(layers, elements) * activations_done(layers, variant, execution)
+    gates_weights = execution.is_sparse and execution.run.zeros == "gated"
+    elements = np.minimum(stored.executed_elements, layers.weights * variant.density) if gates_weights else stored.executed_elements
+    return _flops_of_elements(layers, elements) * computed_share(layers, variant, execution)
 
 
-def activations_done(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
-    """Share of the products with a weight that are made at all."""
-    return _activations(layers, variant, execution, {"skipped", "gated"})
+def computed_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
+    """Share of the products with a stored weight that are computed [1]: their activation is neither skipped nor gated."""
+    return _activation_share(layers, variant, execution, {"skipped", "gated"})
 
 
-def _products(layers: LayerArrays, elements: PerLayer) -> PerLayer:
-    whole = dense_flops(layers)
-    return np.where(layers.has_weights, np.minimum(2 * elements * layers.n, whole), whole)
+def _flops_of_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:
+    dense = dense_flops(layers)
+    return np.where(layers.has_weights, np.minimum(2 * elements * layers.n, dense), dense)
 
 
-def _activations(layers: LayerArrays, variant: Variant, execution: Execution, how: set[str]) -> PerLayer:
-    """Share of the activations that meet a weight. Zeros of the two operands fall independently: a product is left if both are not."""
-    run = execution.how.activations
-    if run is None or run.zeros not in how:
+def _activation_share(layers: LayerArrays, variant: Variant, execution: Execution, left_out: set[str]) -> PerLayer:
+    """Share of the activations that are used, if the run treats their zeros in one of the ways `left_out`.
+
+    Zeros of weights and activations are independent: a product is left out if either operand is zero.
+    """
+    activations = execution.run.activations
+    if activations is None or activations.zeros not in left_out:
         return np.ones(len(layers))
-    return np.where(layers.has_weights, held_activations(run.patterns, variant.input_density)[0], 1.0)
+    return np.where(layers.has_weights, fit_activation_pattern(activations.patterns, variant.input_density)[0], 1.0)
 
 
-def held_activations(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, np.ndarray]:
-    """Share of the activations that the sparsest pattern holding them keeps, and the number of that pattern (-1: none, all kept).
+def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, Int[np.ndarray, "layer"]]:
+    """Fit the sparsest pattern that can hold activations of a density.
 
-    An N:M holds what is no denser than N/M, as if the nonzeros came evenly spread; hardware that prunes to N:M on the fly
-    (S2TA, Liu et al. 2022, arXiv 2107.07983) sees to that, at an accuracy that nobody states here.
+    Returns the share of the activations that it keeps and its index in `patterns` (-1: none fits, all are kept). An N:M pattern holds
+    densities up to N/M, as if nonzeros were evenly spread. Hardware that prunes activations to N:M on the fly (S2TA, Liu et al. 2022,
+    arXiv 2107.07983) enforces that, at an unknown cost in accuracy.
     """
-    share, which = np.ones(len(density)), np.full(len(density), -1)
+    share, index = np.ones(len(density)), np.full(len(density), -1)
     for number, pattern in enumerate(patterns):
-        kept = density if pattern.density is None else np.full(len(density), pattern.density)
-        better = (density <= kept) & (kept < share)
-        share, which = np.where(better, kept, share), np.where(better, number, which)
-    return share, which
+        pattern_share = density if pattern.density is None else np.full(len(density), pattern.density)
+        better = (density <= pattern_share) & (pattern_share < share)
+        share, index = np.where(better, pattern_share, share), np.where(better, number, index)
+    return share, index
 
 
-def stored_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> Stored:
-    """How `execution` stores each layer of `variant`, and whether it may run it at all.
+def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> StoredWeights:
+    """How an execution stores each layer of a variant, and which layers it may run.
 
-    Sparse runs take pruned layers whose pattern they contain, stored as the member of their pattern that fits;
-    a dense execution takes every layer (whether a pruned one *should* run dense is `equation`'s choice), what is left of
-    whole rows or columns as a smaller matrix.
+    A sparse run may run the pruned layers whose pattern it contains; of several ways to store a layer, the one with the fewest executed
+    elements is used, of equals the one with the least metadata. A dense execution may run every layer, structured pruning as a smaller
+    matrix. (Whether a pruned layer should run dense is an option of the model, `dense_fallback`.)
     """
-    everything, nothing = np.ones(len(layers), bool), np.zeros(len(layers))
-    if not execution.sparse:
-        kept = layers.weights * (variant.density if isinstance(variant.pattern, Structured) else 1.0)
-        return Stored(everything, kept, nothing, np.ones(len(layers)), kept)
-    infinite = np.full(len(layers), np.inf)
-    smallest = Stored(~everything, infinite, nothing, np.ones(len(layers)), infinite)
-    for member, legal, elements in _ways(layers, variant, execution.pattern):
-        if not execution.format.can_store(member):
-            continue
-        cost = execution.format.cost(member, layers.m, layers.k, elements)
-        gathered = VNM_COLUMNS / member.m if isinstance(member, VNM) and isinstance(execution.pattern, NM) else 1.0
-        worked = _worked(layers, variant, execution, member, cost.elements)
-        legal = legal & cost.fits
-        tie = (worked == smallest.worked) & (cost.metadata_bits < smallest.metadata_bits)
-        smaller = legal & ((worked < smallest.worked) | tie)
-        news = (cost.elements, cost.metadata_bits, gathered, worked)
-        olds = (smallest.elements, smallest.metadata_bits, smallest.columns, smallest.worked)
-        smallest = Stored(legal | smallest.legal, *(np.where(smaller, new, old) for new, old in zip(news, olds, strict=True)))
-    elements, worked = (np.where(smallest.legal, part, layers.weights) for part in (smallest.elements, smallest.worked))
-    return replace(smallest, elements=elements, worked=worked)
+    if not execution.is_sparse:
+        return _store_dense(layers, variant)
+    best = _no_storage(len(layers))
+    for option in _storage_options(layers, variant, execution.pattern):
+        if execution.format.can_store(option.pattern):
+            best = _smaller(best, _store_as(layers, variant, execution, option))
+    elements, executed = (np.where(best.legal, values, layers.weights) for values in (best.elements, best.executed_elements))
+    return replace(best, elements=elements, executed_elements=executed)
 
 
-def _ways(layers: LayerArrays, variant: Variant, pattern: Pattern) -> Iterator[tuple[Pattern, np.ndarray, PerLayer]]:
-    """As which patterns hardware that lists `pattern` may store a variant, which layers, in how many elements.
+def _store_dense(layers: LayerArrays, variant: Variant) -> StoredWeights:
+    kept = layers.weights * (variant.density if isinstance(variant.pattern, Structured) else 1.0)
+    return StoredWeights(np.ones(len(layers), bool), kept, np.zeros(len(layers)), np.ones(len(layers)), kept)
 
-    First what the variant's pattern guarantees, then what was counted from its masks: one that has no pattern as a whole may
-    be 2:4 in some layers, and a mask can be stored in the blocks that it occupies, if that leaves anything out.
+
+def _no_storage(layers: int) -> StoredWeights:
+    infinite = np.full(layers, np.inf)
+    return StoredWeights(np.zeros(layers, bool), infinite, np.zeros(layers), np.ones(layers), infinite)
+
+
+class _StorageOption(NamedTuple):
+    """A pattern as which the weights of some layers can be stored, and the number of elements stored then."""
+
+    pattern: Pattern
+    layers: LayerMask
+    elements: PerLayer
+
+
+def _storage_options(layers: LayerArrays, variant: Variant, run_pattern: Pattern) -> Iterator[_StorageOption]:
+    """The patterns as which hardware that lists `run_pattern` can store a variant.
+
+    First what the variant's pattern guarantees, then what was counted from its masks: an unstructured variant may happen to be 2:4 in some
+    layers, and a mask can be stored as the blocks that it occupies, if that leaves anything out.
     """
     pruned = layers.has_weights & (variant.density < 1)
-    if (member := pattern.storage_pattern_for(variant.pattern)) is not None:
-        yield member, pruned, member.stored_elements(layers.m, layers.k, variant.density)
-    if (narrow := gathered(pattern, variant.pattern)) is not None:
-        yield narrow, pruned, narrow.stored_elements(layers.m, layers.k, variant.density)
+    guaranteed = (run_pattern.storage_pattern_for(variant.pattern), gathered_pattern(run_pattern, variant.pattern))
+    for pattern in filter(None, guaranteed):
+        yield _StorageOption(pattern, pruned, pattern.stored_elements(layers.m, layers.k, variant.density))
     for counted, elements in variant.stored_elements.items():
-        member, known = pattern.storage_pattern_for(counted), pruned & (elements < layers.weights)  # not where it is NaN
-        if member == counted:
-            yield counted, known, np.where(known, elements, 0.0)
-        elif isinstance(member, NM):
-            yield member, known, member.stored_elements(layers.m, layers.k, variant.density)
+        pattern, possible = run_pattern.storage_pattern_for(counted), pruned & (elements < layers.weights)  # False where it is NaN
+        if pattern == counted:
+            yield _StorageOption(counted, possible, np.where(possible, elements, 0.0))
+        elif isinstance(pattern, NM):
+            yield _StorageOption(pattern, possible, pattern.stored_elements(layers.m, layers.k, variant.density))
 
 
-def gathered(pattern: Pattern, own: Pattern) -> VNM | None:
-    """A unit that runs N:4 runs V:N:M too: it gathers the chosen columns, of which N of 4 are left in each row (VENOM,
-    Castro et al. 2023, arXiv 2310.02065); a sparser one fills its slots."""
-    if not isinstance(own, VNM) or not isinstance(pattern, NM) or (pattern.m, pattern.v) != (VNM_COLUMNS, 1):
+def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, option: _StorageOption) -> StoredWeights:
+    cost = execution.format.cost(option.pattern, layers.m, layers.k, option.elements)
+    gathers = isinstance(option.pattern, VNM) and isinstance(execution.pattern, NM)
+    column_share = VNM_COLUMNS / option.pattern.m if isinstance(option.pattern, VNM) and gathers else 1.0
+    executed = _executed_elements(layers, variant, execution, option.pattern, cost.elements)
+    columns = (cost.elements, cost.metadata_bits, column_share, executed)
+    return StoredWeights(option.layers & cost.fits, *(np.zeros(len(layers)) + column for column in columns))
+
+
+def _smaller(current: StoredWeights, option: StoredWeights) -> StoredWeights:
+    """Of two ways to store each layer, the legal one with fewer executed elements, of equals the one with less metadata."""
+    tie = (option.executed_elements == current.executed_elements) & (option.metadata_bits < current.metadata_bits)
+    better = option.legal & ((option.executed_elements < current.executed_elements) | tie)
+
+    def choose(new: PerLayer, old: PerLayer) -> PerLayer:
+        return np.where(better, new, old)
+
+    return StoredWeights(
+        option.legal | current.legal,
+        choose(option.elements, current.elements),
+        choose(option.metadata_bits, current.metadata_bits),
+        choose(option.column_share, current.column_share),
+        choose(option.executed_elements, current.executed_elements),
+    )
+
+
+def gathered_pattern(run_pattern: Pattern, pattern: Pattern) -> VNM | None:
+    """The V:N:M pattern as which a unit that runs N:4 can execute `pattern`, by gathering the chosen columns; None if it cannot.
+
+    N of the 4 chosen columns are nonzero in each row (VENOM, Castro et al. 2023, arXiv 2310.02065); a sparser pattern is padded.
+    """
+    if not isinstance(pattern, VNM) or not isinstance(run_pattern, NM) or (run_pattern.m, run_pattern.v) != (VNM_COLUMNS, 1):
         return None
-    return VNM(own.v, pattern.n, own.m) if own.n <= pattern.n else None
+    return VNM(pattern.v, run_pattern.n, pattern.m) if pattern.n <= run_pattern.n else None
 
 
-def _worked(layers: LayerArrays, variant: Variant, execution: Execution, member: Pattern, elements: PerLayer) -> PerLayer:
-    """Elements worked through where only whole tiles are skipped: those that the mask occupies, as counted, else as expected."""
-    if execution.how.tile is None:
-        return elements
-    tile = Block(*map(int, execution.how.tile.split("x")))
-    if member.has_free_tiles and Block(*member.tile).is_below(tile):
-        return elements
+def _executed_elements(layers: LayerArrays, variant: Variant, execution: Execution, pattern: Pattern, stored: PerLayer) -> PerLayer:
+    """Elements that take part in the computation.
+
+    If the unit skips only whole tiles, these are the elements of the tiles that the mask occupies: as counted, otherwise as expected.
+    """
+    if execution.run.tile is None:
+        return stored
+    tile = Block(*map(int, execution.run.tile.split("x")))
+    if pattern.has_free_tiles and Block(*pattern.tile).is_below(tile):
+        return stored
     counted = variant.stored_elements.get(tile, np.full(len(layers), np.nan))
-    expected = _occupied(layers, variant, tile)
+    expected = _expected_tile_elements(layers, variant, tile)
     return np.minimum(np.where(np.isnan(counted), expected, counted), layers.weights)
 
 
-def _occupied(layers: LayerArrays, variant: Variant, tile: Block) -> PerLayer:
-    """Elements of the tiles that random masks of the variant's own pattern would occupy; one that fixes what each group keeps
-    leaves none empty."""
-    own, (down, across) = variant.pattern, tile.tile_grid(layers.m, layers.k)
-    if not own.has_free_tiles:
+def _expected_tile_elements(layers: LayerArrays, variant: Variant, tile: Block) -> PerLayer:
+    """Expected elements of the tiles that random masks of the variant's pattern occupy; all, if every group keeps a fixed number."""
+    pattern, (down, across) = variant.pattern, tile.tile_grid(layers.m, layers.k)
+    if not pattern.has_free_tiles:
         return layers.weights
-    kept = own.levels(layers.m, layers.k, own.stored_elements(layers.m, layers.k, variant.density))[0].kept
-    if Block(*own.tile).is_below(tile):
-        return kept * own.tile[0] * own.tile[1]
-    inside = np.ceil(tile.rows / own.tile[0]) * np.ceil(tile.columns / own.tile[1])
+    kept_blocks = pattern.levels(layers.m, layers.k, pattern.stored_elements(layers.m, layers.k, variant.density))[0].kept
+    if Block(*pattern.tile).is_below(tile):
+        return kept_blocks * pattern.tile[0] * pattern.tile[1]
+    blocks_per_tile = np.ceil(tile.rows / pattern.tile[0]) * np.ceil(tile.columns / pattern.tile[1])
     tiles = np.maximum(down * across, 1)
-    return expectation.occupied_fibres(tiles, inside, np.minimum(kept, tiles * inside)) * tile.rows * tile.columns
+    occupied = expectation.occupied_fibres(tiles, blocks_per_tile, np.minimum(kept_blocks, tiles * blocks_per_tile))
+    return occupied * tile.rows * tile.columns

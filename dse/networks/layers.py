@@ -33,7 +33,7 @@ LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 WITH_WEIGHTS = ("gemm", "conv")
 NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
 PerLayer = Float[np.ndarray, " layer"]
-IsLayer = Bool[np.ndarray, " layer"]
+LayerMask = Bool[np.ndarray, " layer"]
 
 
 class LayerRow(StrictModel):
@@ -104,15 +104,15 @@ class LayerArrays:
     groups: PerLayer
     input_elements: PerLayer
     output_elements: PerLayer
-    prunable: IsLayer
+    prunable: LayerMask
     experts: PerLayer
     active: PerLayer
     other_parameters: PerLayer
     activation_density: PerLayer
-    own_weights: IsLayer
+    own_weights: LayerMask
     reads: tuple[str | None, ...]
     adds: tuple[str | None, ...]
-    per_channel: IsLayer
+    per_channel: LayerMask
     cache_elements: PerLayer
 
     def __len__(self) -> int:
@@ -154,11 +154,11 @@ class LayerArrays:
         return LayerGraph.from_names(self.name, self.reads, self.adds)
 
     @property
-    def has_weights(self) -> IsLayer:
+    def has_weights(self) -> LayerMask:
         return np.isin(self.kind, WITH_WEIGHTS)
 
     @property
-    def has_flops(self) -> IsLayer:
+    def has_flops(self) -> LayerMask:
         return self.kind != "elementwise"
 
     @property

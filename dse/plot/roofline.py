@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.model.peak import Execution, executions
-from dse.model.work import gathered
+from dse.model.executions import Execution, list_executions
+from dse.model.work import gathered_pattern
 from dse.plot import style
 from dse.plot.labels import HALO
 from dse.plot.selection import Table, first_dtype, layer_table, middle_batch, select_design, selected_accelerators, variant_indices
@@ -113,9 +113,9 @@ def _bandwidth(accelerator: Accelerator) -> float:
 def _roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: OperandDtypes, plan: Plan) -> list[Roof]:
     """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant uses."""
     roofs = []
-    for execution in executions(accelerator, dtype, plan.spec.model.fidelity):
+    for execution in list_executions(accelerator, dtype, plan.spec.model.fidelity):
         layers = rows[rows.execution == execution.name]
-        if len(layers) or execution.dense_rate or not execution.sparse:
+        if len(layers) or execution.dense_rate or not execution.is_sparse:
             roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
     roofs += [
         Roof(name, precision, "", peak.value, used=False)
@@ -132,11 +132,11 @@ def _run_roof(accelerator: Accelerator, variant: Variant, execution: Execution, 
     An uncapped sparse run is as high as its layers reduce the work. A run that gathers the columns of a V:N:M sees 4 of M, and its gain
     cap counts from these, so its roof is M / 4 times as high.
     """
-    uncapped = execution.sparse and not execution.dense_rate
+    uncapped = execution.is_sparse and not execution.dense_rate
     reduction = layers.dense_flops.sum() / layers.flops.sum() if uncapped else 1.0
-    vnm = gathered(execution.pattern, variant.pattern) if len(layers) and not uncapped else None
+    vnm = gathered_pattern(execution.pattern, variant.pattern) if len(layers) and not uncapped else None
     peak = np.prod([accelerator.value(path) for path in execution.dense_rate or execution.stored_rate])
-    pattern = str(vnm or execution.pattern) if execution.sparse else ""
+    pattern = str(vnm or execution.pattern) if execution.is_sparse else ""
     if uncapped:
         pattern += f" ({reduction:.3g}x)"
     height = float(reduction * (vnm.m / VNM_COLUMNS if vnm else 1.0) * peak)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.model.work import gathered
+from dse.model.work import gathered_pattern
 from dse.report.table import Row
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run
@@ -102,7 +102,7 @@ def _runs(accelerator: Accelerator, pattern: Pattern) -> list[RunKey]:
         if isinstance(pattern, Structured):
             runs.append((f"{unit_name}.dense", "a smaller matrix", None))
         for name, run in unit.runs.items():
-            vnm = gathered(run.pattern, pattern)
+            vnm = gathered_pattern(run.pattern, pattern)
             storage = vnm or run.pattern.storage_pattern_for(pattern)
             if run.enabled and run.pattern != DENSE and storage is not None:
                 columns_ratio = vnm.m / VNM_COLUMNS if vnm is not None else 1.0

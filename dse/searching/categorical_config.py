@@ -17,9 +17,9 @@ from jaxtyping import Int
 from dse.model.cost.design import Design
 from dse.model.cost.layer_energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
-from dse.model.levels import levels
+from dse.model.executions import Execution
+from dse.model.memory_levels import memory_levels
 from dse.model.network_terms import complete_terms, efficiency_of
-from dse.model.peak import Execution
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
 from dse.model.terms import LayerTerms, compulsory_terms, distinct_layers
@@ -113,7 +113,7 @@ def build_config(
     steps = np.repeat(np.arange(len(layers)), [len(each.count) for each in layers])
     kept = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
     arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, kept], depends[:, :, kept])
-    inside = (level.inside for level in levels(by_capacity[0], problem.options.fidelity))
+    inside = (level.reuse_capacity for level in memory_levels(by_capacity[0], problem.options.fidelity))
     return CategoricalConfig(
         accelerator,
         [each[0] for each in tabulated],

@@ -10,15 +10,16 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float, Int
 
-from dse.model import compaction, fusion
+from dse.model.compaction import compaction_warnings
 from dse.model.cost.area import area
-from dse.model.cost.design import DRIVER, Design
-from dse.model.cost.power import power, static
+from dse.model.cost.design import COST_PATH, Design
+from dse.model.cost.power import power, static_power
 from dse.model.efficiency.constant import efficiency_paths, unstated
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
+from dse.model.executions import Execution
+from dse.model.fusion import fusion_warnings
 from dse.model.layer_times import fastest_times, layer_times
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.peak import Execution
 from dse.model.rates import inverse_rates
 from dse.schema.search import RobustOptions
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
@@ -97,9 +98,9 @@ class Evaluator:
         name, cases = self.space.accelerator.name, [found for config in self._configs.values() for found in config.terms]
         candidates = [execution for found in cases for execution in found.candidates]
         dtype, fidelity = self.problem.dtype.label, self.problem.options.fidelity
-        assumed = [note for state in self.variants for note in (*compaction.notes(state), *fusion.notes(state, self.problem.options))]
+        assumed = [note for state in self.variants for note in (*compaction_warnings(state), *fusion_warnings(state, self.problem.options))]
         unmeasured = [warning for found in cases for warning in transfer_warnings(found, name)]
-        without = unstated(name, (execution.how for execution in candidates), dtype, fidelity) if cases else []
+        without = unstated(name, (execution.run for execution in candidates), dtype, fidelity) if cases else []
         return list(dict.fromkeys([*self.problem.warnings, *self._unused_axis_warnings(candidates), *assumed, *unmeasured, *without]))
 
     def _unused_axis_warnings(self, executions: list[Execution]) -> list[str]:
@@ -109,7 +110,8 @@ class Evaluator:
             rates.add(LAUNCH_LATENCY)
         idle = [
             d.path for d in self.space.dimensions
-            if not d.categorical and d.grid is None and d.path not in rates and not (self.problem.search.costs and DRIVER.fullmatch(d.path))
+            if not d.categorical and d.grid is None and d.path not in rates
+            and not (self.problem.search.costs and COST_PATH.fullmatch(d.path))
         ]  # fmt: skip
         return [f"axis '{path}' changes no result under fidelity '{self.problem.options.fidelity}'; leave it out" for path in idle if rates]
 
@@ -214,7 +216,7 @@ class Evaluator:
 
     def _total(self, energy: Any, latency: Any, design: Design) -> Any:
         """Energy [J] with what leaks in the time; None where it is not asked for."""
-        return None if energy is None else energy + static(design) * latency
+        return None if energy is None else energy + static_power(design) * latency
 
     def _each(self, latency: Any, energy: Any, choice: Any, arrays: Any = np) -> dict[str, Any]:
         """Results of the networks at the chosen variants."""
@@ -267,14 +269,14 @@ class Evaluator:
         designs that vary them [design]. No efficiency exceeds 1."""
         slow, given, values = _no_slowdown(config), dict[str, np.ndarray](), self.space.numeric_values(designs)
         for number, execution in enumerate(config.executions):
-            if not execution.sparse:
+            if not execution.is_sparse:
                 continue
             factor = np.exp(robust.spread * self._deviations(execution.name, robust)[sample])
-            paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run}", self.problem.options.fidelity)
+            paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run_name}", self.problem.options.fidelity)
             if varied := [path for path in paths if path in values]:
                 given |= {path: np.minimum(values[path] * factor, 1.0) for path in varied}
             else:
-                own = execution.how.efficiency.value if paths else 1.0
+                own = execution.run.efficiency.value if paths else 1.0
                 slow[number] = own / min(own * factor, 1.0)
         return slow, given
 

@@ -15,7 +15,7 @@ from dse.base.errors import ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
-from dse.model.peak import executions
+from dse.model.executions import list_executions
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.search import AccuracyTolerance, SearchSpec
@@ -87,7 +87,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     (accelerator,) = accelerators
     space = build_space(spec, document, accelerator)
     with problems.collect(*document.locate(("accelerators", 0))):
-        executions(accelerator, spec.dtype[0], spec.model.fidelity)
+        list_executions(accelerator, spec.dtype[0], spec.model.fidelity)
     problems.raise_if_any()
     with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _load_kernels(spec, document, accelerator)
@@ -174,7 +174,7 @@ def _network_weights(spec: SweepSpec, search: SearchSpec, networks: Networks) ->
 def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[KernelRecord, ...]:
     """The fitted kernels of the accelerator; raises InputError where an execution has none."""
     kernels, dtype = available_kernels(accelerator, spec.model, document.path.parent), spec.dtype[0]
-    for execution in executions(accelerator, dtype, spec.model.fidelity) if kernels else ():
+    for execution in list_executions(accelerator, dtype, spec.model.fidelity) if kernels else ():
         select_kernels(execution, execution.pattern, accelerator, dtype.compute, kernels)
     return kernels
 

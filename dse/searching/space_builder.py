@@ -11,7 +11,7 @@ from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import slowdown_paths
-from dse.model.levels import capacities
+from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.axis_spec import AxisSpec, RangeAxis
 from dse.schema.sweep import SweepSpec
@@ -41,7 +41,7 @@ def _parse_dimension(path: str, axis_spec: AxisSpec, accelerator: Accelerator, s
     continuous = isinstance(axis_spec, RangeAxis) and axis_spec.steps is None
     axis = parse_axis(path, axis_spec.model_copy(update={"steps": 2}) if continuous else axis_spec, [accelerator])
     kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
-    if path in (*capacities(accelerator, spec.model.fidelity), *kernel_paths):
+    if path in (*capacity_paths(accelerator, spec.model.fidelity), *kernel_paths):
         axis = replace(axis, role="tabulated")
         _check_tabulated(axis, "kernel efficiencies" if path in kernel_paths else "bytes")
     log = isinstance(axis_spec, RangeAxis) and axis_spec.scale == "log"

@@ -8,10 +8,10 @@ import xarray as xr
 
 from dse.base.units import Quantity
 from dse.model.cost.area import area
-from dse.model.cost.coefficients import doubtful, published
+from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.design import Design
-from dse.model.cost.power import power, static
-from dse.model.levels import levels
+from dse.model.cost.power import power, static_power
+from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
@@ -37,7 +37,7 @@ def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
     shape, dtype = tuple(plan.dims.values()), plan.spec.store.dtype
     names = [name for name, variables in NEEDED_BY.items() if variables & plan.spec.store.cost_variables]
     arrays = {name: np.zeros(shape if name == "energy" else shape[: 1 + len(plan.axes)], dtype) for name in names}
-    for name, evaluate in (("area", area), ("power", power), ("leakage", static)):
+    for name, evaluate in (("area", area), ("power", power), ("leakage", static_power)):
         for position, accelerator in plan.categorical_designs() if name in arrays else ():
             index = (position["accelerator"], *(position.get(axis.path, slice(None)) for axis in plan.axes))
             arrays[name][index] = evaluate(_design_at(plan, position, accelerator))
@@ -46,7 +46,7 @@ def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
 
 def leakage_power(plan: Plan, job: Job) -> np.ndarray:
     """Leakage [W] of the designs of a job."""
-    return static(_design_at(plan, job.indices, job.accelerator))
+    return static_power(_design_at(plan, job.indices, job.accelerator))
 
 
 def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator) -> Design:
@@ -87,10 +87,13 @@ def source_attributes(name: str, plan: Plan) -> dict[str, str]:
     """Attributes that say where a cost variable comes from: published figures or the cost model, and the error of that model."""
     if name not in plan.spec.store.cost_variables:
         return {}
-    errors = ", ".join(f"{key} {error.text}" for key, error in published().stated_error.items())
-    attributes = {"model_error": f"mean relative leave-one-device-out error of the cost model: {errors}", "coefficients": doubtful()}
+    errors = ", ".join(f"{key} {error.text}" for key, error in published_coefficients().stated_error.items())
+    attributes = {
+        "model_error": f"mean relative leave-one-device-out error of the cost model: {errors}",
+        "coefficients": describe_uncertain_coefficients(),
+    }
     if name in NEEDED_BY["energy"]:  # of the traffic at these levels
-        names = {a.name: [level.name for level in levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
+        names = {a.name: [level.name for level in memory_levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
         attributes["memory_levels"] = json.dumps(names)
     if name in STATED_BY:
         figures = {a.name: a.at(f"cost.{STATED_BY[name]}") for a in plan.accelerators}

@@ -122,7 +122,7 @@ class KernelShapes:
 
 def _terms(jobs: Sequence[Job]) -> tuple[int, ...]:
     executions = [execution for job in jobs for execution in job.terms.executions]
-    memories = max(1 + len(execution.inner) for execution in executions)
+    memories = max(1 + len(execution.inner_memories) for execution in executions)
     needed = (any(e.dense_rate for e in executions), True, any(e.decode_rate for e in executions), *[True] * memories)
     return tuple(term for term, is_needed in enumerate(needed) if is_needed)
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from dse.model import compaction, fusion
+from dse.model.compaction import compaction_warnings
 from dse.model.efficiency.constant import unstated
 from dse.model.efficiency.fitted import transfer_warnings
-from dse.model.levels import notes
-from dse.model.peak import Execution
+from dse.model.executions import Execution
+from dse.model.fusion import fusion_warnings
+from dse.model.memory_levels import memory_level_warnings
 from dse.schema.model_options import CAPACITY_FIDELITIES
 from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.cost import power_limited_latency
@@ -50,7 +51,7 @@ def _ignored_memory_levels(plan: Plan) -> Iterator[str]:
     """Warn of memory levels that the fidelity ignores because the accelerator lacks a number."""
     if plan.spec.model.fidelity in CAPACITY_FIDELITIES:
         for _, accelerator in plan.categorical_designs():
-            yield from notes(accelerator)
+            yield from memory_level_warnings(accelerator)
 
 
 def _missing_efficiencies(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
@@ -59,14 +60,14 @@ def _missing_efficiencies(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
     for job in jobs:
         executions.setdefault((job.accelerator.name, job.indices["dtype"]), []).extend(job.terms.candidates)
     for (name, dtype), listed in executions.items():
-        yield from unstated(name, (execution.how for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity)
+        yield from unstated(name, (execution.run for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity)
 
 
 def _assumptions_about_networks(plan: Plan) -> Iterator[str]:
     """Warn of what is assumed about networks whose layer graph is not known."""
     for variant in plan.variants:
-        yield from compaction.notes(variant)
-        yield from fusion.notes(variant, plan.spec.model)
+        yield from compaction_warnings(variant)
+        yield from fusion_warnings(variant, plan.spec.model)
 
 
 def collect_power_warnings(results: xr.Dataset, plan: Plan) -> dict[str, str]:

@@ -9,8 +9,8 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import available_kernels
-from dse.model.levels import capacities
-from dse.model.peak import executions
+from dse.model.executions import list_executions
+from dse.model.memory_levels import capacity_paths
 from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
@@ -66,7 +66,7 @@ class _SpecReader:
         for index, dtype in enumerate(self.spec.dtype):
             for accelerator in accelerators:
                 with self.problems.collect(*self.document.locate(("dtype", index))):
-                    executions(accelerator, dtype, self.spec.model.fidelity)
+                    list_executions(accelerator, dtype, self.spec.model.fidelity)
 
     def read_kernels(self, accelerators: list[Accelerator]) -> list[tuple[KernelRecord, ...]]:
         """The fitted kernels of each accelerator; most fidelities need none."""
@@ -93,7 +93,7 @@ class _SpecReader:
         """
         fidelity = self.spec.model.fidelity
         kernel_paths = [*slowdown_paths(accelerator, self.spec.dtype, self.spec.axes), LAUNCH_LATENCY] if fidelity == "calibrated" else []
-        return capacities(accelerator, fidelity) + kernel_paths
+        return capacity_paths(accelerator, fidelity) + kernel_paths
 
 
 def _rate_paths(plan: Plan) -> set[str]:
@@ -101,5 +101,5 @@ def _rate_paths(plan: Plan) -> set[str]:
     paths: set[str] = set()
     for _, accelerator in plan.categorical_designs():
         for _, _, dtype in plan.batches_and_dtypes():
-            paths |= rate_paths(executions(accelerator, dtype, plan.spec.model.fidelity))
+            paths |= rate_paths(list_executions(accelerator, dtype, plan.spec.model.fidelity))
     return paths

@@ -7,7 +7,7 @@ import numpy as np
 from dse.base.available_memory import available_bytes
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.model.cost import scaling
-from dse.model.cost.design import DRIVER, Design
+from dse.model.cost.design import COST_PATH, Design
 from dse.schema.figures import SweepContents, lacks_speedup, unmet_needs
 from dse.schema.reduction import TopReduction, objective_signs
 from dse.schema.result_variables import SCALAR_VARIABLES
@@ -56,7 +56,7 @@ def check_result_size(plan: Plan) -> None:
 def list_unused_axes(plan: Plan) -> list[Problem]:
     """Axes that change no result; the capacity of the outermost memory decides what fits, and costs depend on more numbers."""
     used = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
-    used |= {axis.path for axis in plan.axes if plan.spec.store.cost_variables and DRIVER.fullmatch(axis.path)}
+    used |= {axis.path for axis in plan.axes if plan.spec.store.cost_variables and COST_PATH.fullmatch(axis.path)}
     unused = [axis.path for axis in plan.axes if axis.role == "unused" and axis.path not in used]
     message = f"does not change the latency under fidelity '{plan.spec.model.fidelity}'"
     return [plan.document.make_problem(("axes", path), message, "leave it out") for path in unused]
@@ -76,7 +76,7 @@ def _check_costs(plan: Plan, problems: ProblemCollector) -> None:
     for index, accelerator in enumerate(plan.accelerators if plan.spec.store.cost_variables else ()):
         with problems.collect(*plan.document.locate(("accelerators", index))):
             for design in (Design(accelerator), Design(accelerator, axis_values)):
-                scaling.check(design)
+                scaling.check_process(design)
 
 
 def _check_figures(plan: Plan, problems: ProblemCollector) -> None:

@@ -16,10 +16,10 @@ import xarray as xr
 
 from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
-from dse.model.cost.design import DRIVER
+from dse.model.cost.design import COST_PATH
 from dse.model.efficiency.kernel_file import KernelRecord
-from dse.model.levels import levels
-from dse.model.peak import executions
+from dse.model.executions import list_executions
+from dse.model.memory_levels import memory_levels
 from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
@@ -120,10 +120,10 @@ def _list_unverified(plan: Plan) -> dict[str, list[str]]:
 
 def _unverified_paths(accelerator: Accelerator, plan: Plan) -> list[str]:
     fidelity, has_costs = plan.spec.model.fidelity, bool(plan.spec.store.cost_variables)
-    listed = [execution for dtype in plan.spec.dtype for execution in executions(accelerator, dtype, fidelity)]
-    used = rate_paths(listed) | {level.inside for level in levels(accelerator, fidelity)}
-    used |= {f"units.{execution.unit}.runs.{execution.run}" for execution in listed}
+    listed = [execution for dtype in plan.spec.dtype for execution in list_executions(accelerator, dtype, fidelity)]
+    used = rate_paths(listed) | {level.reuse_capacity for level in memory_levels(accelerator, fidelity)}
+    used |= {f"units.{execution.unit}.runs.{execution.run_name}" for execution in listed}
     if fidelity == "calibrated":
         used |= {f"units.{execution.unit}.{name}" for execution in listed for name in ("processors", "scratchpad", "issue")}
         used |= {"overhead.launch"}
-    return [path for path in accelerator.unverified() if path in used or (has_costs and DRIVER.fullmatch(path))]
+    return [path for path in accelerator.unverified() if path in used or (has_costs and COST_PATH.fullmatch(path))]

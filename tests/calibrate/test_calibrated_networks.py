@@ -19,7 +19,7 @@ from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurement
 from dse.calibrate.validate.whole_networks import is_network_table
 from dse.cli import entry
 from dse.model.cost.design import Design
-from dse.model.cost.power import static
+from dse.model.cost.power import static_power
 from dse.model.efficiency import assertions, interval, kernel_file, kernel_selection, unmeasured_patterns
 from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.kernel_file import SHIPPED
@@ -329,7 +329,7 @@ def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
             found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
     longer = float(found["calibrated"].latency - found["capacity"].latency)
     more = float(found["calibrated"].energy - found["capacity"].energy)
-    assert more == pytest.approx(longer * float(static(Design(A100))), rel=1e-6)
+    assert more == pytest.approx(longer * float(static_power(Design(A100))), rel=1e-6)
 
 
 def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():

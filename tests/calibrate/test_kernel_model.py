@@ -160,7 +160,7 @@ def test_no_rate_exceeds_the_peak_or_the_bandwidth(theta, m, k, n, chosen, tile)
     key, pattern, density = chosen
     launches = unmeasured_launches(key, A100, [(m, 4 * k, n)], pattern, density)
     time = predict_checked(KernelModel(key, theta, tile), launches)  # raises by itself
-    assert np.all(time >= launches.product.compulsory / launches.rates.bandwidth)
+    assert np.all(time >= launches.product.compulsory_bytes / launches.rates.bandwidth)
 
 
 @given(thetas, st.floats(0.02, 0.98), st.floats(1.01, 5))
@@ -243,7 +243,7 @@ def test_unstated_processors_are_estimated_from_waves():
     model = fit_kernel(replace(launches, time=time * rng.lognormal(0, 0.02, len(time)), rates=replace(launches.rates, processors=np.nan)))
     assert model.processors == pytest.approx(108, rel=0.05)
     np.testing.assert_allclose(model.predict_times(launches), time, rtol=0.1)
-    unseen = replace(launches, time=launches.product.compulsory / launches.rates.bandwidth + 1e-3)  # no waves in it
+    unseen = replace(launches, time=launches.product.compulsory_bytes / launches.rates.bandwidth + 1e-3)  # no waves in it
     assert np.isnan(fit_kernel(replace(unseen, rates=replace(launches.rates, processors=np.nan))).processors)
 
 
@@ -251,7 +251,7 @@ def test_a_product_with_one_column_is_limited_by_its_bytes():
     """Narrow tiles keep a slow unit from computing 32 columns of which one is needed; synthetic times."""
     shapes = [(m, k, 1) for m in (1024, 3000, 4096, 11008) for k in (1024, 4096, 8192)]
     launches = unmeasured_launches(replace(DENSE, unit="cuda_core", dtype="fp32"), A100, shapes, "dense", 1.0)
-    measured = replace(launches, time=2e-6 + launches.product.compulsory / (0.85 * launches.rates.bandwidth))
+    measured = replace(launches, time=2e-6 + launches.product.compulsory_bytes / (0.85 * launches.rates.bandwidth))
     np.testing.assert_allclose(fit_kernel(measured).predict_times(measured), measured.time, rtol=0.05)
 
 

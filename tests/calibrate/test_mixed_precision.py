@@ -12,7 +12,7 @@ from dse.calibrate.sanity_checks import uncacheable_bytes
 from dse.model.efficiency import kernel_file
 from dse.model.efficiency.kernel_file import SHIPPED
 from dse.model.efficiency.kernel_selection import select_kernels, shipped_kernels
-from dse.model.peak import executions
+from dse.model.executions import list_executions
 from dse.sparsity.grammar import parse
 
 HEAD = "device,kernel,pattern,dtype,m,k,n,time_ms,dense_kernel,dense_dtype,dense_ms,source"
@@ -65,8 +65,8 @@ def test_the_dense_baseline_has_its_own_dtypes_or_those_of_the_row(tmp_path):
     second = row("int8 outputs=int32", (512, 64, 64), dense="blas,fp16 outputs=int32,2.0")
     measured = group_launches(load_measurements(write(tmp_path, first, second)))
     by_kernel = {(key.kernel, key.dtype): launches for key, launches in measured.items()}
-    assert by_kernel["blas", "int8 outputs=int32"].product.compulsory.tolist() == [256 * 64 + 64 * 64 + 4 * 256 * 64]
-    assert by_kernel["blas", "fp16 outputs=int32"].product.compulsory.tolist() == [2 * 512 * 64 + 2 * 64 * 64 + 4 * 512 * 64]
+    assert by_kernel["blas", "int8 outputs=int32"].product.compulsory_bytes.tolist() == [256 * 64 + 64 * 64 + 4 * 256 * 64]
+    assert by_kernel["blas", "fp16 outputs=int32"].product.compulsory_bytes.tolist() == [2 * 512 * 64 + 2 * 64 * 64 + 4 * 512 * 64]
 
 
 def test_one_precision_in_two_spellings_is_one_kernel(tmp_path):
@@ -127,7 +127,7 @@ def test_a_kernel_counts_as_measured_for_the_dtype_in_which_it_computes(tmp_path
     shipped = shipped_kernels()[0]
     own = shipped.model_copy(update={"device": "mine", "unit": "core", "family": "dense", "heights": (), "dtype": "int8 outputs=int32"})
     assert own.value_bits == 8
-    (execution,) = executions(device, OperandDtypes.model_validate("int8"), "capacity")
+    (execution,) = list_executions(device, OperandDtypes.model_validate("int8"), "capacity")
     selection = select_kernels(execution, parse("dense"), device, "int8", [own])
     assert selection.kind == "measured"
 

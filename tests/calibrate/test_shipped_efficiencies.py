@@ -30,7 +30,7 @@ def mean_efficiencies(path, kernels, dtypes):
                     launches.shapes,
                     launches.density,
                     launches.flops / launches.rates.peak,
-                    launches.product.compulsory / launches.rates.bandwidth,
+                    launches.product.compulsory_bytes / launches.rates.bandwidth,
                     launches.time,
                     strict=True,
                 )
@@ -73,7 +73,7 @@ def test_the_dense_efficiency_of_an_mi210():
         if key.device == "mi210"
     )
     efficiency = launches.flops / launches.rates.peak / launches.time
-    is_compute_bound = launches.flops / launches.rates.peak >= launches.product.compulsory / launches.rates.bandwidth
+    is_compute_bound = launches.flops / launches.rates.peak >= launches.product.compulsory_bytes / launches.rates.bandwidth
     assert [np.exp(np.log(efficiency[is_compute_bound]).mean())] == stated("mi210", "matrix_core.runs.dense")
 
 

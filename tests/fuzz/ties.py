@@ -24,7 +24,7 @@ from dse.base.dtype import OperandDtypes
 from dse.model.cost import energy as energies
 from dse.model.cost import power
 from dse.model.cost.design import Design
-from dse.model.cost.energy import Counts
+from dse.model.cost.energy import ActionCounts
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import METADATA_BYTES, TRAFFIC, inverse_rates
@@ -199,7 +199,7 @@ def _network_by_loops(design: Accelerator, described: Accelerator, variant: Vari
         for resource, seconds in best["by_resource"].items():
             total["resource"][resource] = total["resource"].get(resource, 0.0) + count * seconds
         total["execution"][best["name"]] = total["execution"].get(best["name"], 0.0) + count * best["time"]
-    total["energy"] += power.static(cost) * total["latency"]
+    total["energy"] += power.static_power(cost) * total["latency"]
     return total
 
 
@@ -209,7 +209,12 @@ def _way(made: LayerTerms, layer: int, e: int, inverse: np.ndarray, options: Mod
     times = [float(work * rate) for work, rate in zip(made.slowed_work[0, layer, e], inverse, strict=True)]
     if not made.legal[layer, e]:
         return {"name": execution.name, "time": math.inf, "energy": math.inf}
-    named = [execution.unit, *([f"{execution.unit}.decoder"] if times[METADATA_BYTES] else []), execution.memory, *execution.inner]
+    named = [
+        execution.unit,
+        *([f"{execution.unit}.decoder"] if times[METADATA_BYTES] else []),
+        execution.outermost_memory,
+        *execution.inner_memories,
+    ]
     by_resource = [max(times[:METADATA_BYTES]), *([times[METADATA_BYTES]] if times[METADATA_BYTES] else []), *times[TRAFFIC:]]
     fixed = 0.0 if made.overhead is None else float(made.overhead[0, layer, e])
     if options.resource_overlap == "none":
@@ -224,8 +229,8 @@ def _way(made: LayerTerms, layer: int, e: int, inverse: np.ndarray, options: Mod
     kind = made.layers.has_flops[layer]
     whole = 2 * float(made.layers.m[layer]) * float(made.layers.k[layer]) * float(made.layers.n[layer]) if kind else 0.0
     worked = float(made.stored_flops[layer, e])
-    moved = dict(zip((execution.memory, *execution.inner), map(float, made.traffic[layer, e]), strict=True))
-    joules = energies.dynamic(cost, execution.unit, "fp16", Counts(done, worked - done, whole - worked, moved))
+    moved = dict(zip((execution.outermost_memory, *execution.inner_memories), map(float, made.traffic[layer, e]), strict=True))
+    joules = energies.dynamic_energy(cost, execution.unit, "fp16", ActionCounts(done, worked - done, whole - worked, moved))
     return {
         "name": execution.name,
         "time": spent + fixed,

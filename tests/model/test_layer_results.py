@@ -18,7 +18,7 @@ def test_a_dataset_says_what_it_was_asked(chip, net):
     [
         ({"batch": 0}, "batch: 0 is out of range; write a number of at least 1"),
         ({"dtype": "float16"}, "dtype: unknown dtype 'float16'; did you mean 'fp16'?"),
-        ({"dtype": "int4"}, "'chip' has no unit that computes in 'int4'; take one of fp16, fp32, int8, or give a unit a peak for it"),
+        ({"dtype": "int4"}, "'chip' has no unit that computes in 'int4'; use one of fp16, fp32, int8, or give a unit a peak for 'int4'"),
         ({"fidelity": "slow"}, "options.fidelity: 'slow' is not known here; write one of 'sol', 'r3', 'capacity' or 'calibrated'"),
         ({"fidelty": "sol"}, "options.fidelty: unknown key 'fidelty'; did you mean 'fidelity'?"),
     ],

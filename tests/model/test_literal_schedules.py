@@ -1,7 +1,7 @@
-"""Bounds and attainable bytes against literal schedules: masks are drawn, operands are moved one by one and counted.
+"""Bounds and attainable bytes against literal schedules, which move operands one by one and count them.
 
-A schedule here keeps a tile of C (or rows of A, or a strip of B) in a memory of `capacity` bytes, passes over the rest, and reads a
-row of B only where the mask has a nonzero. What it moves is what its loops moved; none of it comes from `dse.model`.
+A schedule keeps a tile of C, or a strip of B, in a memory of `capacity` bytes, streams the rest, and reads a row of B only where a random
+mask has a nonzero. Nothing of it comes from `dse.model`.
 """
 
 from pathlib import Path
@@ -40,32 +40,32 @@ memory:
     return accelerator
 
 
-def keep_c(mask: np.ndarray, of_a: float, n: int, capacity: float, high: int, wide: int) -> float:
-    """A tile of high x wide partial sums stays; of each column with a nonzero in it a row of B passes, and the elements of A."""
-    if high * wide * BYTES + wide * BYTES + 2 * of_a > capacity:
+def keep_c(mask: np.ndarray, a_bytes: float, n: int, capacity: float, height: int, width: int) -> float:
+    """Bytes if a tile of height x width partial sums stays; a row of B is read for each column with a nonzero in the tile."""
+    if height * width * BYTES + width * BYTES + 2 * a_bytes > capacity:
         return np.inf
     moved = 0.0
-    for top in range(0, len(mask), high):
-        tile = mask[top : top + high]
-        for left in range(0, n, wide):
-            width = min(wide, n - left)
-            moved += BYTES * width * int(tile.any(axis=0).sum()) + BYTES * width * len(tile)
-    return moved + of_a * mask.size * -(-n // wide)  # `of_a`: of each place of A, stored or not, on average
+    for top in range(0, len(mask), height):
+        tile = mask[top : top + height]
+        for left in range(0, n, width):
+            columns = min(width, n - left)
+            moved += BYTES * columns * int(tile.any(axis=0).sum()) + BYTES * columns * len(tile)
+    return moved + a_bytes * mask.size * -(-n // width)  # a_bytes: mean over all elements of A, stored or not
 
 
-def keep_b(mask: np.ndarray, of_a: float, n: int, capacity: float, wide: int) -> float:
-    """The rows of a strip of B that are needed at all stay, while A passes."""
-    touched = int(mask.any(axis=0).sum())
-    if touched * wide * BYTES + wide * BYTES + 2 * of_a > capacity:
+def keep_b(mask: np.ndarray, a_bytes: float, n: int, capacity: float, width: int) -> float:
+    """Bytes if the needed rows of a strip of B stay while A streams."""
+    needed = int(mask.any(axis=0).sum())
+    if needed * width * BYTES + width * BYTES + 2 * a_bytes > capacity:
         return np.inf
-    return BYTES * touched * n + BYTES * len(mask) * n + of_a * mask.size * -(-n // wide)
+    return BYTES * needed * n + BYTES * len(mask) * n + a_bytes * mask.size * -(-n // width)
 
 
-def best(mask: np.ndarray, of_a: float, n: int, capacity: float, stripe: int) -> float:
-    highs = sorted({h for h in (1, 2, 4, stripe // 2, stripe, 2 * stripe, 4 * stripe, len(mask)) if 0 < h <= len(mask)})
-    wides = sorted({w for w in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, n) if w <= n})
-    tiles = [keep_c(mask, of_a, n, capacity, high, wide) for high in highs for wide in wides]
-    return min([*tiles, *(keep_b(mask, of_a, n, capacity, wide) for wide in wides)])
+def best_schedule(mask: np.ndarray, a_bytes: float, n: int, capacity: float, stripe: int) -> float:
+    heights = sorted({h for h in (1, 2, 4, stripe // 2, stripe, 2 * stripe, 4 * stripe, len(mask)) if 0 < h <= len(mask)})
+    widths = sorted({w for w in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, n) if w <= n})
+    tiles = [keep_c(mask, a_bytes, n, capacity, height, width) for height in heights for width in widths]
+    return min([*tiles, *(keep_b(mask, a_bytes, n, capacity, width) for width in widths)])
 
 
 cases = st.tuples(
@@ -73,37 +73,37 @@ cases = st.tuples(
 )
 
 
-def evaluated(case: tuple):
+def evaluate_case(case: tuple):
     text, m, k, n, capacity = case
     pattern, sparsity = parse(text), 0.75 if text in FREE else None
     masks = [random_mask(pattern, m, k, sparsity, seed=seed) for seed in range(4)]
     density = float(np.mean([mask.mean() for mask in masks]))
     layers = LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=m, k=k, n=n)])
     variant = Variant("n", layers, "m", pattern, 1 - density, np.array([density]))
-    found = dse.evaluate(chip(text, capacity), variant, 1, "fp16", fidelity="capacity").isel(layer=0)
-    return found, masks, pattern, n, capacity
+    result = dse.evaluate(chip(text, capacity), variant, 1, "fp16", fidelity="capacity").isel(layer=0)
+    return result, masks, pattern, n, capacity
 
 
 @settings(max_examples=25)
 @given(cases)
-def test_no_schedule_moves_less_than_the_bound_and_some_schedule_what_is_attainable(case):
-    """For every kind of pattern, in its usual format, at any capacity; means over four masks, within what they differ."""
-    found, masks, pattern, n, capacity = evaluated(case)
+def test_the_best_literal_schedule_is_between_the_bound_and_the_attainable_bytes(case):
+    """For every kind of pattern in its default format, at any capacity; means over four masks, with a margin for their variance."""
+    result, masks, pattern, n, capacity = evaluate_case(case)
     moved = []
     for mask in masks:
         cost = count(mask, pattern, default_format(pattern))
-        of_a = (BYTES * cost.elements + cost.metadata_bits / 8) / mask.size
-        moved.append(best(mask, of_a, n, capacity, pattern.tile[0]))
+        a_bytes = (BYTES * cost.elements + cost.metadata_bits / 8) / mask.size
+        moved.append(best_schedule(mask, a_bytes, n, capacity, pattern.tile[0]))
     assume(np.all(np.isfinite(moved)))
-    literal, bound = float(np.mean(moved)), float(found.bytes_bound)
+    literal, bound = float(np.mean(moved)), float(result.bytes_bound)
     assert bound <= literal * 1.03
-    assert bound <= float(found.bytes) * (1 + 1e-12)
-    assert float(found.bytes) <= 1.4 * literal
+    assert bound <= float(result.bytes) * (1 + 1e-12)
+    assert float(result.bytes) <= 1.4 * literal
 
 
 @pytest.mark.parametrize("m", [8, 16, 32, 64])
-def test_rows_that_share_their_columns_share_their_inputs(m):
-    """64:2:M of 4096^3 on a unit that gathers columns: tiles of 64 x 500 outputs, A once for each of nine strips."""
+def test_rows_that_share_columns_share_inputs(m):
+    """64:2:M, 4096^3, on a unit that gathers columns: tiles of 64 x 500 outputs; A is read for each of nine strips."""
     schedule = 0.0
     for left in range(0, 4096, 500):
         width = min(500, 4096 - left)
@@ -112,7 +112,7 @@ def test_rows_that_share_their_columns_share_their_inputs(m):
     layers = LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=4096, k=4096, n=4096)])
     variant = Variant("n", layers, "m", pattern, 1 - 2 / m, np.array([2 / m]))
     for runs in ("2:4", "64:2:*"):
-        found = dse.evaluate(chip(runs, 65536.0), variant, 1, "fp16", fidelity="capacity").isel(layer=0)
+        result = dse.evaluate(chip(runs, 65536.0), variant, 1, "fp16", fidelity="capacity").isel(layer=0)
         weights = 2 * 4096**2 * 2 / m + 64 * (4096 / m) * 4 * np.ceil(np.log2(m)) / 8 + 4096**2 * 2 / m * 2 / 8
-        assert found.bytes_bound <= schedule + 9 * weights
-        assert found.bytes <= 1.02 * (schedule + 9 * weights)
+        assert result.bytes_bound <= schedule + 9 * weights
+        assert result.bytes <= 1.02 * (schedule + 9 * weights)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.model.levels import levels
+from dse.model.memory_levels import memory_levels
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
@@ -43,7 +43,7 @@ def test_the_efficiency_of_the_dual_side_core_is_the_mean_of_what_is_published()
 def test_the_register_file_of_the_sparse_tensor_core_is_inside_its_buffer():
     """What crosses the buffer depends on it, as far as published: 8 KiB, no bandwidth."""
     chip = dse.load_accelerator("stc-like")
-    assert levels(chip, "capacity")[1].inside == "memory.registers.capacity"
+    assert memory_levels(chip, "capacity")[1].reuse_capacity == "memory.registers.capacity"
     assert chip.value("memory.registers.capacity") == 4 * 2048
     variant = Variant(
         "n", LayerArrays.from_rows([LayerRow(name="l", kind="gemm", m=512, k=512, n=512)]), "m", parse("dense"), 0.0, np.ones(1)

@@ -1,4 +1,4 @@
-"""What a run may say beside its pattern: what it skips together, what it only gates, the other operand, its decoder."""
+"""Properties of a run beyond its pattern: tiles, gating, activations and decoder."""
 
 from pathlib import Path
 
@@ -58,13 +58,13 @@ def test_gating_saves_bytes_and_energy_but_no_time():
 
 
 @pytest.mark.parametrize(("pattern", "density"), [("unstructured", 0.01), ("block:4x4", 0.05), ("block:2x8", 0.02)])
-def test_whole_tiles_are_skipped_where_a_random_mask_leaves_them_empty(pattern, density):
-    found = run(chip("pattern: unstructured, format: {kind: bitmask}, tile: 8x16"), network(pattern, density))
+def test_tiles_that_a_random_mask_leaves_empty_are_skipped(pattern, density):
+    result = run(chip("pattern: unstructured, format: {kind: bitmask}, tile: 8x16"), network(pattern, density))
     tiles = [random_mask(pattern, M, K, 1 - density, seed).reshape(M // 8, 8, K // 16, 16).any(axis=(1, 3)).mean() for seed in range(200)]
-    assert found.latency * PEAK / DENSE_FLOPS == pytest.approx(np.mean(tiles), abs=4 * np.std(tiles) / np.sqrt(200))
+    assert result.latency * PEAK / DENSE_FLOPS == pytest.approx(np.mean(tiles), abs=4 * np.std(tiles) / np.sqrt(200))
 
 
-def test_blocks_of_whole_tiles_lose_nothing_and_counted_ones_are_taken_as_counted():
+def test_blocks_of_whole_tiles_are_skipped_exactly_and_counted_tiles_replace_expected_ones():
     accelerator = chip("pattern: unstructured, format: {kind: bitmask}, tile: 8x16")
     assert run(accelerator, network("block:16x16", 0.25)).latency == pytest.approx(DENSE_FLOPS / 4 / PEAK)
     assert run(accelerator, network("2:4", 0.5)).latency == pytest.approx(DENSE_FLOPS / PEAK)  # no tile is empty
@@ -74,7 +74,7 @@ def test_blocks_of_whole_tiles_lose_nothing_and_counted_ones_are_taken_as_counte
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.05, 1))
-def test_zeros_of_two_operands_meet_as_if_they_were_independent(weights, activations):
+def test_zeros_of_two_operands_are_independent(weights, activations):
     variant = network("unstructured", weights, activations)
     both = run(chip("pattern: unstructured, activations: {}"), variant)
     assert both.latency == pytest.approx(weights * activations * DENSE_FLOPS / PEAK)
@@ -85,7 +85,7 @@ def test_zeros_of_two_operands_meet_as_if_they_were_independent(weights, activat
     assert gated.gated_flops == pytest.approx(weights * (1 - activations) * DENSE_FLOPS, abs=1e-9 * DENSE_FLOPS)
 
 
-def test_structured_activations_take_the_sparsest_pattern_that_holds_them():
+def test_structured_activations_use_the_sparsest_pattern_that_holds_them():
     accelerator = chip('pattern: "4:8", activations: {patterns: ["2:8", "4:8"]}')
     shares = [run(accelerator, network("4:8", 0.5, density)).latency * PEAK / DENSE_FLOPS * 2 for density in (0.1, 0.25, 0.3, 0.5, 0.6)]
     assert shares == pytest.approx([0.25, 0.25, 0.5, 0.5, 1.0])
@@ -102,31 +102,31 @@ def test_compressed_activations_move_fewer_bytes():
 
 def test_a_decoder_is_a_resource():
     variant = network("unstructured", 0.5)
-    found = run(chip("pattern: unstructured, format: {kind: bitmask}, decode: 1 MB/s"), variant)
-    assert found.latency == pytest.approx(M * K / 8 / 1e6)
-    assert found.bound == "u.decoder"
+    result = run(chip("pattern: unstructured, format: {kind: bitmask}, decode: 1 MB/s"), variant)
+    assert result.latency == pytest.approx(M * K / 8 / 1e6)
+    assert result.bound == "u.decoder"
     assert run(chip("pattern: unstructured, format: {kind: bitmask}, decode: 1 PB/s"), variant).bound == "u"
     added = run(chip("pattern: unstructured, format: {kind: bitmask}, decode: 1 MB/s"), variant, overlap="none")
-    assert added.latency == pytest.approx(M * K / 8 / 1e6 + DENSE_FLOPS / 2 / PEAK + found.bytes / BANDWIDTH)
+    assert added.latency == pytest.approx(M * K / 8 / 1e6 + DENSE_FLOPS / 2 / PEAK + result.bytes / BANDWIDTH)
 
 
 @pytest.mark.parametrize(
     ("pattern", "smaller"),
     [("row", {"m": M / 4}), ("column", {"k": K / 4, "input_elements": K / 4 * N}), ("channel", {"k": K / 4, "input_elements": K / 4 * N})],
 )
-def test_whole_rows_columns_and_channels_run_as_the_smaller_layer(pattern, smaller):
+def test_pruned_rows_columns_and_channels_run_as_the_smaller_layer(pattern, smaller):
     for bandwidth in (BANDWIDTH, 1e9):
         accelerator = chip("pattern: unstructured", bandwidth)
-        found, small = run(accelerator, network(pattern, 0.25)), run(accelerator, network("dense", 1.0, **smaller))
-        assert found.latency == pytest.approx(small.latency)
-        assert found.bytes == small.bytes
+        result, small = run(accelerator, network(pattern, 0.25)), run(accelerator, network("dense", 1.0, **smaller))
+        assert result.latency == pytest.approx(small.latency)
+        assert result.bytes == small.bytes
 
 
 @pytest.mark.parametrize("taps", [1, 9])
-def test_an_input_of_a_convolution_is_read_if_any_column_of_its_channel_is_kept(taps):
-    """A quarter of the columns: of a 1x1 kernel a quarter of the channels, of a 3x3 one those whose nine columns are not all gone."""
+def test_an_input_of_a_convolution_is_read_if_any_column_of_its_channel_is_nonzero(taps):
+    """A quarter of the columns: a quarter of the channels of a 1x1 kernel; of a 3x3 kernel, those with any of nine columns."""
     sizes = {"kind": "conv", "n": 100.0, "input_elements": K / taps * 100}
-    column, channel, dense = (run(chip("pattern: unstructured"), network(*which, **sizes)) for which in OF_COLUMNS)
+    column, channel, dense = (run(chip("pattern: unstructured"), network(*variant, **sizes)) for variant in COLUMN_VARIANTS)
     everything, outputs = 2 * K / taps * 100, 2 * M * 100
     weights = 2 * M * K * 0.25
     assert channel.bytes == pytest.approx(weights + everything / 4 + outputs)
@@ -135,10 +135,10 @@ def test_an_input_of_a_convolution_is_read_if_any_column_of_its_channel_is_kept(
     assert share == pytest.approx(0.25) if taps == 1 else 0.5 < share < 1 - 0.75**9
 
 
-OF_COLUMNS = (("column", 0.25), ("channel", 0.25), ("dense", 1.0))
+COLUMN_VARIANTS = (("column", 0.25), ("channel", 0.25), ("dense", 1.0))
 
 
-def test_what_lost_says_why():
+def test_alternatives_say_why_they_were_not_chosen():
     accelerator = chip('pattern: "2:4"')
     assert run(accelerator, network("unstructured", 0.5)).alternatives == "u.r: 'unstructured' does not fit '2:4'"
     assert run(accelerator, network("1:4", 0.25)).alternatives == "u.dense: dense_fallback is false"
@@ -149,7 +149,7 @@ def test_what_lost_says_why():
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("run", "message"),
     [
         ("pattern: 2:4, tile: 16", "write rows x columns, as in '16x16'"),
         ("pattern: 2:4, zeros: ignored", "write one of 'skipped' or 'gated'"),
@@ -159,7 +159,7 @@ def test_what_lost_says_why():
         ("pattern: 2:4, format: {kind: delta}", "format 'delta' cannot store pattern '2:4'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(written, told):
+def test_an_invalid_run_is_an_error(run, message):
     with pytest.raises(dse.InputError) as error:
-        chip(written)
-    assert told in str(error.value)
+        chip(run)
+    assert message in str(error.value)

@@ -1,4 +1,4 @@
-"""What a mask really stores decides where it may run: counts against the pattern that a network is labelled with."""
+"""How an execution stores the weights of a layer: as its pattern guarantees, or as counted from its masks."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ M, K = 64, 128
 
 
 def network(mask: np.ndarray, *counted: str, experts: int = 1) -> Variant:
-    """One layer with a mask, of which the named patterns were counted: blocks by a loop over them, others by their formula."""
+    """One layer with a mask. For the patterns in `counted`, its stored elements are counted: blocks by a loop, others by their formula."""
     rows = [LayerRow(name="fc", kind="gemm", m=mask.shape[0], k=mask.shape[1], n=32, experts=experts)]
     stored = {pattern: np.array([elements(mask, pattern)]) for pattern in map(parse, counted)}
     return Variant("net", LayerArrays.from_rows(rows), "traced", UNSTRUCTURED, 0.5, np.array([mask.mean()]), stored_elements=stored)
@@ -39,34 +39,34 @@ def run(chip, variant: Variant, **options):
     return dse.evaluate(chip, variant, batch=4, dtype="fp16", **options).isel(layer=0)
 
 
-def test_a_mask_runs_in_the_blocks_that_it_occupies(chip):
+def test_a_mask_runs_as_the_blocks_that_it_occupies(chip):
     mask = blocky(4)
-    found = run(chip, network(mask, "block:4x4"))
+    result = run(chip, network(mask, "block:4x4"))
     kept = elements(mask, parse("block:4x4"))
-    assert found.execution == "tensor.blocks"
+    assert result.execution == "tensor.blocks"
     assert kept < M * K / 2
-    metadata = 4 * (kept / 16 + M / 4 + 1)  # a word for each block, and one for each row of them
-    read = 1 - (1 - mask.mean()) ** M  # of the inputs: those whose column has a nonzero, in a random mask
-    assert found.bytes.item() == pytest.approx(2 * kept + metadata + 2 * 32 * 4 * (K * read + M))
-    assert run(chip, network(mask)).execution == "vector.csr"  # without the counts, nobody knows
+    metadata = 4 * (kept / 16 + M / 4 + 1)  # an index for each block and a pointer for each row of blocks
+    read = 1 - (1 - mask.mean()) ** M  # share of the inputs: their column of a random mask has a nonzero
+    assert result.bytes.item() == pytest.approx(2 * kept + metadata + 2 * 32 * 4 * (K * read + M))
+    assert run(chip, network(mask)).execution == "vector.csr"  # without counts, the blocks are unknown
 
 
-def test_a_family_takes_the_block_size_that_stores_least(chip):
+def test_a_family_uses_the_block_size_that_stores_least(chip):
     mask = blocky(8)
     small, large, both = (run(chip, network(mask, *sizes)) for sizes in (["block:4x4"], ["block:8x8"], ["block:4x4", "block:8x8"]))
     assert both.latency == min(small.latency, large.latency)
 
 
 @pytest.mark.parametrize("fallback", [False, True])
-def test_blocks_that_leave_nothing_out_are_no_way_around_sparsity(chip, fallback):
-    """One mask has one speedup, counted or not."""
+def test_blocks_that_leave_nothing_out_do_not_change_the_execution(chip, fallback):
+    """A mask has the same speedup whether or not its blocks were counted."""
     mask = np.random.default_rng(0).random((M, K)) < 0.5
     counted, labelled = (run(chip, network(mask, *sizes), dense_fallback=fallback) for sizes in (["block:4x4", "block:16x16"], []))
     assert counted.execution == labelled.execution
     assert counted.latency == labelled.latency
 
 
-def test_blocks_padded_beyond_the_matrix_are_no_gain(chip):
+def test_blocks_padded_beyond_the_matrix_are_not_used(chip):
     mask = np.zeros((5, 5), bool)
     mask[:, 0] = True
     mask[0] = True
@@ -74,12 +74,12 @@ def test_blocks_padded_beyond_the_matrix_are_no_gain(chip):
     assert run(chip, network(mask, "block:4x4")).execution == "vector.csr"
 
 
-def test_a_layer_that_is_of_a_pattern_runs_as_any_that_contains_it(chip):
+def test_a_layer_that_satisfies_a_pattern_runs_as_any_pattern_that_contains_it(chip):
     assert run(chip, network(np.tile([True, False, False, False], (M, K // 4)), "1:4")).execution == "tensor.sparse_24"
     assert run(chip, network(np.tile([True, True, True, False], (M, K // 4)), "3:4")).execution == "vector.csr"
 
 
-def test_counts_say_nothing_of_layers_that_were_not_counted(chip):
+def test_layers_that_were_not_counted_run_as_their_pattern_allows(chip):
     variant = network(blocky(4), "block:4x4")
     unknown = replace(variant, stored_elements={parse("block:4x4"): np.array([np.nan])})
     assert run(chip, unknown).execution == "vector.csr"
@@ -94,45 +94,45 @@ def labelled(text: str, density: float | None = None) -> Variant:
 
 @pytest.mark.parametrize(("text", "gain"), [("64:2:8", 4), ("64:2:16", 8), ("64:1:8", 4)])
 def test_a_24_unit_gathers_the_columns_of_wider_groups(edited, folder, text, gain):
-    """V:2:M on 2:4: the columns that are left make a matrix of 4/M of the width, which runs twice as fast as dense: M/2."""
+    """V:2:M on 2:4: the gathered columns are a matrix of 4/M of the width, which runs twice as fast as dense: M/2."""
     fast = edited("chip.yaml", ("bandwidth: 1 TB/s", "bandwidth: 1000 TB/s"))
     chip = dse.load_accelerator(fast)
-    found, dense = (dse.evaluate(chip, variant, batch=4096).isel(layer=0) for variant in (labelled(text), labelled("dense")))
-    assert found.execution == "tensor.sparse_24"
-    assert dense.latency.item() / found.latency.item() == pytest.approx(gain)
+    result, dense = (dse.evaluate(chip, variant, batch=4096).isel(layer=0) for variant in (labelled(text), labelled("dense")))
+    assert result.execution == "tensor.sparse_24"
+    assert dense.latency.item() / result.latency.item() == pytest.approx(gain)
 
 
-def test_gathered_columns_are_stored_with_their_places(chip):
-    found = run(chip, labelled("64:2:8"))
+def test_gathered_columns_are_stored_with_their_indices(chip):
+    result = run(chip, labelled("64:2:8"))
     bits = (M / 64) * (K / 8) * 4 * 3 + M * K / 4 * 2
-    read = 1 - (1 - 4 / 8) ** (M / 64)  # of the inputs: each block of 64 rows chooses 4 of every 8 columns
-    assert found.bytes.item() == pytest.approx(2 * M * K / 4 + bits / 8 + 2 * 32 * 4 * (K * read + M))
+    read = 1 - (1 - 4 / 8) ** (M / 64)  # share of the inputs: each block of 64 rows chooses 4 of 8 columns
+    assert result.bytes.item() == pytest.approx(2 * M * K / 4 + bits / 8 + 2 * 32 * 4 * (K * read + M))
 
 
 @pytest.mark.parametrize("text", ["row", "column"])
-def test_whole_rows_and_columns_leave_a_smaller_matrix_for_any_unit(chip, text):
-    found, dense = run(chip, labelled(text, 0.25)), run(chip, labelled("dense"))
-    assert found.execution == "tensor.dense"
-    assert found.flops.item() == dense.flops.item() / 4
+def test_pruned_rows_and_columns_leave_a_smaller_matrix_for_any_unit(chip, text):
+    result, dense = run(chip, labelled(text, 0.25)), run(chip, labelled("dense"))
+    assert result.execution == "tensor.dense"
+    assert result.flops.item() == dense.flops.item() / 4
     moved = M if text == "row" else K  # fewer outputs written, or fewer inputs read
-    assert dense.bytes.item() - found.bytes.item() == 2 * (M * K + 32 * 4 * moved) * 3 / 4
+    assert dense.bytes.item() - result.bytes.item() == 2 * (M * K + 32 * 4 * moved) * 3 / 4
 
 
 @pytest.mark.parametrize("text", ["3:4/2:4", "1:4x32", "block:32x32/2:4", "2:4/block:4x4", "64:2:*"])
-def test_a_pattern_that_no_hardware_has_takes_a_line_of_yaml(edited, text):
-    """One line in the accelerator, none of Python: it runs, at the gain that its stored work allows."""
+def test_a_pattern_without_hardware_needs_one_line_of_yaml(edited, text):
+    """It runs with the gain that its stored FLOPs allow."""
     own = text.replace("*", "16")
-    chip = dse.load_accelerator(edited("chip.yaml", ("sparse_24: {pattern: 2:4, gain: 2}", f'dream: {{pattern: "{text}"}}')))
+    chip = dse.load_accelerator(edited("chip.yaml", ("sparse_24: {pattern: 2:4, gain: 2}", f'new: {{pattern: "{text}"}}')))
     free = parse(own).density is None
-    found = run(chip, labelled(own, 0.25 if free else None))
-    assert found.execution == "tensor.dream"
-    assert found.flops.item() == pytest.approx(2 * M * K * 32 * 4 * (0.25 if free else parse(own).density))
+    result = run(chip, labelled(own, 0.25 if free else None))
+    assert result.execution == "tensor.new"
+    assert result.flops.item() == pytest.approx(2 * M * K * 32 * 4 * (0.25 if free else parse(own).density))
 
 
-def test_a_mask_without_empty_blocks_keeps_them_all(edited):
-    """2:8 is a 2:4 in every block of 32 x 32, but leaves none of them out; blocks of its own do."""
+def test_a_mask_without_empty_blocks_stores_all_of_them(edited):
+    """A 2:8 mask is 2:4 in every block of 32 x 32 and leaves no block empty; a mask of pruned blocks does."""
     chip = dse.load_accelerator(edited("chip.yaml", ("sparse_24: {pattern: 2:4, gain: 2}", 'nested: {pattern: "block:32x32/2:4"}')))
-    spread, apart = (run(chip, labelled(text, 0.25)) for text in ("2:8", "block:32x32/2:4"))
-    assert spread.execution == apart.execution == "tensor.nested"
-    assert spread.flops.item() == 2 * apart.flops.item() == M * K * 32 * 4
-    assert run(chip, labelled("block:64x32/2:4", 0.25)).flops == apart.flops
+    nm_mask, block_mask = (run(chip, labelled(text, 0.25)) for text in ("2:8", "block:32x32/2:4"))
+    assert nm_mask.execution == block_mask.execution == "tensor.nested"
+    assert nm_mask.flops.item() == 2 * block_mask.flops.item() == M * K * 32 * 4
+    assert run(chip, labelled("block:64x32/2:4", 0.25)).flops == block_mask.flops

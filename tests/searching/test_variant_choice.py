@@ -12,7 +12,7 @@ from dse.base import expression
 from dse.base.errors import InputError
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
-from dse.model.cost.power import power, static
+from dse.model.cost.power import power, static_power
 from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from dse.searching import run, variant_choice
 from dse.searching.analysis import compute_elasticities
@@ -71,7 +71,7 @@ def loaded(folder, search: str, both: bool = True):
 
 def figures(found, chip) -> list[list[tuple[float, float]]]:
     """Latency [s] and energy [J] of every variant of every network, through the sweep's own evaluator of one design."""
-    asked, leakage = found.problem, float(static(Design(chip, base=found.space.accelerator)))
+    asked, leakage = found.problem, float(static_power(Design(chip, base=found.space.accelerator)))
     alone = []
     for states in asked.feasible_variants.values():
         rows = []
@@ -85,13 +85,13 @@ def figures(found, chip) -> list[list[tuple[float, float]]]:
 
 def joules(chip, base, layers) -> float:
     """Energy of the work of the executions that `layers` name [J]."""
-    from dse.model.cost.energy import Counts, dynamic
+    from dse.model.cost.energy import ActionCounts, dynamic_energy
 
     design, total = Design(chip, base=base), 0.0
     for number, unit in enumerate(layers.unit.values):
         flops, gated, dense = (float(layers[name].values[number]) for name in ("flops", "gated_flops", "dense_flops"))
-        counts = Counts(flops - gated, gated, dense - flops, {"dram": float(layers.bytes.values[number])})
-        total += float(dynamic(design, unit, "fp16", counts))
+        counts = ActionCounts(flops - gated, gated, dense - flops, {"dram": float(layers.bytes.values[number])})
+        total += float(dynamic_energy(design, unit, "fp16", counts))
     return total
 
 

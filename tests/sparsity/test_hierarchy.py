@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse.base.errors import InputError
-from dse.model.cost.selection import network
+from dse.model.cost.sparsity_area import selection_network_share
 from dse.sparsity import apply, nearest, random_mask
 from dse.sparsity import mask as masks_
 from dse.sparsity.encoding import count, decode, encode
@@ -174,7 +174,7 @@ def test_every_valid_nesting_has_masks_bits_and_costs(levels, seed):
             assert (encoded.values.size, encoded.bits.size) == (counted.elements, counted.metadata_bits), form
             np.testing.assert_array_equal(decode(encoded), pruned)
     expected = default_format(pattern).cost(pattern, float(m), float(k), pattern.stored_elements(float(m), float(k), 0.1))
-    assert np.isfinite([expected.elements, expected.metadata_bits, network(pattern)]).all()
+    assert np.isfinite([expected.elements, expected.metadata_bits, selection_network_share(pattern)]).all()
     assert Combinatorial().can_store(pattern) == Bitmask().can_store(pattern)
 
 

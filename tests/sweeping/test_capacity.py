@@ -14,9 +14,9 @@ import dse
 from dse.base.errors import InputError
 from dse.base.yaml_document import parse_document
 from dse.model import grid
-from dse.model.inputs import input_uses
 from dse.model.layer_results import evaluate
-from dse.model.levels import Level, levels, notes
+from dse.model.memory_levels import MemoryLevel, memory_level_warnings, memory_levels
+from dse.model.needed_inputs import input_uses
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
@@ -74,18 +74,18 @@ def test_a_level_moves_what_the_capacity_inside_it_cannot_keep():
 
 
 def test_levels_without_numbers_are_warned_of():
-    assert levels(described(THREE), "sol") == (Level("dram", None),)
-    expected = (Level("dram", "memory.l2.capacity"), Level("l2", "memory.l1.capacity"), Level("l1", None))
-    assert levels(described(THREE), "capacity") == expected
-    assert notes(described(THREE)) == []
+    assert memory_levels(described(THREE), "sol") == (MemoryLevel("dram", None),)
+    expected = (MemoryLevel("dram", "memory.l2.capacity"), MemoryLevel("l2", "memory.l1.capacity"), MemoryLevel("l1", None))
+    assert memory_levels(described(THREE), "capacity") == expected
+    assert memory_level_warnings(described(THREE)) == []
     holes = described("  dram: {bandwidth: 1 TB/s}\n  l3: {bandwidth: 2 TB/s}\n  l2: {capacity: 1 MB}")
-    assert levels(holes, "capacity") == (Level("dram", "memory.l2.capacity"),)
-    assert notes(holes) == [
-        "'made': memory level 'l3' has no capacity: it is left out of time and energy",
-        "'made': memory level 'l2' has no bandwidth: its capacity counts, but its bytes take no time and no energy",
+    assert memory_levels(holes, "capacity") == (MemoryLevel("dram", "memory.l2.capacity"),)
+    assert memory_level_warnings(holes) == [
+        "'made': memory level 'l3' has no capacity: time and energy ignore it",
+        "'made': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy",
     ]
     bare = described("  dram: {bandwidth: 1 TB/s}")
-    assert notes(bare) == ["'made': no capacity inside 'dram' is stated: its bytes are the compulsory ones"]
+    assert memory_level_warnings(bare) == ["'made': no memory level inside 'dram' has a capacity: 'dram' moves compulsory bytes only"]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_nothing_is_fused_without_a_layer_graph():
     apart, fused = (evaluate(chip, variant, fidelity="capacity", fusion=fusion) for fusion in ("none", "fitting"))
     np.testing.assert_array_equal(fused.bytes, apart.bytes)
     np.testing.assert_array_equal(fused.bytes_bound, WEIGHTS + TENSOR * np.array([1, 1]))
-    assert "which layer reads which is not known, so no layers are fused" in fused.attrs["notes"]
+    assert "no layers are fused because the layer graph is unknown" in fused.attrs["notes"]
 
 
 def test_a_key_value_cache_is_written_even_where_it_stays(folder):
@@ -338,7 +338,7 @@ def test_ignored_memory_levels_are_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: capacity}\n")
     with pytest.warns(
-        dse.ModelWarning, match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its bytes take no time and no energy"
+        dse.ModelWarning, match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy"
     ):
         dse.sweep(path)
 

@@ -14,7 +14,7 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.cli import entry
 from dse.model import grid, jax_devices, piecewise_linear, rate_pairs
-from dse.model.footprint import activations
+from dse.model.footprint import peak_activation_bytes
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.plot import FIGURES, draw_figure
@@ -214,8 +214,8 @@ def test_a_skip_connection_takes_memory_as_long_as_it_is_needed():
     rows = [{"name": "a", "reads": "input"}, {"name": "b", "reads": "a"}, {"name": "c", "reads": "b", "adds": "a"}]
     rows = [LayerRow.model_validate(row | {"kind": "gemm", "m": 64, "k": 64, "n": 10}) for row in rows]
     dtype, unknown = OperandDtypes.model_validate("fp16"), [row.model_copy(update={"reads": None, "adds": None}) for row in rows]
-    assert activations(LayerArrays.from_rows(rows), 3, dtype) == 3 * 3 * 64 * 10 * 2
-    assert activations(LayerArrays.from_rows(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
+    assert peak_activation_bytes(LayerArrays.from_rows(rows), 3, dtype) == 3 * 3 * 64 * 10 * 2
+    assert peak_activation_bytes(LayerArrays.from_rows(unknown), 3, dtype) == 3 * 2 * 64 * 10 * 2
 
 
 def test_weights_fit_where_no_capacity_is_given(folder, edited):
@@ -298,7 +298,7 @@ def test_netcdf_gives_the_dataset_back(swept, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "expected"),
     [
-        ("dtype: fp16", "dtype: fp64", 6, "dtype: 'chip' has no unit that computes in 'fp64'; take one of fp16, fp32, int8, or give a unit a peak for it"),
+        ("dtype: fp16", "dtype: fp64", 6, "dtype: 'chip' has no unit that computes in 'fp64'; use one of fp16, fp32, int8, or give a unit a peak for 'fp64'"),
         ("dtype: fp16", "dtype: float16", 6, "dtype: unknown dtype 'float16'; did you mean 'fp16'?"),
         ("batch: [1, 16]", "batch: 0", 5, "batch: 0 is out of range; write a number of at least 1"),
         ("./chip.yaml", "chp.yaml", 2, "accelerators.0: '{folder}/chp.yaml' does not exist; did you mean 'chip.yaml'?"),

@@ -13,7 +13,7 @@ from dse.base.errors import InputError
 from dse.model import grid, jax_devices
 from dse.model.cost import area, energy, power
 from dse.model.cost.design import Design
-from dse.model.cost.energy import Counts
+from dse.model.cost.energy import ActionCounts
 from dse.model.rates import STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.terms import compulsory_terms
 from dse.schema.model_options import ModelOptions
@@ -52,8 +52,8 @@ def slow_energy(design, variant, batch):
         chosen = int(np.argmin(times))
         done, moved = found.work[layer, chosen, [STORED_FLOPS, TRAFFIC]]
         whole = 2 * found.layers.m[layer] * found.layers.k[layer] * found.layers.n[layer] if found.layers.has_flops[layer] else 0.0
-        counts = Counts(done, 0.0, whole - done, {"dram": moved})
-        total += count * energy.dynamic(Design(design), found.executions[chosen].unit, "fp16", counts)
+        counts = ActionCounts(done, 0.0, whole - done, {"dram": moved})
+        total += count * energy.dynamic_energy(Design(design), found.executions[chosen].unit, "fp16", counts)
     return total
 
 
@@ -70,7 +70,7 @@ def test_every_design_equals_costing_it_alone(swept, net):
         assert float(here.power) == pytest.approx(power.power(design), rel=1e-12)
         for (b, batch), number in ((pair, n) for pair in enumerate((1, 16)) for n in range(len(net.variants))):
             one = here.isel(batch=b, variant=number)
-            expected = slow_energy(made, net.variants[number], batch) + power.static(design) * float(one.latency)
+            expected = slow_energy(made, net.variants[number], batch) + power.static_power(design) * float(one.latency)
             assert float(one.energy) == pytest.approx(expected, rel=1e-9)
 
 
@@ -87,10 +87,10 @@ def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(fol
     design, variant = Design(device), dse.load_workload(folder / "net").dense
     layers = dse.evaluate(device, variant, 1, "fp16", fidelity=fidelity)
     moved = layers.traffic.sum("layer") if fidelity == "capacity" else [float(layers.bytes.sum())]
-    expected = power.static(design) * float(layers.latency.sum())
-    expected += sum(float(b) * energy.byte(design, level) for b, level in zip(moved, counted, strict=True))
+    expected = power.static_power(design) * float(layers.latency.sum())
+    expected += sum(float(b) * energy.energy_per_byte(design, level) for b, level in zip(moved, counted, strict=True))
     for unit, flops in zip(layers.unit.values, layers.dense_flops.values, strict=True):
-        expected += flops * energy.operation(design, unit, "fp16")
+        expected += flops * energy.energy_per_operation(design, unit, "fp16")
     assert float(found.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
 
 
@@ -191,7 +191,7 @@ def test_latencies_that_need_more_power_than_the_design_has_are_warned_of(swept)
     assert len(caught) == 1
     assert f"takes {float(found.average_power.max()):.3g} W on average" in str(caught[0].message)
     np.testing.assert_allclose(found.average_power, found.energy / found.latency, rtol=1e-12)
-    leakage = power.static(Design(dse.load_accelerator(chip)))
+    leakage = power.static_power(Design(dse.load_accelerator(chip)))
     least = (found.energy - leakage * found.latency) / (60 - leakage)
     np.testing.assert_allclose(found.power_limited_latency, np.maximum(found.latency, least), rtol=1e-9)
     above = found.average_power.values > 60

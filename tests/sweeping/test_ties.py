@@ -106,7 +106,7 @@ def test_energy_of_the_work_depends_on_no_bandwidth_where_all_units_do_the_same(
     """
     found = quiet_sweep(write(folder / "s.yaml", text)).squeeze()
     bandwidth = found["memory.dram.bandwidth"]
-    leakage = power.static(Design(dse.load_accelerator(folder / "chip.yaml"), {"memory.dram.bandwidth": bandwidth.values}))
+    leakage = power.static_power(Design(dse.load_accelerator(folder / "chip.yaml"), {"memory.dram.bandwidth": bandwidth.values}))
     work = found.energy - bandwidth.copy(data=leakage) * found.latency
     np.testing.assert_allclose(work, np.broadcast_to(work[0], work.shape), rtol=1e-9)
     assert found.execution_share.sel(execution="vector.dense").max() < 0.5

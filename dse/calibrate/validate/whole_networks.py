@@ -25,8 +25,8 @@ from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.executions import list_executions
 from dse.model.layer_results import evaluate
-from dse.model.peak import executions
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.sparsity.grammar import PatternField
@@ -94,8 +94,8 @@ def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtype: st
     data: Any = copy.deepcopy(device.document.data)
     dtypes = OperandDtypes.model_validate(dtype)
     kernels = available_kernels(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
-    for execution in executions(device, dtypes, "r3"):
-        run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run, {"pattern": "dense"})
+    for execution in list_executions(device, dtypes, "r3"):
+        run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run_name, {"pattern": "dense"})
         selection = select_for_variant(execution, variant, device, dtypes, kernels)
         run["efficiency"] = selection.kernels[0].constant / selection.slowdown_over_dense
     return device.document.validate(Accelerator, data)

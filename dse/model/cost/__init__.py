@@ -1,13 +1,15 @@
 """Area [m^2], power [W] and energy [J] of a design, from the numbers of its description.
 
-    area    sum over drivers of coefficient * driver       fixed share, multipliers, SRAM, memory interface
-    power   leakage density * area + energy per operation * peak + energy per byte * bandwidth
-    energy  energy per operation * operations + energy per byte * bytes + leakage * time
+    area     sum over drivers of coefficient * driver: fixed share, multipliers, SRAM, memory interface
+    power    leakage density * area + energy per operation * peak + energy per byte * bandwidth
+    energy   energy per operation * operations + energy per byte * bytes + static power * time
 
-A driver is a product of numbers of the description (a peak, a capacity, a bandwidth) and of the factor by which its
-circuits shrink with the process. Drivers take floats or arrays, numpy's or JAX's, so a sweep evaluates all values of its
-axes at once and JAX differentiates.
+A driver is a product of numbers of the description (a peak, a capacity, a bandwidth) and of a factor that scales its circuits with the
+process. Drivers are floats or arrays of NumPy or JAX: a sweep evaluates all values of its axes at once, and JAX differentiates.
 
-`coefficients.yaml` holds what was published or is assumed, `fitted.yaml` what `fit.py` makes of the dies in `devices.csv`;
-`validate.py` predicts each die from the others. No coefficient stands in the code.
+design                    numbers of a description, some of them replaced by arrays
+coefficients              published and assumed ones (coefficients.yaml), fitted ones (fitted.yaml); none is in the code
+scaling, sparsity_area    scaling with the process, area that sparse patterns add to a matrix unit
+area, power, energy       the three equations; layer_energy: energy of each layer, preference: which of equally fast executions runs
+devices, fit, validate    published dies (devices.csv), the fit to them, its error when each die is left out
 """

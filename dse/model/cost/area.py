@@ -1,51 +1,58 @@
-"""Area: a coefficient times each driver.
+"""Area of a design: the sum over drivers of coefficient * driver.
 
-    area = fixed + matrix * rate (1 + overhead) s_logic + vector * rate s_logic + sram * capacity s_sram + interface * bandwidth
+    area = fixed + matrix * rate (1 + sparsity share) s_logic + vector * rate s_logic + sram * capacity s_sram + interface * bandwidth
 
-The s are the process scaling; the interface to memory is mostly physical layer, which does not shrink (LLMCompass, Zhang et al.
-2024, cost_model.py, where its controller does).
-A published area stands for whatever the model does not see of a device, so a variation of the device is held against it.
+s_logic and s_sram scale with the process. The memory interface is mostly physical layer, which does not shrink (LLMCompass, Zhang et al.
+2024, cost_model.py, where only its controller does). A published area includes what the model does not know about a device, so a variation
+of the device is anchored to it.
 """
 
-from dse.model.cost import scaling
-from dse.model.cost.coefficients import AreaCoefficients, fitted
+from dse.model.cost.coefficients import AreaCoefficients, fitted_coefficients
 from dse.model.cost.design import Design, Values
-from dse.model.cost.selection import overhead
+from dse.model.cost.scaling import check_process, logic_area_scale, sram_area_scale
+from dse.model.cost.sparsity_area import sparsity_area_share
 
 
-def drivers(design: Design) -> dict[str, Values]:
-    """What each coefficient is multiplied by, scaled to 7 nm."""
-    rates, logic = design.rates, scaling.logic(design)
+def area_drivers(design: Design) -> dict[str, Values]:
+    """The factor of each coefficient, scaled to 7 nm."""
+    rates, logic = design.rates, logic_area_scale(design)
     return {
         "fixed": 1.0,
-        "matrix": rates["matrix"] * (1 + overhead(design)) * logic,
+        "matrix": rates["matrix"] * (1 + sparsity_area_share(design)) * logic,
         "vector": rates["vector"] * logic,
-        "sram": design.on_chip("capacity") * scaling.sram(design),
+        "sram": design.on_chip_total("capacity") * sram_area_scale(design),
         "interface": design.bandwidth,
     }
 
 
-def parts(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, Values]:
-    """Area [m^2] of each part of a design, by the model alone; raises InputError for a process that is missing or unknown."""
-    scaling.check(design)
-    chosen = coefficients or fitted().area
-    found = {name: getattr(chosen, name).value * driver for name, driver in drivers(design).items()}
-    own = design.value("cost.fixed")  # a small chip has no such share as the large dies that were fitted
-    return found if own is None else found | {"fixed": own}
+def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, Values]:
+    """Area [m^2] of each part of a design by the model alone; raises InputError for a missing or unknown process."""
+    check_process(design)
+    coefficients = coefficients or fitted_coefficients().area
+    areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
+    fixed = design.value("cost.fixed")  # a small chip does not have the fixed share of the large dies in the fit
+    return areas if fixed is None else areas | {"fixed": fixed}
 
 
-def modelled(design: Design, coefficients: AreaCoefficients | None = None) -> Values:
-    """Area [m^2] by the model alone; raises InputError."""
-    return sum(parts(design, coefficients).values())
+def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> Values:
+    """Area [m^2] by the model alone; raises InputError for a missing or unknown process."""
+    return sum(area_by_part(design, coefficients).values())
 
 
 def area(design: Design) -> Values:
-    """Area [m^2]: the published one, changed by what the model says that the design's changes do; raises InputError."""
-    return anchored(design, "cost.area", modelled(design), modelled(design.own))
+    """Area [m^2]: the published one plus the modelled difference to the published design; raises InputError."""
+    return anchor_to_published(design, "cost.area", modelled_area(design), modelled_area(design.published))
 
 
-def anchored(design: Design, path: str, changed: Values, own: Values) -> Values:
-    """A published figure plus the model's difference, which is scaled down where the model overestimates the published one:
-    so a design stays above 0 and grows with each of its numbers. The model's own figure where none is published."""
-    stated = design.value(path)
-    return changed if stated is None else stated + (changed - own) * design.arrays.minimum(1.0, stated / own)
+def anchor_to_published(design: Design, path: str, modelled: Values, modelled_base: Values) -> Values:
+    """The published figure at `path` plus the modelled difference; the modelled figure if none is published.
+
+    The difference is scaled down if the model overestimates the published figure, so that the result stays above 0 and increases with
+    each number of the design.
+    """
+    published = design.value(path)
+    return (
+        modelled
+        if published is None
+        else published + (modelled - modelled_base) * design.array_module.minimum(1.0, published / modelled_base)
+    )

@@ -1,4 +1,4 @@
-"""The coefficients of the cost model, each with its unit and source."""
+"""Coefficients of the cost model, each with its unit and source."""
 
 from functools import cache
 from pathlib import Path
@@ -36,8 +36,8 @@ class EnergyPerByte(Quantity):
     unit, example = "J/B", "48 pJ/B"
 
 
-class Node(StrictModel):
-    """Sizes of a transistor and of an SRAM bit in one process."""
+class ProcessNode(StrictModel):
+    """Area of a transistor and of an SRAM bit cell in one process."""
 
     process: Length
     transistor: Area
@@ -48,7 +48,7 @@ class Node(StrictModel):
 
 
 class AreaCoefficients(StrictModel):
-    """At 7 nm; a rate is that of 16 bit operands."""
+    """Coefficients at 7 nm; rates are those of 16-bit operands."""
 
     fixed: Area
     matrix: AreaPerRate
@@ -58,24 +58,26 @@ class AreaCoefficients(StrictModel):
 
 
 class PowerCoefficients(StrictModel):
-    """At 7 nm; an operation is one of 16 bit operands."""
+    """Coefficients at 7 nm; operations are those of 16-bit operands."""
 
     leakage: PowerDensity
     matrix: EnergyPerOperation
     vector: EnergyPerOperation
 
 
-class Fitted(StrictModel):
+class FittedCoefficients(StrictModel):
+    """Content of `fitted.yaml`."""
+
     command: str
     area: AreaCoefficients
     power: PowerCoefficients
 
 
-class Published(StrictModel):
-    """What `coefficients.yaml` holds."""
+class PublishedCoefficients(StrictModel):
+    """Content of `coefficients.yaml`: published and assumed numbers, and the priors of the fit."""
 
     source: str
-    scaling: tuple[Node, ...] = Field(min_length=2)
+    scaling: tuple[ProcessNode, ...] = Field(min_length=2)
     energy_exponent: Quantity
     area_priors: AreaCoefficients
     power_priors: PowerCoefficients
@@ -93,20 +95,23 @@ class Published(StrictModel):
 
 
 @cache
-def published() -> Published:
-    return load_document(FOLDER / "coefficients.yaml").validate(Published)
+def published_coefficients() -> PublishedCoefficients:
+    """Load `coefficients.yaml`."""
+    return load_document(FOLDER / "coefficients.yaml").validate(PublishedCoefficients)
 
 
 @cache
-def fitted() -> Fitted:
-    return load_document(FOLDER / "fitted.yaml").validate(Fitted)
+def fitted_coefficients() -> FittedCoefficients:
+    """Load `fitted.yaml`."""
+    return load_document(FOLDER / "fitted.yaml").validate(FittedCoefficients)
 
 
-def doubtful() -> str:
-    """The coefficients that are assumed, and those that were not read at their source."""
-    groups = [("", published()), ("area prior ", published().area_priors), ("power prior ", published().power_priors)]
+def describe_uncertain_coefficients() -> str:
+    """One line that names the assumed coefficients and those that were not read at their source."""
+    published = published_coefficients()
+    groups = [("", published), ("area prior ", published.area_priors), ("power prior ", published.power_priors)]
     named = [(prefix + name, quantity) for prefix, group in groups for name, quantity in group if isinstance(quantity, Quantity)]
-    named += [(f"sizes at {node.process.text}", node) for node in published().scaling]
+    named += [(f"sizes at {node.process.text}", node) for node in published.scaling]
     assumed = [name for name, quantity in named if quantity.kind == "assumed"]
     unverified = [name for name, quantity in named if quantity.unverified]
     return f"assumed: {', '.join(assumed)}; not read at their source: {', '.join(unverified)}"

@@ -1,9 +1,10 @@
-"""A description, some of its numbers replaced by arrays: the values of a sweep's axes, or what JAX traces."""
+"""A design: an accelerator description, some of whose numbers are replaced by arrays (values of sweep axes, or JAX tracers)."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,74 +12,79 @@ import numpy as np
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.schema.accelerator import Accelerator
 
-Values = Any  # a float, or an array that broadcasts with those of the other axes
+Values = Any  # a float, or a NumPy or JAX array that broadcasts with those of the other axes
 REFERENCE_BITS = 16
 
-# Numbers on which area, power or energy may depend.
-DRIVER = re.compile(r"units\.\w+\.(peak\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth)|cost\.\w+")
+# Dotted paths of the numbers on which area, power or energy may depend.
+COST_PATH = re.compile(r"units\.\w+\.(peak\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth)|cost\.\w+")
 
 
 @dataclass(frozen=True)
 class Design:
-    """`given` are arrays by dotted path, which stand before the description's own numbers.
+    """A description with `replaced` numbers by dotted path.
 
-    `base` is the description that a published area or power is of (default: `accelerator`).
+    `base` is the description to which a published area or power belongs (default: `accelerator`).
     """
 
     accelerator: Accelerator
-    given: Mapping[str, Values] = field(default_factory=dict)
+    replaced: Mapping[str, Values] = field(default_factory=dict)
     base: Accelerator | None = None
 
     @property
-    def own(self) -> "Design":
-        """As published, nothing varied."""
+    def published(self) -> "Design":
+        """The design of the base description, with none of its numbers replaced."""
         return Design(self.base or self.accelerator)
 
     def value(self, path: str) -> Values:
-        """In SI units; None where the description gives none."""
-        return self.given[path] if path in self.given else self.accelerator.value(path)
+        """A number in SI units; None if neither the description nor `replaced` has it."""
+        return self.replaced[path] if path in self.replaced else self.accelerator.value(path)
 
     @property
-    def arrays(self) -> Any:
-        """numpy, or what takes its place where some value is of another library."""
-        spaces = [value.__array_namespace__() for value in self.given.values() if hasattr(value, "__array_namespace__")]
-        return next((space for space in spaces if space is not np), np)
+    def array_module(self) -> ModuleType:
+        """NumPy, or the module of the first array that is not of NumPy."""
+        modules = [value.__array_namespace__() for value in self.replaced.values() if hasattr(value, "__array_namespace__")]
+        return next((module for module in modules if module is not np), np)
 
-    def largest(self, values: list[Values]) -> Values:
-        return reduce(self.arrays.maximum, values)
+    def maximum(self, values: list[Values]) -> Values:
+        """Element-wise maximum."""
+        return reduce(self.array_module.maximum, values)
 
     @property
     def matrix_unit(self) -> str:
-        """The unit with the highest peak, of equals the first by name: its multipliers share operands, those of the others (vector units)
-        have their own."""
+        """Name of the unit with the highest peak (of equals, the first by name); all other units count as vector units.
+
+        The multipliers of a matrix unit share operands; each lane of a vector unit has its own.
+        """
         units = (self.base or self.accelerator).units
-        return max(sorted(units), key=lambda name: max(width(key) * peak.value for key, peak in units[name].peak.items()))
+        return max(sorted(units), key=lambda name: max(relative_width(key) * peak.value for key, peak in units[name].peak.items()))
 
     def rate(self, unit: str) -> Values:
-        """Rate [FLOP/s] of a unit in terms of 16 bit operands: its precisions share wires and multipliers, so the largest counts."""
-        return self.largest([width(key) * self.value(f"units.{unit}.peak.{key}") for key in self.accelerator.units[unit].peak])
+        """Rate [FLOP/s] of a unit in operations on 16-bit operands: precisions share wires and multipliers, so the largest counts."""
+        peaks = self.accelerator.units[unit].peak
+        return self.maximum([relative_width(dtype) * self.value(f"units.{unit}.peak.{dtype}") for dtype in peaks])
 
     @property
     def rates(self) -> dict[str, Values]:
-        """Of the matrix unit and of all vector units together."""
-        vectors = [self.rate(name) for name in self.accelerator.units if name != self.matrix_unit]
-        return {"matrix": self.rate(self.matrix_unit), "vector": sum(vectors)}
+        """Rates [FLOP/s] of the matrix unit and of all vector units together."""
+        vector_rates = [self.rate(name) for name in self.accelerator.units if name != self.matrix_unit]
+        return {"matrix": self.rate(self.matrix_unit), "vector": sum(vector_rates)}
 
     @property
     def bandwidth(self) -> Values:
-        """Of the outermost memory [B/s]."""
+        """Bandwidth of the outermost memory [B/s]."""
         return self.value(f"memory.{self.accelerator.outermost}.bandwidth")
 
-    def on_chip(self, key: str) -> Values:
-        """Sum of the capacities [B] or bandwidths [B/s] of the inner memory levels, as far as they are given."""
+    def on_chip_total(self, key: str) -> Values:
+        """Sum of the capacities [B] or bandwidths [B/s] of the inner memory levels that state one."""
         inner = [name for name in self.accelerator.memory if name != self.accelerator.outermost]
-        return sum(found for name in inner if (found := self.value(f"memory.{name}.{key}")) is not None)
+        return sum(value for name in inner if (value := self.value(f"memory.{name}.{key}")) is not None)
 
     @property
     def process(self) -> Values:
+        """Process node [m]; None if the description has none."""
         return self.value("cost.process")
 
 
-def width(key: str) -> float:
-    """Of the operands of a dtype over 16 bit: units that run fp8 at twice the rate of fp16 move as many bits."""
-    return (32 if key == "tf32" else BITS_PER_ELEMENT[storage_dtype(key)]) / REFERENCE_BITS
+def relative_width(dtype: str) -> float:
+    """Bits of an operand over 16: a unit that runs fp8 at twice the rate of fp16 moves as many bits."""
+    return (32 if dtype == "tf32" else BITS_PER_ELEMENT[storage_dtype(dtype)]) / REFERENCE_BITS

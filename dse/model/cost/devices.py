@@ -1,4 +1,4 @@
-"""Published dies and design powers, as descriptions of the kind that the model takes."""
+"""Published dies with their areas and design powers, as designs that the cost model can evaluate."""
 
 from functools import cache
 from typing import Any, Literal
@@ -9,12 +9,12 @@ from dse.model.cost.coefficients import FOLDER
 from dse.model.cost.design import Design
 from dse.schema.accelerator import Accelerator
 
-MATRIX = ("tf32", "fp16", "fp8", "int8", "fp4")
-VECTOR = ("fp32", "fp16")
+MATRIX_DTYPES = ("tf32", "fp16", "fp8", "int8", "fp4")
+VECTOR_DTYPES = ("fp32", "fp16")
 
 
-class Device(StrictModel):
-    """A row of `devices.csv`: rates in TFLOP/s or TOP/s. Parts of one `die` are no independent evidence of its area."""
+class PublishedDevice(StrictModel):
+    """A row of `devices.csv`; rates in TFLOP/s or TOP/s. Devices with the same `die` are not independent evidence of its area."""
 
     device: str
     accelerator: str = ""
@@ -40,24 +40,28 @@ class Device(StrictModel):
 
     @property
     def area(self) -> float:
+        """Published area of the die [m^2]."""
         return self.die_mm2 * 1e-6
 
     @property
     def design(self) -> Design:
-        """The model's view of the device: its published area and power are left out."""
-        units: dict[str, Any] = {"matrix": {"peak": self._peaks("matrix", MATRIX)}}
+        """The device as a design, without its published area and power."""
+        units: dict[str, Any] = {"matrix": {"peak": self._peaks("matrix", MATRIX_DTYPES)}}
         if self.sparse:
             units["matrix"]["runs"] = {"sparse": {"pattern": self.sparse, "gain": 2}}
-        if vector := self._peaks("vector", VECTOR):
+        if vector := self._peaks("vector", VECTOR_DTYPES):
             units["vector"] = {"peak": vector}
         l2 = {"capacity": f"{self.onchip_mb} MB"} | ({"bandwidth": f"{self.onchip_gbs} GB/s"} if self.onchip_gbs else {})
-        described = {"name": self.device, "source": self.source, "units": units, "cost": {"process": f"{self.process_nm} nm"}}
-        return Design(Accelerator.model_validate(described | {"memory": {"dram": {"bandwidth": f"{self.dram_gbs} GB/s"}, "l2": l2}}))
+        memory = {"dram": {"bandwidth": f"{self.dram_gbs} GB/s"}, "l2": l2}
+        cost = {"process": f"{self.process_nm} nm"}
+        description = {"name": self.device, "source": self.source, "units": units, "memory": memory, "cost": cost}
+        return Design(Accelerator.model_validate(description))
 
     def _peaks(self, unit: str, dtypes: tuple[str, ...]) -> dict[str, str]:
         return {name: f"{rate} TFLOP/s" for name in dtypes if (rate := getattr(self, f"{unit}_{name}", None))}
 
 
 @cache
-def devices() -> tuple[Device, ...]:
-    return tuple(row for _, row in read_rows(FOLDER / "devices.csv", Device))
+def load_published_devices() -> tuple[PublishedDevice, ...]:
+    """All rows of `devices.csv`."""
+    return tuple(row for _, row in read_rows(FOLDER / "devices.csv", PublishedDevice))

@@ -1,49 +1,50 @@
-"""Energy of work that is done, whoever counted it.
+"""Energy of counted operations and bytes.
 
-energy = per operation * (done + gated share * gated + skipped share * skipped) + per byte * bytes + static power * time
+energy = per operation * (executed + gated share * gated + skipped share * skipped) + per byte * bytes + static power * time
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dse.model.cost import power
-from dse.model.cost.coefficients import fitted, published
-from dse.model.cost.design import Design, Values, width
-from dse.model.cost.scaling import energy as energy_scale
+from dse.model.cost.coefficients import fitted_coefficients, published_coefficients
+from dse.model.cost.design import Design, Values, relative_width
+from dse.model.cost.power import sram_energy_per_byte, static_power
+from dse.model.cost.scaling import energy_scale
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Operations of one unit at one precision [FLOP] and bytes by memory level [B].
+class ActionCounts:
+    """Operations of one unit at one precision [FLOP], a multiply-add counting 2, and bytes moved by each memory level [B].
 
-    A multiply-add is 2 FLOP. Those with a zero operand are gated (they take their slot, but nothing switches) or skipped
-    (they take none); any of the counts may be an array.
+    Operations with a zero operand are gated (they take time, but nothing switches) or skipped (they take no time). Counts may be arrays.
     """
 
-    done: Values
+    executed: Values
     gated: Values
     skipped: Values
-    moved: Mapping[str, Values]
+    bytes_by_memory: Mapping[str, Values]
 
 
-def operation(design: Design, unit: str, dtype: str) -> Values:
-    """Energy of an operation [J/FLOP], operands and results brought to it from on chip."""
-    chosen = fitted().power.matrix if unit == design.matrix_unit else fitted().power.vector
-    return chosen.value * width(dtype) * energy_scale(design.process)
+def energy_per_operation(design: Design, unit: str, dtype: str) -> Values:
+    """Energy of an operation [J/FLOP], including moving its operands and result on chip."""
+    coefficients = fitted_coefficients().power
+    coefficient = coefficients.matrix if unit == design.matrix_unit else coefficients.vector
+    return coefficient.value * relative_width(dtype) * energy_scale(design.process)
 
 
-def byte(design: Design, level: str) -> Values:
+def energy_per_byte(design: Design, memory: str) -> Values:
     """Energy of a byte that a memory level reads or writes [J/B]."""
-    return published().dram.value if level == design.accelerator.outermost else power.sram_energy(design)
+    return published_coefficients().dram.value if memory == design.accelerator.outermost else sram_energy_per_byte(design)
 
 
-def dynamic(design: Design, unit: str, dtype: str, counts: Counts) -> Values:
-    """Energy of the work itself [J]: what a unit of `design` computes in `dtype`, and the bytes that move for it."""
-    known = published()
-    operations = counts.done + known.gated.value * counts.gated + known.skipped.value * counts.skipped
-    return operation(design, unit, dtype) * operations + sum(byte(design, level) * moved for level, moved in counts.moved.items())
+def dynamic_energy(design: Design, unit: str, dtype: str, counts: ActionCounts) -> Values:
+    """Energy [J] of the operations of a unit in `dtype` and of the bytes moved for them."""
+    published = published_coefficients()
+    operations = counts.executed + published.gated.value * counts.gated + published.skipped.value * counts.skipped
+    moved = sum(energy_per_byte(design, memory) * size for memory, size in counts.bytes_by_memory.items())
+    return energy_per_operation(design, unit, dtype) * operations + moved
 
 
-def energy(design: Design, unit: str, dtype: str, counts: Counts, time: Values) -> Values:
-    """Energy [J] of work that takes `time` [s], leakage of the whole chip included; raises InputError."""
-    return dynamic(design, unit, dtype, counts) + power.static(design) * time
+def total_energy(design: Design, unit: str, dtype: str, counts: ActionCounts, time: Values) -> Values:
+    """Dynamic energy plus the leakage of the whole chip over `time` [s]; raises InputError for a missing or unknown process [J]."""
+    return dynamic_energy(design, unit, dtype, counts) + static_power(design) * time

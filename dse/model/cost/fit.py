@@ -1,61 +1,68 @@
-"""Coefficients of the cost model from published dies and design powers: `python -m dse.model.cost.fit > .../fitted.yaml`.
+"""Fit the coefficients of the cost model to published dies and design powers: `python -m dse.model.cost.fit > .../fitted.yaml`.
 
-Least squares of log ratios, each coefficient drawn to its prior, so that all stay above 0 and a die that says little about
-one of them moves it little. Parts of one die weigh as much as one device. Only single-die devices take part.
+Least squares of log ratios with a prior on each coefficient: all coefficients stay above 0, and a coefficient on which the dies have
+little evidence stays near its prior. All devices with one die together weigh as much as one device. Only single-die devices are fitted.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import least_squares
 
 from dse.base.units import Quantity, parse_quantity
-from dse.model.cost import area, power
-from dse.model.cost.coefficients import AreaCoefficients, Fitted, PowerCoefficients, published
-from dse.model.cost.devices import Device, devices
+from dse.model.cost.area import area_drivers
+from dse.model.cost.coefficients import AreaCoefficients, FittedCoefficients, PowerCoefficients, published_coefficients
+from dse.model.cost.devices import PublishedDevice, load_published_devices
+from dse.model.cost.power import memory_power, power_drivers
 
 COMMAND = "python -m dse.model.cost.fit"
 
 
-def fit_area(rows: Sequence[Device]) -> AreaCoefficients:
-    """From the published areas of `rows`."""
-    drivers = [area.drivers(row.design) for row in rows]
-    return AreaCoefficients.model_validate(_solve(rows, drivers, np.sum, [row.area for row in rows], published().area_priors))
+def fit_area(devices: Sequence[PublishedDevice]) -> AreaCoefficients:
+    """Fit to the published areas of devices."""
+    drivers = [area_drivers(device.design) for device in devices]
+    coefficients = _fit(devices, drivers, np.sum, [device.area for device in devices], published_coefficients().area_priors)
+    return AreaCoefficients.model_validate(coefficients)
 
 
-def fit_power(rows: Sequence[Device]) -> PowerCoefficients:
-    """From the published powers of `rows`, given their published areas; memories take what is published of them."""
-    drivers = [power.drivers(row.design, row.area) for row in rows]
-    memory = np.array([power.memory(row.design) for row in rows])
+def fit_power(devices: Sequence[PublishedDevice]) -> PowerCoefficients:
+    """Fit to the published powers of devices, given their published areas; the power of memories is not fitted."""
+    drivers = [power_drivers(device.design, device.area) for device in devices]
+    memory = np.array([memory_power(device.design) for device in devices])
 
     def total(parts: np.ndarray, axis: int) -> np.ndarray:
-        return memory + parts.take(0, axis) + parts.take([1, 2], axis).max(axis)
+        leakage, units = parts.take(0, axis), parts.take([1, 2], axis)
+        return memory + leakage + units.max(axis)
 
-    return PowerCoefficients.model_validate(_solve(rows, drivers, total, [row.tdp_w for row in rows], published().power_priors))
+    coefficients = _fit(devices, drivers, total, [device.tdp_w for device in devices], published_coefficients().power_priors)
+    return PowerCoefficients.model_validate(coefficients)
 
 
-def _solve(
-    rows: Sequence[Device],
+def _fit(
+    devices: Sequence[PublishedDevice],
     drivers: list[dict[str, float]],
     total: Callable[..., np.ndarray],
-    stated: list[float],
+    published: list[float],
     priors: AreaCoefficients | PowerCoefficients,
 ) -> dict[str, dict[str, str]]:
+    """Fitted coefficients as YAML mappings; `total` combines the parts [device, coefficient] of each device."""
     names = list(drivers[0])
     matrix = np.array([[row[name] for name in names] for row in drivers])
-    prior = np.log([getattr(priors, name).value for name in names])
-    holds = np.array([published().prior_weights[name] for name in names])
-    dies = [row.die for row in rows]
-    weight = np.array([dies.count(die) for die in dies]) ** -0.5
+    log_prior = np.log([getattr(priors, name).value for name in names])
+    prior_weight = np.array([published_coefficients().prior_weights[name] for name in names])
+    dies = [device.die for device in devices]
+    device_weight = np.array([dies.count(die) for die in dies]) ** -0.5
 
-    def residuals(logs: np.ndarray) -> np.ndarray:
-        return np.concatenate([weight * np.log(total(matrix * np.exp(logs), axis=1) / stated), holds * (logs - prior)])
+    def residuals(logs: Float[np.ndarray, "coefficient"]) -> Float[np.ndarray, "residual"]:
+        errors = np.log(total(matrix * np.exp(logs), axis=1) / published)
+        return np.concatenate([device_weight * errors, prior_weight * (logs - log_prior)])
 
-    found = np.exp(least_squares(residuals, prior, xtol=1e-12, ftol=1e-12).x)
-    return {name: _written(value, type(getattr(priors, name))) for name, value in zip(names, found, strict=True)}
+    coefficients = np.exp(least_squares(residuals, log_prior, xtol=1e-12, ftol=1e-12).x)
+    return {name: _to_mapping(value, type(getattr(priors, name))) for name, value in zip(names, coefficients, strict=True)}
 
 
-def _written(value: float, kind: type[Quantity]) -> dict[str, str]:
+def _to_mapping(value: float, kind: type[Quantity]) -> dict[str, str]:
     unit = kind.example.split(" ", 1)[1]
     return {
         "value": f"{value / parse_quantity(f'1 {unit}', kind):.4g} {unit}",
@@ -64,19 +71,22 @@ def _written(value: float, kind: type[Quantity]) -> dict[str, str]:
     }
 
 
-def fit() -> Fitted:
-    rows = [row for row in devices() if row.fitted == "yes"]
-    return Fitted(command=COMMAND, area=fit_area(rows), power=fit_power(rows))
+def fit_coefficients() -> FittedCoefficients:
+    """Fit to all devices that `devices.csv` marks as fitted."""
+    devices = [device for device in load_published_devices() if device.fitted == "yes"]
+    return FittedCoefficients(command=COMMAND, area=fit_area(devices), power=fit_power(devices))
 
 
-def as_yaml(found: Fitted) -> str:
-    lines = [f"# Written by '{found.command}' from devices.csv and the priors in coefficients.yaml.", f"command: {found.command}"]
+def to_yaml(coefficients: FittedCoefficients) -> str:
+    """The content of `fitted.yaml`."""
+    command = coefficients.command
+    lines = [f"# Written by '{command}' from devices.csv and the priors in coefficients.yaml.", f"command: {command}"]
     for group in ("area", "power"):
         lines.append(f"{group}:")
-        for name, quantity in getattr(found, group):
+        for name, quantity in getattr(coefficients, group):
             lines.append(f'  {name}: {{value: {quantity.text}, kind: {quantity.kind}, source: "{quantity.source}"}}')
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(as_yaml(fit()))
+    print(to_yaml(fit_coefficients()))

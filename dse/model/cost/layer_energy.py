@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.model.cost.design import Design
-from dse.model.cost.energy import Counts, byte, dynamic
+from dse.model.cost.energy import ActionCounts, dynamic_energy, energy_per_byte
 from dse.model.terms import LayerTerms
 from dse.model.work import dense_flops
 
@@ -23,7 +23,7 @@ def energy_by_memory(terms: LayerTerms, design: Design, dtype: str) -> Float[np.
     for number, execution in enumerate(terms.executions):
         legal, stored, moved = terms.legal[:, number], terms.stored_flops[:, number], terms.traffic[:, number]
         done, skipped = terms.energy_flops[:, number], np.where(legal, dense - stored, 0.0)
-        operations = Counts(done, stored - done, skipped, {execution.memory: moved[:, 0]})
-        inner = [byte(design, level) * moved[:, 1 + index] for index, level in enumerate(execution.inner)]
-        columns.append(np.stack([dynamic(design, execution.unit, dtype, operations), *inner], axis=-1))
+        operations = ActionCounts(done, stored - done, skipped, {execution.outermost_memory: moved[:, 0]})
+        inner = [energy_per_byte(design, level) * moved[:, 1 + index] for index, level in enumerate(execution.inner_memories)]
+        columns.append(np.stack([dynamic_energy(design, execution.unit, dtype, operations), *inner], axis=-1))
     return np.stack(columns, axis=1)

@@ -1,47 +1,47 @@
-"""Power at full load: the hungrier kind of unit at its peak, every memory at its bandwidth.
+"""Power of a design at full load: the unit kind with the higher power at its peak, and every memory at its bandwidth.
 
     power = leakage * area + (max(matrix * rate, vector * rate) + sram * bandwidth) s_energy + dram * bandwidth
 
-Matrix and vector units don't run at full rate together: the same registers feed them.
-Held against the thermal design power, which vendors set as they please: parts of one die differ by more than 2.
+Matrix and vector units do not run at full rate at the same time, because the same registers supply them. The model is compared with the
+thermal design power, which vendors choose freely: devices with the same die differ by more than a factor of 2.
 """
 
-from dse.model.cost import area as areas
-from dse.model.cost import scaling
-from dse.model.cost.coefficients import PowerCoefficients, fitted, published
+from dse.model.cost.area import anchor_to_published, area
+from dse.model.cost.coefficients import PowerCoefficients, fitted_coefficients, published_coefficients
 from dse.model.cost.design import Design, Values
+from dse.model.cost.scaling import energy_scale
 
 
-def drivers(design: Design, area: Values) -> dict[str, Values]:
-    """What each fitted coefficient is multiplied by, scaled to 7 nm, leakage first; `area` in m^2."""
-    rates, scale = design.rates, scaling.energy(design.process)
-    return {"leakage": area, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
+def power_drivers(design: Design, die_area: Values) -> dict[str, Values]:
+    """The factor of each fitted coefficient, scaled to 7 nm, leakage first; `die_area` in m^2."""
+    rates, scale = design.rates, energy_scale(design.process)
+    return {"leakage": die_area, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
 
 
-def sram_energy(design: Design) -> Values:
-    """Per byte of on-chip memory [J/B]."""
-    known = published()
-    return known.sram.value * scaling.energy(design.process) / scaling.energy(known.sram_process.value)
+def sram_energy_per_byte(design: Design) -> Values:
+    """Energy of a byte of on-chip memory [J/B]."""
+    published = published_coefficients()
+    return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)
 
 
-def memory(design: Design) -> Values:
-    """Of the memories at full bandwidth [W], as published: no part of the fit."""
-    return published().dram.value * design.bandwidth + sram_energy(design) * design.on_chip("bandwidth")
+def memory_power(design: Design) -> Values:
+    """Power of all memories at full bandwidth [W], from published energies: it is not part of the fit."""
+    return published_coefficients().dram.value * design.bandwidth + sram_energy_per_byte(design) * design.on_chip_total("bandwidth")
 
 
-def static(design: Design) -> Values:
-    """Of a design that does nothing [W]."""
-    return fitted().power.leakage.value * areas.area(design)
+def static_power(design: Design) -> Values:
+    """Power of an idle design [W]: its leakage."""
+    return fitted_coefficients().power.leakage.value * area(design)
 
 
-def modelled(design: Design, area: Values, coefficients: PowerCoefficients | None = None) -> Values:
-    """At full load [W], by the model alone, of a design of `area` [m^2]."""
-    chosen = coefficients or fitted().power
-    leakage, *units = (getattr(chosen, name).value * driver for name, driver in drivers(design, area).items())
-    return memory(design) + leakage + design.largest(units)
+def modelled_power(design: Design, die_area: Values, coefficients: PowerCoefficients | None = None) -> Values:
+    """Power at full load [W] by the model alone, of a design with `die_area` [m^2]."""
+    coefficients = coefficients or fitted_coefficients().power
+    leakage, *units = (getattr(coefficients, name).value * driver for name, driver in power_drivers(design, die_area).items())
+    return memory_power(design) + leakage + design.maximum(units)
 
 
 def power(design: Design) -> Values:
-    """At full load [W]: the published one, changed by what the model says that the design's changes do; raises InputError."""
-    changed, own = (modelled(each, areas.area(each)) for each in (design, design.own))
-    return areas.anchored(design, "cost.power", changed, own)
+    """Power at full load [W]: the published one plus the modelled difference to the published design; raises InputError."""
+    modelled, modelled_base = (modelled_power(each, area(each)) for each in (design, design.published))
+    return anchor_to_published(design, "cost.power", modelled, modelled_base)

@@ -1,4 +1,4 @@
-"""How far off the cost model is: each device predicted by coefficients that were fitted without its die."""
+"""Leave-one-die-out error of the cost model: the devices of each die are predicted by coefficients fitted without that die."""
 
 import json
 from collections.abc import Sequence
@@ -6,50 +6,52 @@ from typing import Any
 
 import numpy as np
 
-from dse.model.cost import area, power
-from dse.model.cost.coefficients import doubtful, published
-from dse.model.cost.devices import Device, devices
+from dse.model.cost.area import modelled_area
+from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
+from dse.model.cost.devices import PublishedDevice, load_published_devices
 from dse.model.cost.fit import fit_area, fit_power
+from dse.model.cost.power import modelled_power
 
 Row = dict[str, Any]
 
 
-def without(die: str) -> list[Device]:
-    """The devices that are fitted to when `die` is to be predicted."""
-    return [row for row in devices() if row.fitted == "yes" and row.die != die]
+def fitted_devices_without(die: str) -> list[PublishedDevice]:
+    """The devices in the fit that predicts `die`."""
+    return [device for device in load_published_devices() if device.fitted == "yes" and device.die != die]
 
 
-def leave_one_out() -> list[Row]:
+def leave_one_die_out() -> list[Row]:
     """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1]."""
-    found = []
-    for die in dict.fromkeys(row.die for row in devices()):
-        rest = without(die)
-        for_area, for_power = fit_area(rest), fit_power(rest)
-        for row in (row for row in devices() if row.die == die):
-            areas = area.modelled(row.design, for_area) * 1e6
-            watts = power.modelled(row.design, row.area, for_power)
-            found.append(_row(row, areas, watts))
-    return found
+    rows = []
+    for die in dict.fromkeys(device.die for device in load_published_devices()):
+        others = fitted_devices_without(die)
+        area_coefficients, power_coefficients = fit_area(others), fit_power(others)
+        for device in (device for device in load_published_devices() if device.die == die):
+            area_mm2 = modelled_area(device.design, area_coefficients) * 1e6
+            power_w = modelled_power(device.design, device.area, power_coefficients)
+            rows.append(_row(device, area_mm2, power_w))
+    return rows
 
 
-def _row(device: Device, areas: float, watts: float) -> Row:
+def _row(device: PublishedDevice, area_mm2: float, power_w: float) -> Row:
     return {
         "device": device.device,
         "die": device.die,
         "process [nm]": device.process_nm,
         "area [mm^2]": device.die_mm2,
-        "predicted [mm^2]": areas,
-        "area error": areas / device.die_mm2 - 1,
+        "predicted [mm^2]": area_mm2,
+        "area error": area_mm2 / device.die_mm2 - 1,
         "power [W]": device.tdp_w,
-        "predicted [W]": watts,
-        "power error": watts / device.tdp_w - 1,
+        "predicted [W]": power_w,
+        "power error": power_w / device.tdp_w - 1,
         "fitted": device.fitted,
         "remark": device.remark,
     }
 
 
-def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Mean sizes of the errors, each die counted once: over the dies that are fitted to, over all, and what is stated of the first."""
+def summarise_errors(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Mean absolute errors of area and power, each die counted once: `mean` over the fitted dies, `all` over all dies, and `stated`, the
+    documented error of the fitted dies."""
     dies = [row["die"] for row in rows]
     weight = np.array([1 / dies.count(die) for die in dies])
     fitted = np.array([row["fitted"] == "yes" for row in rows])
@@ -58,34 +60,35 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
         key: {
             "mean": float(np.average(sizes, weights=weight * fitted)),
             "all": float(np.average(sizes, weights=weight)),
-            "stated": published().stated_error[key].value,
+            "stated": published_coefficients().stated_error[key].value,
         }
         for key, sizes in errors.items()
     }
 
 
-def run(as_json: bool) -> tuple[str, bool]:
-    """The table, and whether the mean errors are within the stated ones."""
-    rows = leave_one_out()
-    found = summary(rows)
-    holds = all(error["mean"] <= error["stated"] for error in found.values())
-    return (json.dumps({"devices": rows, "summary": found}, indent=2) if as_json else _table(rows, found)), holds
+def report_errors(as_json: bool) -> tuple[str, bool]:
+    """The table of errors as text or JSON, and whether the mean errors are within the stated ones."""
+    rows = leave_one_die_out()
+    summary = summarise_errors(rows)
+    is_within_stated = all(error["mean"] <= error["stated"] for error in summary.values())
+    text = json.dumps({"devices": rows, "summary": summary}, indent=2) if as_json else _format_table(rows, summary)
+    return text, is_within_stated
 
 
-def _table(rows: Sequence[Row], found: dict[str, dict[str, float]]) -> str:
-    shown = [{**row, "fitted": "" if row["fitted"] == "yes" else "not fitted: " + row["remark"]} for row in rows]
-    columns = [key for key in shown[0] if key != "remark"]
-    cells = [[key.replace("fitted", "") for key in columns], *([_cell(key, row[key]) for key in columns] for row in shown)]
+def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> str:
+    labelled = [{**row, "fitted": "" if row["fitted"] == "yes" else "not fitted: " + row["remark"]} for row in rows]
+    columns = [key for key in labelled[0] if key != "remark"]
+    cells = [[key.replace("fitted", "") for key in columns], *([_format_cell(key, row[key]) for key in columns] for row in labelled)]
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
-    for key, error in found.items():
-        mean, everything, stated = (f"{error[name]:.0%}" for name in ("mean", "all", "stated"))
-        lines.append(f"{key}: mean error {mean} (stated: {stated}), {everything} with those not fitted; each die counted once")
-    lines.append(doubtful())
+    for key, error in summary.items():
+        mean, of_all, stated = (f"{error[name]:.0%}" for name in ("mean", "all", "stated"))
+        lines.append(f"{key}: mean error {mean} (stated: {stated}), {of_all} with the dies that are not fitted; each die counted once")
+    lines.append(describe_uncertain_coefficients())
     return "\n".join(lines)
 
 
-def _cell(key: str, value: Any) -> str:
+def _format_cell(key: str, value: Any) -> str:
     if key.endswith("error"):
         return f"{value:+.0%}"
     return f"{value:.0f}" if isinstance(value, float) else str(value)

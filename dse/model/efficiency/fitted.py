@@ -18,7 +18,7 @@ from dse.model.efficiency import assertions
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
 from dse.model.efficiency.launches import DeviceRates, KernelLaunches, random_row_spread
-from dse.model.peak import Execution
+from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
@@ -99,7 +99,7 @@ def _limit_assumed(
             (columns[number], terms.legal[:, number])
             for number, other in enumerate(selections)
             if selection.kind == "assumed" and other.kind != "assumed"
-            and terms.executions[number].sparse and terms.executions[number].unit == execution.unit
+            and terms.executions[number].is_sparse and terms.executions[number].unit == execution.unit
         ]  # fmt: skip
         if measured:
             slowdown = np.min([np.where(legal[:, None], other.slowdown, np.inf) for other, legal in measured], axis=0)
@@ -157,10 +157,10 @@ def _launches(
     assert terms.reuse is not None, "fitted kernels count bytes by capacity"
     execution, layers = terms.executions[number], terms.layers
     product = replace(terms.reuse.product, **{name: value[:, number] for name, value in vars(terms.reuse.product).items()})
-    k = layers.k if execution.sparse else product.k * product.density  # a dense kernel has no columns that were removed
+    k = layers.k if execution.is_sparse else product.k * product.density  # a dense kernel has no columns that were removed
     density = np.clip(product.density * product.k / k, 1e-12, 1.0)
     measured_spread = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
-    is_random = execution.sparse and execution.pattern.density is None
+    is_random = execution.is_sparse and execution.pattern.density is None
     spread = np.where(np.isnan(measured_spread), random_row_spread(density, k), measured_spread) if is_random else np.zeros(len(layers))
     if selection.is_dense_substitute:
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
@@ -169,6 +169,6 @@ def _launches(
     rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype.compute)
     return KernelLaunches(
         selection.kernels[0].key, rates, product.m / product.groups, k, product.n,
-        density, slots, spread, product.a, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
+        density, slots, spread, product.a_bytes, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
         np.full(len(layers), np.nan), products,
     )  # fmt: skip

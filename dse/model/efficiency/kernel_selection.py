@@ -14,7 +14,7 @@ from dse.base.errors import InputError
 from dse.model.efficiency.kernel_file import SHIPPED, KernelRecord, load_efficiency_file
 from dse.model.efficiency.launches import DeviceRates, PerLaunch, pattern_family
 from dse.model.efficiency.unmeasured_patterns import assumed_ratio, shared_height
-from dse.model.peak import Execution
+from dse.model.executions import Execution
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.pattern import Pattern
@@ -95,7 +95,7 @@ def select_kernels(
     rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype)
     chosen = most_similar_device(candidates, kernels, accelerator.name, execution.unit, dtype, rates)
     deviation = _device_deviation(chosen[0], accelerator, execution)
-    if same_pattern or not execution.sparse:
+    if same_pattern or not execution.is_sparse:
         return KernelSelection("transferred", chosen, deviation)
     if usable:
         return KernelSelection("assumed", chosen, float(np.hypot(deviation, BETWEEN_HEIGHTS)))

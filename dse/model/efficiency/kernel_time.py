@@ -22,7 +22,7 @@ import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Bool, Float
 
-from dse.model.capacity import attainable
+from dse.model.capacity import attainable_bytes
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch
 from dse.model.efficiency.parameters import PARAMETERS
 from dse.model.efficiency.tiles import TILES, Tile, TilesByDepth
@@ -77,7 +77,7 @@ def launch_features(
     is_gathered = launches.key.family == "unstructured"
     fitted_k = np.minimum(k, max_k)
     if moved_bytes is None:
-        moved_bytes = np.asarray(attainable(launches.product, rates.cache)) if rates.cache else launches.product.compulsory
+        moved_bytes = np.asarray(attainable_bytes(launches.product, rates.cache)) if rates.cache else launches.product.compulsory_bytes
     return LaunchFeatures(
         stated_launch=np.full(len(launches), rates.launch),
         peak=flops / rates.peak if has_issue_rate else np.zeros(len(launches)),

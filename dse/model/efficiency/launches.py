@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.model.capacity import Product
-from dse.model.levels import levels
+from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
@@ -65,7 +65,7 @@ class DeviceRates:
     @classmethod
     def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str) -> "DeviceRates":
         """The rates that a description states; the issue rate counts for fp32 only, where multiply-adds share it."""
-        unit, cache = device.units[unit_name], levels(device, "capacity")[0].inside
+        unit, cache = device.units[unit_name], memory_levels(device, "capacity")[0].reuse_capacity
         return cls(
             peak=unit.peak[dtype].value,
             issue=unit.issue.value if unit.issue and dtype == "fp32" else np.nan,
