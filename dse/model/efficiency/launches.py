@@ -120,7 +120,7 @@ class KernelLaunches:
     @property
     def needed_product(self) -> Product:
         """The products with only those rows of B read that meet a nonzero of A: the lower bound of every schedule."""
-        return replace(self.product, least=self.needed_share, most=self.needed_share)
+        return replace(self.product, needed_lower=self.needed_share, needed_upper=self.needed_share)
 
     @property
     def flops(self) -> PerLaunch:
