@@ -338,7 +338,8 @@ def test_ignored_memory_levels_are_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: capacity}\n")
     with pytest.warns(
-        dse.ModelWarning, match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy"
+        dse.ModelWarning,
+        match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy",
     ):
         dse.sweep(path)
 
