@@ -70,7 +70,7 @@ class OperandDtypes(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_name(cls, data: Any) -> Any:
+    def _accept_name(cls, data: object) -> object:
         if isinstance(data, str):
             return parse_roles(data)
         if not isinstance(data, dict):

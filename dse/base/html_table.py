@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 
-def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Render a table with a caption; numbers have four digits, None and NaN are left blank."""
     lines = [f"<caption>{escape(caption)}</caption>"]
     if header:
@@ -15,11 +14,11 @@ def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]
     return f"<table>{''.join(lines)}</table>"
 
 
-def _html_row(tag: str, cells: Sequence[Any]) -> str:
+def _html_row(tag: str, cells: Sequence[object]) -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(_format_cell(cell))}</{tag}>' for cell in cells)}</tr>"
 
 
-def _format_cell(value: Any) -> str:
+def _format_cell(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from dse.base.errors import InputError, Problem, did_you_mean
 
@@ -79,7 +79,7 @@ def explain_validation_error(model: type[BaseModel], error: ValidationError) -> 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate_mapping(model: type[Model], data: Any, parent: KeyPath = ()) -> Model:
+def validate_mapping(model: type[Model], data: object, parent: KeyPath = ()) -> Model:
     """Validate data that is in no file; raises InputError with every problem, its keys below `parent`."""
     try:
         return model.model_validate(data)
@@ -89,12 +89,12 @@ def validate_mapping(model: type[Model], data: Any, parent: KeyPath = ()) -> Mod
         ) from error
 
 
-def _is_consequence(item: Any) -> bool:
+def _is_consequence(item: ErrorDetails) -> bool:
     """Whether an error only follows from another reported one: every item of a list is invalid, or a default depends on an invalid key."""
     return item["type"] == "default_factory_not_called" or (item["type"] == "too_short" and bool(item["input"]))
 
 
-def _explain(model: type[BaseModel], item: Any) -> tuple[str, str]:
+def _explain(model: type[BaseModel], item: ErrorDetails) -> tuple[str, str]:
     """Message and fix of one of pydantic's errors."""
     loc, kind, context, value = item["loc"], item["type"], item.get("ctx", {}), _abbreviate(item["input"])
     explanations: dict[str, Callable[[], tuple[str, str]]] = {
@@ -111,7 +111,7 @@ def _explain(model: type[BaseModel], item: Any) -> tuple[str, str]:
     return f"'{value}' is not valid here ({item['msg']})", _FIXES.get(kind, "see 'dse schema'")
 
 
-def _abbreviate(value: Any) -> str:
+def _abbreviate(value: object) -> str:
     """A value as text of at most 40 characters."""
     try:
         text = str(value)
@@ -129,12 +129,15 @@ def _example(model: type[BaseModel], loc: KeyPath) -> str:
     return examples[0] if examples else "..."
 
 
+SchemaNode = dict[str, Any]  # of a JSON Schema
+
+
 @cache
-def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+def _json_schema(model: type[BaseModel]) -> SchemaNode:
     return model.model_json_schema()
 
 
-def _schema_nodes(model: type[BaseModel], loc: KeyPath) -> list[dict[str, Any]]:
+def _schema_nodes(model: type[BaseModel], loc: KeyPath) -> list[SchemaNode]:
     """The nodes of the JSON Schema that may describe the value at `loc`."""
     root = _json_schema(model)
     nodes = _alternatives(root, root)
@@ -144,7 +147,7 @@ def _schema_nodes(model: type[BaseModel], loc: KeyPath) -> list[dict[str, Any]]:
     return nodes
 
 
-def _child_nodes(node: dict[str, Any], key: str | int) -> list[dict[str, Any]]:
+def _child_nodes(node: SchemaNode, key: str | int) -> list[SchemaNode]:
     if isinstance(key, int):
         return [node["items"]] if isinstance(node.get("items"), dict) else []
     properties, by_pattern = node.get("properties", {}), node.get("patternProperties", {})
@@ -152,7 +155,7 @@ def _child_nodes(node: dict[str, Any], key: str | int) -> list[dict[str, Any]]:
     return [child for child in children if isinstance(child, dict)]
 
 
-def _alternatives(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+def _alternatives(root: SchemaNode, node: SchemaNode) -> list[SchemaNode]:
     """A node and the members of its unions, with references followed."""
     if "$ref" in node:
         return _alternatives(root, root["$defs"][node["$ref"].rsplit("/", 1)[-1]])

@@ -104,13 +104,13 @@ class Quantity(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_plain(cls, data: Any) -> Any:
+    def _accept_plain(cls, data: object) -> object:
         fields = data if isinstance(data, dict) else {"value": data}
         return {**fields, "text": str(fields.get("value", ""))}
 
     @field_validator("value", mode="before")
     @classmethod
-    def _parse_text(cls, value: Any) -> float:
+    def _parse_text(cls, value: object) -> float:
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
         try:
             return parse_quantity(str(value) if plain else repr(value), cls)

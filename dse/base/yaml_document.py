@@ -20,6 +20,7 @@ from dse.base.input_file import read_text
 from dse.base.strict_model import KeyPath, explain_validation_error
 
 Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 MAX_KEYS = 200_000
@@ -85,7 +86,7 @@ class YamlDocument:
         lines = {known[len(loc) :]: line for known, line in self.lines.items() if known[: len(loc)] == loc}
         return replace(self, data=data, lines=lines, text=_dump(data), prefix=self.prefix + loc)
 
-    def validate(self, model: type[Model], data: Any = None, parent: KeyPath = ()) -> Model:
+    def validate(self, model: type[Model], data: object = None, parent: KeyPath = ()) -> Model:
         """Validate the document as `model`, or `data` in its place, which belongs at `parent`; raises InputError with every problem.
 
         Validators get all of the data as their context.
@@ -115,11 +116,11 @@ def load_document(source: Path | Mapping[str, Any]) -> YamlDocument:
     return replace(parse_document(Path.cwd() / "mapping", text), in_memory=True)
 
 
-def _dump(data: Any) -> str:
+def _dump(data: object) -> str:
     return yaml.dump(data, Dumper=CCoreDumper, sort_keys=False, allow_unicode=True)
 
 
-def to_yaml_types(value: Any) -> Any:
+def to_yaml_types(value: object) -> object:
     """Convert mappings, sequences, paths and NumPy values to the types that YAML has."""
     if isinstance(value, Mapping):
         return {to_yaml_types(key): to_yaml_types(item) for key, item in value.items()}
@@ -153,7 +154,7 @@ class _Loader(CCoreLoader):
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
 
-def _report_syntax_errors(path: Path, text: str, step: Callable[[], Any]) -> Any:
+def _report_syntax_errors(path: Path, text: str, step: Callable[[], Result]) -> Result:
     """Run a step of reading; raises InputError for what the YAML parser objects to."""
     try:
         return step()

@@ -122,7 +122,7 @@ class Accelerator(StrictModel):
 
     def at(self, path: str) -> Any:
         """The part of the description at a dotted path, with its source; raises InputError if the path does not exist."""
-        part: Any = self
+        part: object = self
         for name in path.split("."):
             children = _children(part)
             if name not in children:
@@ -158,7 +158,7 @@ class Accelerator(StrictModel):
             data["efficiencies"] = str((self.document.path.parent / self.efficiencies).resolve())
         return data
 
-    def replace(self, values: Mapping[str, Any]) -> "Accelerator":
+    def replace(self, values: Mapping[str, object]) -> "Accelerator":
         """Return a copy with other values at some dotted paths; the original stays as it is.
 
         Args:
@@ -178,7 +178,7 @@ class Accelerator(StrictModel):
         """
         if unknown := values.keys() - set(self.paths()):
             raise InputError.from_problems(self._unknown_path(path).problems[0] for path in sorted(map(str, unknown)))
-        data: Any = self.document.data
+        data = self.document.data
         for path, value in values.items():
             parent, _, key = path.rpartition(".")
             if parent.endswith(".format") and key != "kind":  # the description may have left the format to its default
@@ -208,7 +208,7 @@ class Accelerator(StrictModel):
         return list(dict.fromkeys(".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)))
 
 
-def _children(part: Any) -> Mapping[str, Any]:
+def _children(part: object) -> Mapping[str, object]:
     """The named children of a mapping or a schema; a quantity, a pattern or a plain value has none."""
     if isinstance(part, BaseModel) and not isinstance(part, Quantity):
         return {name: getattr(part, name) for name in type(part).model_fields}
@@ -221,14 +221,14 @@ def _format_run(run: Run) -> str:
     return f"{run.pattern}{stored}{'' if run.enabled else ', disabled'}"
 
 
-def _leaf_paths(part: Any, prefix: str) -> Iterator[str]:
+def _leaf_paths(part: object, prefix: str) -> Iterator[str]:
     if not _children(part) and not isinstance(part, Mapping):
         yield prefix
     for name, child in _children(part).items():
         yield from _leaf_paths(child, f"{prefix}.{name}")
 
 
-def _set_value(data: Any, path: list[str], value: Any) -> dict[str, Any]:
+def _set_value(data: object, path: list[str], value: object) -> dict[str, Any]:
     """A copy of nested mappings with `value` at `path`; mappings on the way are added where they are missing."""
     head, *rest = path
     mapping = data if isinstance(data, Mapping) else {}

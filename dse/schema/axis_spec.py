@@ -33,7 +33,7 @@ class ListAxis(_ConditionalAxis):
     values: Annotated[tuple[Any, ...], Field(min_length=1)]
 
 
-def _axis_tag(value: Any) -> str:
+def _axis_tag(value: object) -> str:
     if isinstance(value, ListAxis) or (isinstance(value, dict) and "values" in value):
         return "listed"
     return "range" if isinstance(value, dict | RangeAxis) else "list"

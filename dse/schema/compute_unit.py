@@ -1,7 +1,7 @@
 """The schema of a compute unit: dense peaks by dtype, and the sparse runs it supports."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,7 +17,7 @@ from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]  # a part of a dotted path
 
 
-def _check_tile(value: Any) -> Any:
+def _check_tile(value: object) -> object:
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", str(value)):
         raise field_error(f"'{value}' is not a tile", "write rows x columns, as in '16x16'")
     return value

@@ -1,6 +1,6 @@
 """Which of a sweep's results are kept, where they are too many to keep all; `keep:` of a specification."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -55,7 +55,7 @@ class TopReduction(ObjectiveNames):
         return self
 
 
-def _reduction_tag(value: Any) -> str:
+def _reduction_tag(value: object) -> str:
     if isinstance(value, TopReduction) or (isinstance(value, dict) and "top" in value):
         return "top"
     return "front" if isinstance(value, FrontReduction | dict) else "name"

@@ -28,7 +28,7 @@ _UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Ti
 SamplerName = Literal["exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
 
 
-def _parse_objective(value: Any) -> Expression:
+def _parse_objective(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     try:
@@ -74,7 +74,7 @@ class AccuracyTolerance:
 _RELATION = re.compile(r"(<=|>=)")
 
 
-def _parse_constraint(value: Any) -> ResultConstraint | AccuracyTolerance:
+def _parse_constraint(value: object) -> ResultConstraint | AccuracyTolerance:
     if isinstance(value, ResultConstraint | AccuracyTolerance):
         return value
     parts = [part.strip() for part in _RELATION.split(str(value), maxsplit=1)]

@@ -67,7 +67,7 @@ class SweepSpec(StrictModel):
 
     @field_validator("workloads", mode="before", json_schema_input_type=WorkloadList | dict[str, WorkloadSelection | None])
     @classmethod
-    def _accept_list(cls, value: Any) -> Any:
+    def _accept_list(cls, value: object) -> object:
         """Read `[resnet50]` and `{resnet50: }` as all methods; items of a list may also be selections with `workload`, or descriptions."""
         entries = [workload_entry(item) for item in value] if isinstance(value, list) else []
         keys = [key for key, _ in entries]
@@ -78,17 +78,17 @@ class SweepSpec(StrictModel):
 
     @field_validator("batch", mode="before", json_schema_input_type=Batch | list[Batch])
     @classmethod
-    def _accept_one_batch(cls, value: Any) -> Any:
+    def _accept_one_batch(cls, value: object) -> object:
         return value if isinstance(value, list) else [value]
 
     @field_validator("dtype", mode="before", json_schema_input_type=OperandDtypes | list[OperandDtypes])
     @classmethod
-    def _accept_one_dtype(cls, value: Any) -> Any:
+    def _accept_one_dtype(cls, value: object) -> object:
         return value if isinstance(value, list) else [value]
 
     @field_validator("axes", mode="before")
     @classmethod
-    def _check_axes(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_axes(cls, value: object, info: ValidationInfo) -> object:
         for path, axis in value.items() if isinstance(value, dict) else ():
             if not isinstance(axis, list | dict) or not axis:
                 raise field_error(

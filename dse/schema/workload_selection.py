@@ -24,7 +24,7 @@ class HypotheticalPatterns(StrictModel):
 
     @field_validator("densities", mode="before")
     @classmethod
-    def _check_densities(cls, value: Any) -> Any:
+    def _check_densities(cls, value: object) -> object:
         if value not in ("own", "from_method") and not (isinstance(value, list) and value):
             raise field_error(f"'{value}' is not a choice of densities", "write own, from_method or a list, as in '[0.5, 0.25]'")
         for density in value if isinstance(value, list) else ():
@@ -41,7 +41,7 @@ class HypotheticalPatterns(StrictModel):
         return self
 
 
-def _methods_tag(value: Any) -> str:
+def _methods_tag(value: object) -> str:
     return "all" if isinstance(value, str) else "list"
 
 
@@ -50,7 +50,7 @@ Methods = Annotated[
 ]
 
 
-def _reference_tag(value: Any) -> str:
+def _reference_tag(value: object) -> str:
     return "description" if isinstance(value, dict) else "value"
 
 
@@ -85,17 +85,17 @@ class WorkloadSelection(StrictModel):
 
     @field_validator("inputs", mode="before", json_schema_input_type=dict[str, str | int | float | list[str | int | float]])
     @classmethod
-    def _accept_one_value(cls, value: Any) -> Any:
+    def _accept_one_value(cls, value: object) -> object:
         return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
 
     @field_validator("methods", mode="before")
     @classmethod
-    def _accept_all(cls, value: Any) -> Any:
+    def _accept_all(cls, value: object) -> object:
         if isinstance(value, str) and value != "all":
             raise field_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
         return value
 
     @field_validator("patterns", mode="before", json_schema_input_type=HypotheticalPatterns | list[HypotheticalPatterns])
     @classmethod
-    def _accept_one(cls, value: Any) -> Any:
+    def _accept_one(cls, value: object) -> object:
         return [value] if isinstance(value, dict) else value

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
@@ -162,7 +162,7 @@ def _nest(outer: Pattern, inner: Pattern) -> Pattern:
     return nested
 
 
-def _validate_pattern(value: Any, info: ValidationInfo) -> Pattern:
+def _validate_pattern(value: object, info: ValidationInfo) -> Pattern:
     """Parse the pattern in a description, which may use names that the description defines."""
     if isinstance(value, Pattern):
         return canonicalize(value)
@@ -192,7 +192,7 @@ PatternAliases = Annotated[
 ]  # user-defined names of patterns: `patterns:` of a description
 
 
-def read_pattern_aliases(description: Any) -> dict[str, Pattern]:
+def read_pattern_aliases(description: object) -> dict[str, Pattern]:
     """Read the pattern names that a description defines, which may build on each other, without invalid ones."""
     written = description.get("patterns") if isinstance(description, Mapping) else None
     if not isinstance(written, Mapping) or len(written) > MAX_ALIASES:

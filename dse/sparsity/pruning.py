@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import combinations
 from math import inf
-from typing import Any, Literal
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from dse.base.errors import InputError
 from dse.sparsity.grammar import as_pattern
@@ -31,7 +32,18 @@ Scores = Float[np.ndarray, "m k"]
 Mask = Bool[np.ndarray, "m k"]
 
 
-def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, scope: Literal["layer", "global"] = "layer") -> Any:
+Scope = Literal["layer", "global"]
+
+
+@overload
+def apply(weights: ArrayLike, pattern: Pattern | str, sparsity: float | None = None, scope: Scope = "layer") -> Mask: ...
+@overload
+def apply(
+    weights: Mapping[str, ArrayLike], pattern: Pattern | str, sparsity: float | None = None, scope: Scope = "layer"
+) -> dict[str, Mask]: ...
+def apply(
+    weights: ArrayLike | Mapping[str, ArrayLike], pattern: Pattern | str, sparsity: float | None = None, scope: Scope = "layer"
+) -> Mask | dict[str, Mask]:
     """Find the mask of `pattern` that keeps the largest sum of squared `weights` [m, k]; for a mapping of matrices, one mask each.
 
     `sparsity` is needed for patterns that do not fix it: the fraction of elements, blocks, rows or columns to drop. It is dropped from each
@@ -48,7 +60,7 @@ def apply(weights: Any, pattern: Pattern | str, sparsity: float | None = None, s
     return {name: _best_mask(score, pattern, sparsities[name]) for name, score in scores.items()}
 
 
-def _squares(weights: Any, pattern: Pattern) -> Scores:
+def _squares(weights: ArrayLike, pattern: Pattern) -> Scores:
     scores = np.square(np.asarray(weights, np.float32))
     check_matrix_size(pattern, *scores.shape)
     return scores
@@ -122,7 +134,7 @@ def _best_mask(scores: Scores, pattern: Pattern, sparsity: float | None) -> Mask
         kept = inner & _best_tiles(padded * inner, rows, columns, _dropped_tiles(pattern, sparsity))
     else:
         kept = best_fixed_mask(padded, pattern)
-    mask = np.asarray(kept)[:m, :k]
+    mask = kept[:m, :k]
     return mask if sparsity is not None or scores.min(initial=0) >= 0 else mask & _positive_blocks(scores, pattern)
 
 
@@ -157,7 +169,7 @@ def _best_tiles(scores: Scores, rows: int, columns: int, sparsity: float | None)
     return expand_tiles(kept.reshape(tiles.shape), rows, columns)
 
 
-def best_fixed_mask(scores: Scores, pattern: Pattern) -> Any:
+def best_fixed_mask(scores: Scores, pattern: Pattern) -> Mask:
     """The best mask of a pattern with fixed groups, and all elements of free blocks; `scores` are complete tiles."""
     if isinstance(pattern, Dense | Block):
         return np.ones(scores.shape, bool)
@@ -175,22 +187,22 @@ def best_fixed_mask(scores: Scores, pattern: Pattern) -> Any:
     return inner & expand_tiles(_top_n_of_groups(tiles, pattern.outer.m, pattern.outer.n), rows, columns)
 
 
-def _best_vnm_mask(scores: Scores, pattern: VNM) -> Any:
+def _best_vnm_mask(scores: Scores, pattern: VNM) -> Mask:
     """The best columns of each block, then the best n of them in each row; negative scores are dropped."""
     blocks = jnp.moveaxis(jnp.maximum(split_into_tiles(scores, pattern.v, pattern.m), 0), 2, 1)
     in_columns = _best_columns(blocks, pattern.n)[:, :, None, :] & jnp.ones(blocks.shape, bool)
     kept = top_n(jnp.where(in_columns, blocks, -jnp.inf), pattern.n) & in_columns
-    return jnp.moveaxis(kept, 1, 2).reshape(scores.shape)
+    return np.asarray(jnp.moveaxis(kept, 1, 2).reshape(scores.shape))
 
 
-def expand_tiles(tiles: Any, rows: int, columns: int) -> np.ndarray:
+def expand_tiles(tiles: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Repeat the value of each tile for all elements of the tile."""
-    return np.repeat(np.repeat(np.asarray(tiles), rows, axis=0), columns, axis=1)
+    return np.repeat(np.repeat(tiles, rows, axis=0), columns, axis=1)
 
 
-def _top_n_of_groups(scores: Any, group: int, n: int) -> Any:
+def _top_n_of_groups(scores: Scores, group: int, n: int) -> Mask:
     """The n largest of each `group` neighbours in each row."""
-    return top_n(jnp.asarray(scores).reshape(len(scores), -1, group), n).reshape(scores.shape)
+    return np.asarray(top_n(jnp.asarray(scores).reshape(len(scores), -1, group), n)).reshape(scores.shape)
 
 
 @partial(jax.jit, static_argnames="n")

@@ -44,7 +44,7 @@ def _slots(mask: Mask, pattern: Pattern) -> Mask:
         return mask.copy()  # no padding
     if pattern.has_free_tiles:
         return _slots_in_tiles(mask, occupied_tiles(mask, *pattern.tile), pattern)
-    return np.asarray(pruning.best_fixed_mask(mask.astype(np.float32), pattern))
+    return pruning.best_fixed_mask(mask.astype(np.float32), pattern)
 
 
 def _slots_in_tiles(mask: Mask, tiles: Mask, pattern: Pattern) -> Mask:
