@@ -6,12 +6,8 @@ Each session makes an environment of its own; `nox --no-venv --no-install -s SES
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-MEASURED = (
-    "networks",
-    "sparsity",
-    "trace",
-    "workload",
-)  # packages that their own tests cover, in minutes; the whole suite takes much longer
+MEASURED = ("networks", "sparsity", "trace", "workload")
+"""Packages that their own tests cover, in minutes; the whole suite takes much longer."""
 
 nox.needs_version = ">=2025.2"
 nox.options.sessions = ["lint", "types", "docs"]
