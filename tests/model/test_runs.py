@@ -140,12 +140,12 @@ COLUMN_VARIANTS = (("column", 0.25), ("channel", 0.25), ("dense", 1.0))
 
 def test_alternatives_say_why_they_were_not_chosen():
     accelerator = chip('pattern: "2:4"')
-    assert run(accelerator, network("unstructured", 0.5)).alternatives == "u.r: 'unstructured' does not fit '2:4'"
-    assert run(accelerator, network("1:4", 0.25)).alternatives == "u.dense: dense_fallback is false"
-    assert run(accelerator, network("1:4", 0.25), dense_fallback=True).alternatives == "u.dense 2x"
-    assert run(accelerator, network("1:4", 1.0)).alternatives == "u.r: not pruned"
+    assert run(accelerator, network("unstructured", 0.5)).rivals == "u.r: 'unstructured' does not fit '2:4'"
+    assert run(accelerator, network("1:4", 0.25)).rivals == "u.dense: dense_fallback is false"
+    assert run(accelerator, network("1:4", 0.25), dense_fallback=True).rivals == "u.dense 2x"
+    assert run(accelerator, network("1:4", 1.0)).rivals == "u.r: not pruned"
     narrow = chip("pattern: unstructured, format: {kind: csr, index: 8 bit, pointer: 32 bit}")
-    assert run(narrow, network("unstructured", 0.5)).alternatives == "u.r: too large for the numbers of 'csr'"
+    assert run(narrow, network("unstructured", 0.5)).rivals == "u.r: too large for the numbers of 'csr'"
 
 
 @pytest.mark.parametrize(
