@@ -1,0 +1,77 @@
+"""Figures of a dataset: which can be drawn, what is saved, and what all kinds have in common."""
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+import dse
+from dse import plot
+from dse.base.errors import InputError
+from tests.plot.conftest import lines
+
+
+def test_every_figure_is_saved_with_its_table(results, tmp_path):
+    kinds = plot.default_kinds(results)
+    written = plot.save_figures(results, kinds, tmp_path / "figures", prefix="x.")
+    assert set(kinds) == plot.FIGURES.keys() - {"capacity", "efficiency"}  # of which nothing is swept
+    assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in kinds for ending in ("png", "csv")]
+    assert all(path.stat().st_size > 500 for path in written)
+
+
+def test_unmet_needs_are_reported(edited):
+    alone = dse.sweep(edited("small.yaml", ("{methods: all}", "{methods: [blocky]}")))
+    with pytest.raises(InputError, match="the figure 'sparsity_roofline' needs a variant with an accuracy; draw 'speedup' instead"):
+        plot.draw_figure("sparsity_roofline", alone)
+    with pytest.raises(InputError, match="the figure 'speedup' needs 'speedup'; add it to"):
+        plot.draw_figure("speedup", alone.drop_vars("speedup"))
+
+
+def test_the_first_value_of_each_swept_axis_is_drawn_and_named(edited):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [2 TB/s, 4 TB/s]}"))
+    results = dse.sweep(path)
+    figure, table = plot.draw_figure("speedup", results)
+    assert "memory.dram.bandwidth = 2e+12 B/s" in figure.legends[0].get_title().get_text()
+    np.testing.assert_allclose(np.unique(table.latency), np.unique(results.latency.isel({"memory.dram.bandwidth": 0})))
+    _, layers = plot.draw_figure("roofline", results)
+    memory_bound = layers[(layers.bound == "dram") & (layers.dense_flops > 0)]
+    np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 2e12)
+
+
+def test_a_selection_of_a_dataset_can_be_drawn(results, tmp_path):
+    part = results.isel(batch=0, variant=slice(4, 8))
+    assert len(plot.save_figures(part, ["speedup", "roofline"], tmp_path)) == 4
+
+
+def test_patterns_of_fixed_density_are_single_markers(results):
+    figure, _ = plot.draw_figure("sparsity_roofline", results)
+    assert {line.get_linestyle() for line in lines(figure, "semi, 2:4")} == {"None"}
+    figure, table = plot.draw_figure("speedup", results)
+    assert {line.get_linestyle() for line in lines(figure, "fixed density (labelled)")} == {"None"}
+    assert len(lines(figure, "block:8x8")) == 4
+    assert len(table) == 2 * 2 * results.sizes["variant"]
+
+
+def test_intervals_of_speedups_are_drawn_as_bands(edited, folder):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: capacity}"))
+    edited("chip.yaml", ("l2: {capacity: 10 MB}", "l2: {capacity: 4 kB, bandwidth: 3 TB/s}"))
+    results = dse.sweep(path)
+    for kind in ("speedup", "sparsity_roofline"):
+        figure, table = plot.draw_figure(kind, results)
+        (band, *_) = figure.axes[0].collections
+        drawn = band.get_paths()[0].vertices[:, 1 if kind == "speedup" else 0]
+        rows = table[(table.batch == 1) & (table.method == "pruned")]
+        assert (drawn.min(), drawn.max()) == pytest.approx((rows.speedup_low.min(), rows.speedup_high.max()))
+        assert rows.speedup_high.max() > 1.01 * rows.speedup.max()
+
+
+@pytest.mark.parametrize("kind", ["speedup", "sparsity_roofline", "roofline", "layers"])
+def test_titles_of_long_names_do_not_overlap(kind, folder, edited):
+    edited("chip.yaml", ("name: chip", "name: an-accelerator-with-quite-a-long-name-of-80-gigabytes"))
+    edited("net/workload.yaml", ("name: net", "name: a_very_long_network_name_with_a_context_of_2048_tokens"))
+    figure, _ = plot.draw_figure(kind, dse.sweep(folder / "small.yaml"))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [ax.title.get_window_extent(canvas.get_renderer()) for ax in figure.axes if ax.get_title()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))

@@ -1,0 +1,53 @@
+"""Accuracy against speedup."""
+
+import numpy as np
+
+import dse
+from dse import plot
+from tests.plot.conftest import lines
+
+
+def test_there_is_a_curve_for_each_method_and_no_hypothetical_point(results):
+    figure, table = plot.draw_figure("sparsity_roofline", results)
+    assert len(figure.axes) == 4  # two accelerators x two batches
+    assert set(table.method) == {"pruned", "semi"}
+    (first, *_) = lines(figure, "pruned, unstructured")
+    expected = results.isel(accelerator=0, batch=0, dtype=0, variant=results.method.values == "pruned").sortby("sparsity")
+    np.testing.assert_allclose(first.get_xdata(), expected.speedup)
+    np.testing.assert_allclose(first.get_ydata(), expected.accuracy)
+
+
+def test_the_dense_baseline_and_the_iso_accuracy_line(results):
+    figure, _ = plot.draw_figure("sparsity_roofline", results)
+    (star, *_) = lines(figure, "dense baseline")
+    assert (star.get_xdata()[0], star.get_ydata()[0]) == (1, 76)
+    (line, *_) = lines(figure, "iso-accuracy: dense -1")
+    assert line.get_ydata()[0] == 75
+
+
+def test_a_metric_that_is_better_lower_has_an_inverted_axis(edited, folder):
+    edited("net/workload.yaml", ("direction: higher", "direction: lower"))
+    edited("net/accuracy.csv", ("75,76", "77,76"), ("70,76", "80,76"), ("75.5,76", "76.5,76"))
+    figure, _ = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
+    assert lines(figure, "iso-accuracy: dense +1")
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom > 80 > 76 > top
+
+
+def test_sources_with_different_dense_networks_are_compared_by_their_loss(edited, folder):
+    edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
+    figure, table = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
+    (pruned, *_), (semi, *_) = lines(figure, "pruned, unstructured"), lines(figure, "semi, 2:4")
+    assert list(pruned.get_ydata()) == [75 - 76, 70 - 76]
+    assert list(semi.get_ydata()) == [75.5 - 77]
+    assert figure.axes[0].get_ylabel() == "change of accuracy against dense"
+    assert set(table.accuracy) == {75, 70, 75.5}  # the table says what was measured
+
+
+def test_each_metric_has_its_own_panels(edited, folder):
+    edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
+    edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("75.5,76,a test,measured", "0.3,0.2,a test,measured,loss"))
+    figure, _ = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
+    assert {ax.get_ylabel() for ax in figure.axes} == {"accuracy", "loss"}
+    for ax in figure.axes:
+        assert ax.yaxis_inverted() == (ax.get_ylabel() == "loss")
