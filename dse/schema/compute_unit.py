@@ -31,7 +31,7 @@ class Activations(StrictModel):
     """How a run handles zeros in the other operand, the activations."""
 
     patterns: tuple[PatternField, ...] = Field(
-        default=(UNSTRUCTURED,), min_length=1, examples=['["2:8", "4:8"]'],
+        default=(UNSTRUCTURED,), min_length=1, examples=['["2:8", "4:8"]'], json_schema_extra={"default": [str(UNSTRUCTURED)]},
         description="patterns that it can skip or gate; of several, the sparsest that allows a layer's density",
     )  # fmt: skip
     zeros: ZeroHandling = Field(default="skipped", description="skipped: zeros take no time; gated: zeros take no energy")

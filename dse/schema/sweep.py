@@ -13,7 +13,7 @@ from dse.schema.axis_spec import AxisSpec
 from dse.schema.figures import SHOWS, FigureKind
 from dse.schema.model_options import ModelOptions
 from dse.schema.reduction import ReductionSpec, objective_signs
-from dse.schema.references import separate_objects, workload_entry
+from dse.schema.objects_in_spec import replace_objects, split_workload_item
 from dse.schema.result_variables import SCALAR_VARIABLES, StoreOptions
 from dse.schema.search import SearchSpec
 from dse.schema.workload_selection import DescriptionReference, WorkloadSelection
@@ -69,7 +69,7 @@ class SweepSpec(StrictModel):
     @classmethod
     def _accept_list(cls, value: object) -> object:
         """Read `[resnet50]` and `{resnet50: }` as all methods; items of a list may also be selections with `workload`, or descriptions."""
-        entries = [workload_entry(item) for item in value] if isinstance(value, list) else []
+        entries = [split_workload_item(item) for item in value] if isinstance(value, list) else []
         keys = [key for key, _ in entries]
         if entries and all(isinstance(key, str) for key in keys):
             check_distinct(tuple(keys))
@@ -105,7 +105,7 @@ def read_sweep(source: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocumen
 
     Raises InputError with every problem.
     """
-    described, workloads = separate_objects(source) if isinstance(source, Mapping) else (source, {})
+    described, workloads = replace_objects(source) if isinstance(source, Mapping) else (source, {})
     document = load_document(described)
     spec = document.validate(SweepSpec)
     spec._workloads = workloads

@@ -7,7 +7,7 @@ from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
 from dse.schema.accelerator import Accelerator, read_accelerator
-from dse.schema.references import workload_entry
+from dse.schema.objects_in_spec import split_workload_item
 from dse.schema.sweep import SweepSpec
 from dse.schema.workload_selection import WorkloadSelection
 from dse.workload import Workload, tables
@@ -53,5 +53,5 @@ def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any
 def _place_of_description(key: str, document: YamlDocument) -> tuple[Any, ...]:
     """Where the description of a workload stands: below its key, or in a list, with or without a selection around it."""
     listed = document.data["workloads"]
-    place = [workload_entry(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
+    place = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
     return ("workloads", place, "workload") if "workload" in listed[place] else ("workloads", place)
