@@ -12,8 +12,8 @@ from dse.base.yaml_document import YamlDocument, load_document
 from dse.schema.axis_spec import AxisSpec
 from dse.schema.figures import SHOWS, FigureKind
 from dse.schema.model_options import ModelOptions
-from dse.schema.reduction import ReductionSpec, objective_signs
 from dse.schema.objects_in_spec import replace_objects, split_workload_item
+from dse.schema.reduction import ReductionSpec, objective_signs
 from dse.schema.result_variables import SCALAR_VARIABLES, StoreOptions
 from dse.schema.search import SearchSpec
 from dse.schema.workload_selection import DescriptionReference, WorkloadSelection
