@@ -14,7 +14,7 @@ from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
 from dse.model.compaction import compaction_warnings
 from dse.model.cost.preference import execution_preference
-from dse.model.efficiency.constant import unstated
+from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import Execution
@@ -155,7 +155,7 @@ def _attributes(
     if terms.lower_bound is not None:
         assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
     runs = (execution.run for execution in terms.candidates)
-    assumptions = [*assumptions, *unstated(accelerator.name, runs, dtype.label, options.fidelity)]
+    assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity)]
     shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}
     return names | {"batch": batch} | {name: str(value) for name, value in options} | shown
 

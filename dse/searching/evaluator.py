@@ -14,7 +14,7 @@ from dse.model.compaction import compaction_warnings
 from dse.model.cost.area import area
 from dse.model.cost.design import COST_PATH, Design
 from dse.model.cost.power import power, static_power
-from dse.model.efficiency.constant import efficiency_paths, unstated
+from dse.model.efficiency.constant import efficiency_paths, missing_efficiency_warnings
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
@@ -100,7 +100,7 @@ class Evaluator:
         dtype, fidelity = self.problem.dtype.label, self.problem.options.fidelity
         assumed = [note for state in self.variants for note in (*compaction_warnings(state), *fusion_warnings(state, self.problem.options))]
         unmeasured = [warning for found in cases for warning in transfer_warnings(found, name)]
-        without = unstated(name, (execution.run for execution in candidates), dtype, fidelity) if cases else []
+        without = missing_efficiency_warnings(name, (execution.run for execution in candidates), dtype, fidelity) if cases else []
         return list(dict.fromkeys([*self.problem.warnings, *self._unused_axis_warnings(candidates), *assumed, *unmeasured, *without]))
 
     def _unused_axis_warnings(self, executions: list[Execution]) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dse.model.compaction import compaction_warnings
-from dse.model.efficiency.constant import unstated
+from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
@@ -60,7 +60,9 @@ def _missing_efficiencies(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
     for job in jobs:
         executions.setdefault((job.accelerator.name, job.indices["dtype"]), []).extend(job.terms.candidates)
     for (name, dtype), listed in executions.items():
-        yield from unstated(name, (execution.run for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity)
+        yield from missing_efficiency_warnings(
+            name, (execution.run for execution in listed), plan.spec.dtype[dtype].label, plan.spec.model.fidelity
+        )
 
 
 def _assumptions_about_networks(plan: Plan) -> Iterator[str]:

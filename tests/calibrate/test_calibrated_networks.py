@@ -1,4 +1,4 @@
-"""The fidelity `calibrated`: kernels behind executions, laws beside the other fidelities, axes, intervals, what is refused."""
+"""The fidelity `calibrated` of networks: kernels of executions, order of fidelities, axes, intervals, refused input."""
 
 import json
 import warnings
@@ -35,7 +35,7 @@ from tests.calibrate.launches import predict_times, unmeasured_launches
 A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
 KERNELS = kernel_selection.shipped_kernels()
 CALIBRATED = ModelOptions(fidelity="calibrated")
-ONCE = 1 + 1e-9
+ROUNDING = 1 + 1e-9
 
 sizes = st.integers(1, 3000)
 gemms = st.fixed_dictionaries({"kind": st.just("gemm"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 3)})
@@ -52,36 +52,36 @@ patterns = st.sampled_from(
 
 def variant(rows: list[dict], pattern: str = "dense", density: float = 1.0) -> Variant:
     layers = LayerArrays.from_rows([LayerRow.model_validate({"name": f"l{n}", **row}) for n, row in enumerate(rows)])
-    return Variant("made", layers, "made", parse(pattern), 1 - density, np.where(layers.prunable, density, 1.0))
+    return Variant("network", layers, "method", parse(pattern), 1 - density, np.where(layers.prunable, density, 1.0))
 
 
 def gemm(m: int, k: int, n: int) -> dict:
     return {"kind": "gemm", "m": m, "k": k, "n": n}
 
 
-def latency(device, state, fidelity="calibrated", batch=1, **asked):
-    return dse.evaluate(device, state, batch=batch, fidelity=fidelity, **asked).latency.values
+def latency(device, state, fidelity="calibrated", batch=1, **options):
+    return dse.evaluate(device, state, batch=batch, fidelity=fidelity, **options).latency.values
 
 
 @pytest.mark.parametrize("device", [A100, RTX3090], ids=lambda device: device.name)
 @pytest.mark.parametrize(("pattern", "density"), [("dense", 1.0), ("2:4", 0.5)])
 @pytest.mark.parametrize("shape", [(4096, 4096, 4096), (768, 3072, 197), (64, 256, 3136), (4096, 4096, 1)])
-def test_one_product_takes_what_its_kernel_is_predicted_to_take(device, pattern, density, shape):
-    found = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
-    (kernel,) = (k for k in KERNELS if f"{k} (measured)" == found.kernel.item())
-    assert found.latency.item() == pytest.approx(predict_times(device, kernel.model, [shape], pattern).item(), rel=1e-6)
+def test_one_product_takes_the_predicted_time_of_its_kernel(device, pattern, density, shape):
+    result = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
+    (kernel,) = (k for k in KERNELS if f"{k} (measured)" == result.kernel.item())
+    assert result.latency.item() == pytest.approx(predict_times(device, kernel.model, [shape], pattern).item(), rel=1e-6)
 
 
-def test_row_statistics_set_the_imbalance_as_in_the_prediction():
+def test_row_statistics_set_the_load_imbalance():
     state = replace(variant([gemm(2048, 2048, 256)], "unstructured", 0.1), row_spread=np.array([0.9]))
-    found = dse.evaluate(RTX3090, state, fidelity="calibrated")
+    result = dse.evaluate(RTX3090, state, fidelity="calibrated")
     (kernel,) = (k for k in KERNELS if k.kernel == "Sputnik")
-    told = predict_times(RTX3090, kernel.model, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
-    assert found.latency.item() == pytest.approx(told, rel=0.01)  # the description's CSR has wider indices than the usual one
-    assert found.latency.item() > 1.01 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
+    expected = predict_times(RTX3090, kernel.model, [(2048, 2048, 256)], "unstructured", 0.1, row_spread=0.9).item()
+    assert result.latency.item() == pytest.approx(expected, rel=0.01)  # the CSR of the description has wider indices than the default
+    assert result.latency.item() > 1.01 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
 
 
-def test_traced_networks_bring_their_row_statistics():
+def test_traced_networks_have_row_statistics():
     """ResNet-50's first layer, half pruned: 29.775 of 73.5 nonzeros in a row (Deep Learning Matrix Collection)."""
     spread = dse.load_workload("resnet50").variant("magnitude_pruning", 0.5).row_spread
     assert spread is not None
@@ -90,12 +90,12 @@ def test_traced_networks_bring_their_row_statistics():
 
 @settings(max_examples=30)
 @given(networks, patterns, st.integers(1, 8), st.sampled_from([A100, RTX3090, H100]), st.sampled_from(["full", "none"]))
-def test_measured_kernels_never_beat_capacity_nor_that_the_speed_of_light(rows, pruned, batch, device, overlap):
+def test_calibrated_is_never_faster_than_capacity_nor_that_than_sol(rows, pruned, batch, device, overlap):
     state = variant(rows, *pruned)
-    light, sized, measured = (latency(device, state, rung, batch, overlap=overlap) for rung in ("sol", "capacity", "calibrated"))
-    assert np.all(light <= sized * ONCE)
-    assert np.all(sized <= measured * ONCE)
-    assert np.all(measured > 0)
+    sol, capacity, calibrated = (latency(device, state, fidelity, batch, overlap=overlap) for fidelity in ("sol", "capacity", "calibrated"))
+    assert np.all(sol <= capacity * ROUNDING)
+    assert np.all(capacity <= calibrated * ROUNDING)
+    assert np.all(calibrated > 0)
 
 
 @given(
@@ -105,10 +105,10 @@ def test_measured_kernels_never_beat_capacity_nor_that_the_speed_of_light(rows, 
     st.floats(1.01, 10),
 )
 def test_faster_hardware_is_never_slower(rows, pruned, path, factor):
-    """Processors are none of it: with more of them at the same peak each is slower, and waves may fit worse."""
+    """Except for processors: with more of them at the same peak each is slower, and waves may fit worse."""
     state, unit = variant(rows, *pruned), "B/s" if "bandwidth" in path else "FLOP/s"
     faster = A100.replace({path: f"{A100.value(path) * factor} {unit}"})
-    assert np.all(latency(faster, state) <= latency(A100, state) * ONCE)
+    assert np.all(latency(faster, state) <= latency(A100, state) * ROUNDING)
 
 
 def test_repeated_layers_are_launches_and_heads_are_not():
@@ -120,18 +120,18 @@ def test_repeated_layers_are_launches_and_heads_are_not():
     assert heads == pytest.approx(own.parameters["launch"].value, rel=0.2)
 
 
-def test_a_stated_launch_stands_in_the_place_of_the_fitted_one():
+def test_a_stated_launch_overhead_replaces_the_fitted_one():
     stated = A100.replace({"overhead.launch": "50 us"})
-    more = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
+    increase = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
     own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
-    assert more == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
+    assert increase == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
     assert predict_times(stated, own.model, [(64, 64, 64)], "dense").item() == pytest.approx(
         latency(stated, variant([gemm(64, 64, 64)])).item()
     )
 
 
 @pytest.mark.parametrize(
-    ("device", "pruned", "told"),
+    ("device", "pruned", "expected"),
     [
         (A100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (measured)"),
         (H100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (transferred)"),
@@ -141,11 +141,11 @@ def test_a_stated_launch_stands_in_the_place_of_the_fitted_one():
         (A100, ("block:16x16", 0.1), "a100-sxm4-80gb dense pytorch/pytorch PR #90119 dense fp16 (assumed)"),
     ],
 )  # fmt: skip
-def test_which_kernel_stands_for_an_execution_is_said(device, pruned, told):
-    assert dse.evaluate(device, variant([gemm(1024, 1024, 1024)], *pruned), fidelity="calibrated").kernel.item() == told
+def test_results_name_the_kernel_of_an_execution(device, pruned, expected):
+    assert dse.evaluate(device, variant([gemm(1024, 1024, 1024)], *pruned), fidelity="calibrated").kernel.item() == expected
 
 
-def test_another_dtype_as_wide_is_a_transfer_and_a_narrower_one_is_refused():
+def test_a_dtype_of_equal_width_is_transferred_and_a_narrower_one_is_refused():
     assert dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="bf16", fidelity="calibrated").kernel.item().endswith("fp16 (transferred)")
     with pytest.raises(
         InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
@@ -153,15 +153,15 @@ def test_another_dtype_as_wide_is_a_transfer_and_a_narrower_one_is_refused():
         dse.evaluate(A100, variant([gemm(64, 64, 64)]), dtype="int8", fidelity="calibrated")
 
 
-def test_assumed_kernels_are_narrower_dense_products():
-    """Blocks that nobody measured: an eighth of the columns, as a dense product that is as much slower as measured blocks are."""
+def test_a_dense_substitute_is_a_narrower_dense_product():
+    """Blocks without a measured kernel: an eighth of the columns, slower by the measured ratio of blocks."""
     blocks = latency(A100, variant([gemm(4096, 16384, 4096)], "block:32x32", 0.125)).item()
     dense = latency(A100, variant([gemm(4096, 2048, 4096)])).item()
     assert blocks * unmeasured_patterns.assumed_ratio(parse("block:32x32")).mean == pytest.approx(dense, rel=0.05)
 
 
 SPEC = """
-name: made
+name: sweep
 accelerators: [a100-sxm4-80gb]
 workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9], patterns: [{list: [2:4], densities: own}]}}
 batch: [1]
@@ -171,8 +171,8 @@ model: {fidelity: calibrated}
 
 
 def swept(folder: Path, more: str = "") -> xr.Dataset:
-    (folder / "made.yaml").write_text(SPEC + more)
-    return dse.sweep(folder / "made.yaml")
+    (folder / "sweep.yaml").write_text(SPEC + more)
+    return dse.sweep(folder / "sweep.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +186,8 @@ def axes(tmp_path_factory):
         return swept(tmp_path_factory.mktemp("swept"), f"axes:\n{lines}")
 
 
-def test_every_axis_counts_and_is_what_a_description_with_these_values_gives(axes):
-    """Rates at once, the rest in turn: no number is silently constant."""
+def test_every_axis_gives_the_results_of_a_description_with_its_values(axes):
+    """Rates and outer-loop axes: no number is silently constant."""
     numbers = [dim for dim in axes.dims if "." in str(dim)]
     for dim in numbers:
         first, second = (axes.dense_latency.isel({dim: n}, drop=True) for n in (0, 1))
@@ -199,13 +199,13 @@ def test_every_axis_counts_and_is_what_a_description_with_these_values_gives(axe
         assert float(one.latency) == pytest.approx(latency(chip, state).sum(), rel=1e-9)
 
 
-def test_shares_say_what_launches_take_and_sum_to_one(axes):
+def test_bound_shares_include_launches_and_sum_to_one(axes):
     np.testing.assert_allclose(axes.bound_share.sum("resource"), 1)
     seconds = axes.bound_share.sel(resource="launch") * axes.latency
     np.testing.assert_allclose(seconds, (54 * axes["overhead.launch"]).broadcast_like(seconds).transpose(*seconds.dims), rtol=1e-9)
 
 
-def test_intervals_are_nine_tenths_of_the_draws(axes):
+def test_intervals_are_the_quantiles_of_the_samples(axes):
     for name in ("latency", "dense_latency", "speedup"):
         assert np.all(axes[f"{name}_low"] < axes[f"{name}_high"])
     place = {dim: 1 for dim in axes.dims if "." in str(dim)}
@@ -213,7 +213,7 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
     chip = A100.replace({dim: f"{float(one[dim])} {axes[dim].attrs['units']}".removesuffix(" 1") for dim in place})
     resnet = dse.load_workload("resnet50")
 
-    def drawn(state):
+    def sample_latencies(state):
         efficiency = efficiency_of(CALIBRATED, KERNELS)
         terms = network_terms(chip, state, 1, OperandDtypes.model_validate("fp16"), CALIBRATED, efficiency)
         sums = []
@@ -225,39 +225,33 @@ def test_intervals_are_nine_tenths_of_the_draws(axes):
             sums.append(np.where(terms.legal, overhead + (unit**4 + memory**4) ** 0.25, np.inf).min(axis=1) @ terms.count)
         return np.array(sums)
 
-    speedups = drawn(resnet.dense) / drawn(resnet.variant("magnitude_pruning", 0.9))
+    speedups = sample_latencies(resnet.dense) / sample_latencies(resnet.variant("magnitude_pruning", 0.9))
     assert len(speedups) == interval.SAMPLES
     assert (float(one.speedup_low), float(one.speedup_high)) == pytest.approx(tuple(np.quantile(speedups, [0.05, 0.95])), rel=1e-9)
 
 
-def test_files_of_earlier_versions_have_intervals_too(tmp_path):
-    """They know no half width, but the error of the fit: 1.645 deviations of a normal distribution of that mean size."""
+def test_files_of_earlier_versions_have_intervals(tmp_path):
+    """From the error of the fit: 1.645 standard deviations of a normal variable with this mean absolute value."""
     (tmp_path / "old.yaml").write_text(json.dumps({
         "command": "", "version": "", "measurements": {},
         "kernels": [k.model_dump(mode="json", exclude_none=True, exclude={"half_width", "sizes"}) | {"draws": [[p.value for p in k.parameters.values()]]} for k in KERNELS],
     }))  # fmt: skip
     (old, *_), new = kernel_file.load_efficiency_file(tmp_path / "old.yaml").kernels, KERNELS[0]
-    seen = unmeasured_launches(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], "2:4", 0.5)
-    assert old.interval_half_width(seen) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
-    assert new.interval_half_width(seen)[0] < new.interval_half_width(seen)[1]
+    launches = unmeasured_launches(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], "2:4", 0.5)
+    assert old.interval_half_width(launches) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
+    assert new.interval_half_width(launches)[0] < new.interval_half_width(launches)[1]
 
 
-def test_quantiles_of_the_samples_are_the_limits_of_the_interval():
-    """Exactly for each kernel alone; whatever its name is."""
+def test_quantiles_of_the_samples_are_the_ends_of_the_interval():
+    """Exactly, for each kernel."""
     for kernel in KERNELS:
-        off = np.log(
-            kernel.sample_time_factors(
-                unmeasured_launches(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0)
-            )
-        )
-        width = kernel.interval_half_width(
-            unmeasured_launches(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0)
-        )
-        assert off[0] == 0
-        assert np.quantile(off[1:], [0.05, 0.95], axis=0)[:, 0] == pytest.approx([-width[0], width[0]])
+        launches = unmeasured_launches(kernel.key, dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0)
+        log_factors, (half_width,) = np.log(kernel.sample_time_factors(launches)), kernel.interval_half_width(launches)
+        assert log_factors[0] == 0
+        assert np.quantile(log_factors[1:], [0.05, 0.95], axis=0)[:, 0] == pytest.approx([-half_width, half_width])
 
 
-def test_the_further_from_what_was_measured_the_wider():
+def test_intervals_widen_with_the_distance_from_the_measurements():
     kernel = next(k for k in KERNELS if k.kernel == "Sputnik")
     inside, *outside = (
         kernel.interval_half_width(unmeasured_launches(kernel.key, RTX3090, [shape], "unstructured", density)).item()
@@ -280,7 +274,7 @@ def test_a_description_references_its_own_measurements(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ("{value: 3.088e-06,", "{value: -1,", "launch: -1 is out of range; write a number from 1e-07 to 0.001"),
         ("extra_stored: {value: 0.2626,", "extra_stored: {value: .nan,", "extra_stored.value: 'nan' is not valid here (Input should be a finite number)"),
@@ -289,102 +283,104 @@ def test_a_description_references_its_own_measurements(tmp_path):
         ("  tile: 128x256\n", "  tile: 129x256\n", "'129x256' is not a tile of any kernel; did you mean '128x256'?"),
     ],
 )  # fmt: skip
-def test_efficiencies_that_are_wrong_are_told_with_their_line(tmp_path, capsys, old, new, told):
+def test_errors_of_an_efficiency_file_name_their_line(tmp_path, capsys, old, new, expected):
     text = SHIPPED.read_text()
     assert old in text
     (tmp_path / "bad.yaml").write_text(text.replace(old, new, 1))
-    (tmp_path / "made.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: bad.yaml}"))
-    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    (tmp_path / "sweep.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: bad.yaml}"))
+    assert entry.main(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert f"bad.yaml:{text[: text.index('- device')].count(chr(10)) + 1}" in (error := capsys.readouterr().err) or "bad.yaml:" in error
-    assert told in error
+    assert expected in error
     assert not (tmp_path / "out").exists()
 
 
 def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
-    (tmp_path / "made.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
-    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    (tmp_path / "sweep.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
+    assert entry.main(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert "fidelity 'sol' uses no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("times", "alarm"), [(0.5, assertions.EfficiencyError), (np.nan, assertions.NotPositiveError), (0.0, assertions.NotPositiveError)]
+    ("factor", "error"), [(0.5, assertions.EfficiencyError), (np.nan, assertions.NotPositiveError), (0.0, assertions.NotPositiveError)]
 )
-def test_a_kernel_gone_wrong_stops_the_sweep_by_name(tmp_path, monkeypatch, times, alarm):
-    true = KernelModel.time_components
-    monkeypatch.setattr(KernelModel, "time_components", lambda self, *given: true(self, *given) * times)
-    with pytest.raises(alarm, match="'a100-sxm4-80gb', tensor_core"):
+def test_an_implausible_time_stops_the_sweep_with_the_execution(tmp_path, monkeypatch, factor, error):
+    original = KernelModel.time_components
+    monkeypatch.setattr(KernelModel, "time_components", lambda self, *arguments: original(self, *arguments) * factor)
+    with pytest.raises(error, match="'a100-sxm4-80gb', tensor_core"):
         swept(tmp_path)
 
 
-def test_energy_counts_the_work_and_leaks_for_the_time(tmp_path):
-    """Tiles and launches move no more bytes, they only take longer: what differs from `capacity` is leakage."""
-    found = {}
+def test_energy_adds_leakage_for_the_longer_time(tmp_path):
+    """Tiles and launches take longer but move no more bytes: the difference to `capacity` is leakage."""
+    results = {}
     for fidelity in ("capacity", "calibrated"):
-        (tmp_path / "made.yaml").write_text(
-            "name: made\naccelerators: [a100-sxm4-80gb]\nworkloads: {deit-b: {methods: [dense]}}\nbatch: [8]\ndtype: fp16\n"
+        (tmp_path / "sweep.yaml").write_text(
+            "name: sweep\naccelerators: [a100-sxm4-80gb]\nworkloads: {deit-b: {methods: [dense]}}\nbatch: [8]\ndtype: fp16\n"
             f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dse.ModelWarning)
-            found[fidelity] = dse.sweep(tmp_path / "made.yaml").squeeze()
-    longer = float(found["calibrated"].latency - found["capacity"].latency)
-    more = float(found["calibrated"].energy - found["capacity"].energy)
-    assert more == pytest.approx(longer * float(static_power(Design(A100))), rel=1e-6)
+            results[fidelity] = dse.sweep(tmp_path / "sweep.yaml").squeeze()
+    extra_time = float(results["calibrated"].latency - results["capacity"].latency)
+    extra_energy = float(results["calibrated"].energy - results["capacity"].energy)
+    assert extra_energy == pytest.approx(extra_time * float(static_power(Design(A100))), rel=1e-6)
 
 
-def test_limits_of_what_is_carried_over_hold_most_of_what_was_measured_there():
-    """Of every kernel that ships and was measured on two devices; by its own misfit alone they would hold next to none."""
+def test_intervals_of_transferred_kernels_cover_most_measurements():
+    """Of every shipped kernel that was measured on two devices; without the deviation between devices they would cover much less."""
     inside: dict[bool, list[float]] = {True: [], False: []}
     sets = [load_measurements(path) for path in sorted(SHIPPED_MEASUREMENTS.glob("*.csv")) if not is_network_table(path)]
     for measured in sets:
-        for key, seen in group_launches(measured).items():
-            there = [k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)]
-            for kernel in there if len(seen) > 4 else ():
-                for known, spread in (
+        for key, launches in group_launches(measured).items():
+            elsewhere = [
+                k for k in KERNELS if k.device != key.device and (k.kernel, k.family, k.dtype) == (key.kernel, key.family, key.dtype)
+            ]
+            for kernel in elsewhere if len(launches) > 4 else ():
+                for is_widened, deviation in (
                     (False, 0.0),
                     (True, kernel_selection.BETWEEN_DEVICES if kernel.unit == key.unit else kernel_selection.BETWEEN_VENDORS),
                 ):
-                    off = np.abs(np.log(kernel.model.predict_times(seen) / seen.time))
-                    inside[known].append(float(np.mean(off <= kernel.interval_half_width(seen, spread))))
+                    errors = np.abs(np.log(kernel.model.predict_times(launches) / launches.time))
+                    inside[is_widened].append(float(np.mean(errors <= kernel.interval_half_width(launches, deviation))))
     assert len(inside[True]) == 6
     assert np.mean(inside[False]) < 0.6
     assert 0.8 < np.mean(inside[True]) < 0.98
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "spread"),
+    ("device", "variant_of", "deviation"),
     [
         (A100, ("dense", 1.0, "fp16"), 0.0),
-        (A100, ("dense", 1.0, "bf16"), 0.0),  # another dtype as wide, but on the device
+        (A100, ("dense", 1.0, "bf16"), 0.0),  # another dtype of equal width, but on the device
         (H100, ("2:4", 0.5, "fp16"), kernel_selection.BETWEEN_DEVICES),
         (A100, ("block:16x16", 0.1, "fp16"), unmeasured_patterns.BLOCK_LOG_DEVIATION),
         (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), kernel_selection.BETWEEN_VENDORS),
     ],
-    ids=["here", "other dtype", "other device", "never", "other vendor"],
+    ids=["same device", "other dtype", "other device", "unmeasured", "other vendor"],
 )
-def test_the_further_a_kernel_is_carried_the_less_it_says(device, asked, spread):
-    pattern, density, name = asked
+def test_the_deviation_grows_with_the_difference_of_the_kernel(device, variant_of, deviation):
+    pattern, density, name = variant_of
     state, width = variant([gemm(2048, 2048, 2048)], pattern, density), OperandDtypes.model_validate(name)
-    found = network_terms(device, state, 1, width, CALIBRATED, efficiency_of(CALIBRATED, KERNELS))
-    (run,) = [e for e in found.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
+    terms = network_terms(device, state, 1, width, CALIBRATED, efficiency_of(CALIBRATED, KERNELS))
+    (run,) = [e for e in terms.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense")][
         :1
     ]
-    assert select_for_variant(run, state, device, width, KERNELS).log_deviation == pytest.approx(spread)
+    assert select_for_variant(run, state, device, width, KERNELS).log_deviation == pytest.approx(deviation)
 
 
-def test_which_kernel_speaks_does_not_change_along_an_axis(tmp_path):
-    """An H100's kernels are those of the device nearest to what its data sheet says, wherever a sweep starts."""
-    (tmp_path / "made.yaml").write_text(
+def test_the_selected_kernel_does_not_change_along_an_axis(tmp_path):
+    """The kernels of an H100 are those of the device nearest to its description, wherever a sweep starts."""
+    (tmp_path / "sweep.yaml").write_text(
         SPEC.replace("a100-sxm4-80gb", "h100-sxm5-80gb") + "axes: {memory.dram.bandwidth: [0.5 TB/s, 3350 GB/s]}\n"
     )
     with pytest.warns(dse.ModelWarning):
-        found = dse.sweep(tmp_path / "made.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
+        result = dse.sweep(tmp_path / "sweep.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
     state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
-    assert float(found.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)
+    assert float(result.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)
 
 
-def test_draws_that_memory_cannot_hold_are_refused(tmp_path, capsys):
+def test_samples_that_do_not_fit_into_memory_are_refused(tmp_path, capsys):
     axes = "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 60000}, units.tensor_core.peak.fp16: {from: 1 TFLOP/s, to: 9 TFLOP/s, steps: 1000}}\n"
-    (tmp_path / "made.yaml").write_text(SPEC + axes + "store: {variables: [latency]}\n")
-    assert entry.main(["sweep", str(tmp_path / "made.yaml"), "-o", str(tmp_path / "out")]) == 2
+    (tmp_path / "sweep.yaml").write_text(SPEC + axes + "store: {variables: [latency]}\n")
+    assert entry.main(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
     assert "GB, and are kept in memory" in capsys.readouterr().err

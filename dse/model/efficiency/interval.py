@@ -67,11 +67,11 @@ def quantiles(values: Any, arrays: Any = np) -> Any:
 
 def _extremes(values: Any, count: int, better: Callable[[Any, Any], Any], worse: Callable[[Any, Any], Any]) -> list[Any]:
     """The `count` best values along the first axis, the best first."""
-    kept: list[Any] = []
+    best: list[Any] = []
     for number in range(len(values)):
         value = values[number]
-        for rank, other in enumerate(kept):
-            kept[rank], value = better(other, value), worse(other, value)
-        if len(kept) < count:
-            kept.append(value)
-    return kept
+        for rank, other in enumerate(best):
+            best[rank], value = better(other, value), worse(other, value)
+        if len(best) < count:
+            best.append(value)
+    return best
