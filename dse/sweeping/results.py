@@ -1,7 +1,7 @@
 """The results of a sweep as an xarray dataset: arrays that are filled job by job, coordinates, and attributes."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,11 @@ from jaxtyping import Float
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.sweeping import cost, provenance
+from dse.sweeping.compile import KernelNames
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 from dse.sweeping.variables import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES, with_speedup
 
-KernelNames = Mapping[str, Mapping[str, Sequence[str]]]  # measured kernels in use, by accelerator and execution
 Index = tuple[int | slice, ...]
 
 VARIANT_COORDINATES = (

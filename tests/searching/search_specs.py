@@ -1,4 +1,4 @@
-"""A small search: one network in three states, a chip whose cost is known."""
+"""A small search: one network in three variants, a chip whose cost is known."""
 
 import textwrap
 from pathlib import Path
@@ -61,5 +61,5 @@ ask_batch: 20
 """
 
 
-def designs(folder: Path, search: str = LIMITED, axes: str = AXES) -> Evaluator:
+def make_evaluator(folder: Path, search: str = LIMITED, axes: str = AXES) -> Evaluator:
     return run.load_evaluator(write(folder, search, axes))

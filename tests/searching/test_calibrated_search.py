@@ -1,4 +1,4 @@
-"""Searches by measured kernels: designs are worth what a sweep says at the same point, whatever varies, and no interval excludes that."""
+"""Searches with fidelity 'calibrated': designs have the results and intervals of a sweep, whatever varies."""
 
 import json
 import warnings
@@ -102,11 +102,11 @@ def swept(folder, axes: str, model: str = MODEL, dtype: str = "fp16"):
 def test_designs_of_a_grid_have_the_results_of_a_sweep(folder, axes, model, dtype, monkeypatch):
     monkeypatch.chdir(folder)
     link(folder)  # else nothing is fused
-    found = calibrated(folder, axes, model=model, dtype=dtype)
-    points = found.space.grid_designs(0, found.space.size)
-    results, described = found.evaluate(points), found.space.decode(points)
+    evaluator = calibrated(folder, axes, model=model, dtype=dtype)
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    results, described = evaluator.evaluate(designs), evaluator.space.decode(designs)
     sweep = swept(folder, axes, model, dtype)
-    for number in range(len(points)):
+    for number in range(len(designs)):
         here = sweep.sel({path: values[number] for path, values in described.items()})
         fastest, dense = here.isel(variant=int(np.argmin(here.latency.values))), here.dense_latency.values[0]
         assert results["latency"][number] == pytest.approx(min(fastest.latency.item(), dense), rel=1e-9)
@@ -115,21 +115,23 @@ def test_designs_of_a_grid_have_the_results_of_a_sweep(folder, axes, model, dtyp
             assert results["energy"][number] == pytest.approx(fastest.energy.item(), rel=1e-9)
             assert results["edp"][number] == pytest.approx(fastest.edp.item(), rel=1e-9)
         assert results["area"][number] == pytest.approx(here.area.values.flat[0], rel=1e-9)
-    dense = float(dse.evaluate(found.space.accelerator, found.variants[0], 4, dtype, **found.problem.options.model_dump()).latency.sum())
+    dense = float(
+        dse.evaluate(evaluator.space.accelerator, evaluator.variants[0], 4, dtype, **evaluator.problem.options.model_dump()).latency.sum()
+    )
     np.testing.assert_allclose(results["performance"] * results["latency"], dense, rtol=1e-9)
 
 
 def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(folder):
-    """Each design alone, at the values to which it is rounded; nine tenths of the draws are those of the state that is chosen."""
-    found = calibrated(folder, CONTINUOUS)
-    points = found.space.random_designs(5, np.random.default_rng(0))
-    assert (points[:, 1] % 1 == 0).all()
-    assert (points == found.space.canonicalize(points)).all()
-    results, told = found.evaluate(points), uncertainty.interval_columns(found, points)
-    for number, point in enumerate(points):
+    """Each design alone, at the values to which it is rounded; the 90% intervals are those of the chosen variant."""
+    evaluator = calibrated(folder, CONTINUOUS)
+    designs = evaluator.space.random_designs(5, np.random.default_rng(0))
+    assert (designs[:, 1] % 1 == 0).all()
+    assert (designs == evaluator.space.canonicalize(designs)).all()
+    results, intervals = evaluator.evaluate(designs), uncertainty.interval_columns(evaluator, designs)
+    for number, design in enumerate(designs):
         axes = "".join(
             f"\n  {d.path}: ['{float(values[0])!r} {d.axis.unit}']"
-            for d, values in zip(found.space.dimensions, found.space.decode(point[None]).values(), strict=True)
+            for d, values in zip(evaluator.space.dimensions, evaluator.space.decode(design[None]).values(), strict=True)
         )
         here = swept(folder, axes + "\n")
         fastest = here.isel(variant=int(np.argmin(here.latency.values)))
@@ -137,10 +139,10 @@ def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(fo
         assert results["latency"][number] == pytest.approx(fastest.latency.item(), rel=1e-9)
         for name in ("latency", "speedup"):
             for end in ("low", "high"):
-                assert told[f"{name}_{end}"][number] == pytest.approx(fastest[f"{name}_{end}"].item(), rel=1e-9)
-    assert (told["performance_low"] < results["performance"]).all()
-    assert (results["performance"] < told["performance_high"]).all()
-    assert np.isnan(list(told.values())).sum() == 0
+                assert intervals[f"{name}_{end}"][number] == pytest.approx(fastest[f"{name}_{end}"].item(), rel=1e-9)
+    assert (intervals["performance_low"] < results["performance"]).all()
+    assert (results["performance"] < intervals["performance_high"]).all()
+    assert np.isnan(list(intervals.values())).sum() == 0
 
 
 def test_an_exhaustive_search_finds_the_best_of_a_sweep(folder):
@@ -162,9 +164,9 @@ def test_an_exhaustive_search_finds_the_best_of_a_sweep(folder):
 
 def test_gradients_are_finite_and_lead_to_something_better(folder):
     """Some layers take no time at all, and roots have no slope there."""
-    found = calibrated(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]")
-    archive = Archive(found)
-    archive.evaluate(found.space.random_designs(50, np.random.default_rng(1)))
+    evaluator = calibrated(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]")
+    archive = Archive(evaluator)
+    archive.evaluate(evaluator.space.random_designs(50, np.random.default_rng(1)))
     before = archive.values[archive.best_index(), 0]
     slopes = compute_elasticities(archive)
     assert np.isfinite(list(slopes.values())).all()
@@ -174,24 +176,24 @@ def test_gradients_are_finite_and_lead_to_something_better(folder):
 
 
 def test_a_rate_has_the_elasticity_of_a_small_difference(folder):
-    found = calibrated(folder, CONTINUOUS, "maximize: [performance]")
-    point = found.space.random_designs(1, np.random.default_rng(2))
-    archive = Archive(found)
-    archive.evaluate(point)
+    evaluator = calibrated(folder, CONTINUOUS, "maximize: [performance]")
+    design = evaluator.space.random_designs(1, np.random.default_rng(2))
+    archive = Archive(evaluator)
+    archive.evaluate(design)
     slopes = compute_elasticities(archive)
     for number, path in ((0, "units.tensor.peak.fp16"), (2, "memory.dram.bandwidth"), (4, "overhead.launch")):
-        near = np.repeat(point, 2, axis=0)
+        near = np.repeat(design, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
-        down, up = np.log(found.evaluate(near)["performance"])
+        down, up = np.log(evaluator.evaluate(near)["performance"])
         assert slopes[path] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-4)
 
 
 def test_uncertain_efficiencies_slow_sparse_runs_only(folder):
-    point = (certain := calibrated(folder, FEW)).space.grid_designs(0, 8)
-    doubtful = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
-    assert (doubtful.evaluate(point)["performance"] <= certain.evaluate(point)["performance"] * (1 + 1e-12)).all()
-    assert (doubtful.evaluate(point)["performance"] < certain.evaluate(point)["performance"] * (1 - 1e-6)).any()
-    assert uncertainty.interval_columns(doubtful, point) == {}
+    design = (certain := calibrated(folder, FEW)).space.grid_designs(0, 8)
+    uncertain = calibrated(folder, FEW, GOAL + "\nrobust: {spread: 0.5, quantile: 0.1, samples: 8}")
+    assert (uncertain.evaluate(design)["performance"] <= certain.evaluate(design)["performance"] * (1 + 1e-12)).all()
+    assert (uncertain.evaluate(design)["performance"] < certain.evaluate(design)["performance"] * (1 - 1e-6)).any()
+    assert uncertainty.interval_columns(uncertain, design) == {}
 
 
 def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_feasible(folder, capsys):
@@ -199,9 +201,9 @@ def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_f
     path = written(folder, FEW, goal.format(""))
     warnings.simplefilter("always")
     assert entry.main(["search", str(path), "-o", str(folder / "out"), "--json"]) == 0
-    told = capsys.readouterr()
-    assert "warning: 'rtx3090', vector.csr: by a kernel that was not measured there, " in told.err
-    first, *_ = json.loads(told.out)
+    captured = capsys.readouterr()
+    assert "warning: 'rtx3090', vector.csr: by a kernel that was not measured there, " in captured.err
+    first, *_ = json.loads(captured.out)
     assert first["latency_low"] < first["latency"] < first["latency_high"]
     assert "launch" in first["bound"]
     assert entry.main(["search", str(written(folder, FEW, goal.format(", area <= 1 mm^2"))), "-o", str(folder / "none")]) == 3
@@ -209,7 +211,7 @@ def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_f
 
 
 @pytest.mark.parametrize(
-    ("axes", "told"),
+    ("axes", "expected"),
     [
         (
             "\n  units.tensor.processors: {from: 16, to: 128, steps: 8, scale: log}",
@@ -225,12 +227,12 @@ def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_f
         ),
     ],
 )
-def test_axes_that_cannot_be_tabulated_are_refused_with_their_line(folder, axes, told):
+def test_axes_that_cannot_be_tabulated_are_refused_with_their_line(folder, axes, expected):
     path = written(folder, axes)
     with pytest.raises(InputError) as error:
         run.load_evaluator(path)
     assert str(error.value).startswith(f"{path}:10: axes.units.tensor.processors: ")
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_a_dtype_without_kernels_is_refused_with_its_line(folder):

@@ -1,4 +1,4 @@
-"""On-chip capacities as dimensions of a search: what is tabulated over them is what a sweep says, and gradients lead along it."""
+"""On-chip capacities as dimensions of a search: tabulated results equal those of a sweep, and gradients lead to better capacities."""
 
 import numpy as np
 import pytest
@@ -43,11 +43,11 @@ def capacity_designs(folder, *arguments, **keywords) -> Evaluator:
     return run.load_evaluator(written(folder, *arguments, **keywords))
 
 
-def placed(found: Evaluator, **values: float) -> np.ndarray:
+def placed(evaluator: Evaluator, **values: float) -> np.ndarray:
     """Designs that differ in one dimension, named by the last parts of its path, the others in the middle."""
     ((name, along),) = values.items()
-    rows = np.array([[np.sqrt(np.prod(d.axis.values)) for d in found.space.dimensions]] * len(along))
-    rows[:, [d.path.endswith(name.replace("_", ".")) for d in found.space.dimensions]] = np.array(along)[:, None]
+    rows = np.array([[np.sqrt(np.prod(d.axis.values)) for d in evaluator.space.dimensions]] * len(along))
+    rows[:, [d.path.endswith(name.replace("_", ".")) for d in evaluator.space.dimensions]] = np.array(along)[:, None]
     return rows
 
 
@@ -56,9 +56,9 @@ def test_designs_at_listed_capacities_have_the_results_of_a_sweep(folder, fusion
     goal = "maximize: [performance]\nminimize: [energy, area, power]\nconstraints: [accuracy_drop <= 100]"
     model = f"fidelity: capacity, fusion: {fusion}"
     link(folder)  # else nothing is fused
-    found = capacity_designs(folder, LISTED, goal, model)
-    points = found.space.grid_designs(0, found.space.size)
-    results, described = found.evaluate(points), found.space.decode(points)
+    evaluator = capacity_designs(folder, LISTED, goal, model)
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    results, described = evaluator.evaluate(designs), evaluator.space.decode(designs)
     sweep = folder / "sweep.yaml"
     sweep.write_text(
         f"name: s\naccelerators: [./chip.yaml]\nworkloads:\n  ./net: {{methods: all}}\nbatch: [4]\ndtype: fp16\n"
@@ -66,7 +66,7 @@ def test_designs_at_listed_capacities_have_the_results_of_a_sweep(folder, fusion
         "store: {variables: [latency, dense_latency, energy, area, power]}\n"
     )
     swept = dse.sweep(sweep).squeeze()
-    for number in range(len(points)):
+    for number in range(len(designs)):
         here = swept.sel({path: values[number] for path, values in described.items()})
         fastest = here.isel(variant=int(np.argmin(here.latency.values)))
         latency = min(fastest.latency.item(), here.dense_latency.values[0])
@@ -78,26 +78,30 @@ def test_designs_at_listed_capacities_have_the_results_of_a_sweep(folder, fusion
 
 
 def test_between_two_capacities_of_the_grid_the_traffic_is_that_of_the_smaller(folder):
-    found = capacity_designs(folder, CONTINUOUS)
-    grid = found.space.dimensions[0].grid
+    evaluator = capacity_designs(folder, CONTINUOUS)
+    grid = evaluator.space.dimensions[0].grid
     assert grid[0] == 16 * 2**10
     assert grid[-1] == 16 * 2**20
     assert (grid[1:] / grid[:-1] < 1.05).all()
-    inside = placed(found, l2_capacity=grid[:-1] * 1.02)
-    np.testing.assert_array_equal(found.space.canonicalize(inside)[:, 0], grid[:-1])
-    latency = found.evaluate(inside)["latency"]
-    np.testing.assert_array_equal(latency, found.evaluate(found.space.canonicalize(inside))["latency"])
-    for point, rounded in list(zip(inside, latency, strict=True))[::40]:
+    inside = placed(evaluator, l2_capacity=grid[:-1] * 1.02)
+    np.testing.assert_array_equal(evaluator.space.canonicalize(inside)[:, 0], grid[:-1])
+    latency = evaluator.evaluate(inside)["latency"]
+    np.testing.assert_array_equal(latency, evaluator.evaluate(evaluator.space.canonicalize(inside))["latency"])
+    for design, rounded in list(zip(inside, latency, strict=True))[::40]:
         exact = min(
-            float(dse.evaluate(found.space.accelerator_at(point), state, 4, "fp16", **found.problem.options.model_dump()).latency.sum())
-            for state in found.variants
+            float(
+                dse.evaluate(
+                    evaluator.space.accelerator_at(design), variant, 4, "fp16", **evaluator.problem.options.model_dump()
+                ).latency.sum()
+            )
+            for variant in evaluator.variants
         )
         assert exact * (1 - 1e-12) <= rounded <= exact * 1.05
 
 
 def test_more_capacity_is_never_slower_and_takes_area(folder):
-    found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 1000 mm^2, power <= 1000 W]")
-    results = found.evaluate(placed(found, l2_capacity=found.space.dimensions[0].grid))
+    evaluator = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 1000 mm^2, power <= 1000 W]")
+    results = evaluator.evaluate(placed(evaluator, l2_capacity=evaluator.space.dimensions[0].grid))
     assert (np.diff(results["latency"]) <= 0).all()
     assert results["latency"][-1] < 0.7 * results["latency"][0]
     assert (np.diff(results["area"]) > 0).all()
@@ -106,13 +110,13 @@ def test_more_capacity_is_never_slower_and_takes_area(folder):
 
 def test_a_capacity_has_an_elasticity_that_is_the_difference_to_the_next_one(folder):
     """Exact where memory bounds every layer on both sides, and never negative."""
-    found = capacity_designs(folder, CONTINUOUS)
-    grid, slopes, differences = found.space.dimensions[0].grid, [], []
-    rows = placed(found, l2_capacity=grid)
+    evaluator = capacity_designs(folder, CONTINUOUS)
+    grid, slopes, differences = evaluator.space.dimensions[0].grid, [], []
+    rows = placed(evaluator, l2_capacity=grid)
     rows[:, 1] = 0.05e12
-    performance = found.evaluate(rows)["performance"]
+    performance = evaluator.evaluate(rows)["performance"]
     for number in range(0, len(grid) - 1, 20):
-        archive = Archive(found)
+        archive = Archive(evaluator)
         archive.evaluate(rows[[number]])
         slopes.append(compute_elasticities(archive)["memory.l2.capacity"])
         differences.append(np.log(performance[number + 1] / performance[number]) / np.log(grid[number + 1] / grid[number]))
@@ -130,30 +134,30 @@ def test_each_capacity_is_tabulated_once_and_none_compiles_anew(folder, monkeypa
         return original(terms, accelerator, *rest, **options)
 
     monkeypatch.setattr(structures, "complete_terms", counted)
-    found = capacity_designs(folder, LISTED)
-    points = found.space.grid_designs(0, found.space.size)
-    found.evaluate(points[:4])
+    evaluator = capacity_designs(folder, LISTED)
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    evaluator.evaluate(designs[:4])
     compiled = compiled_evaluate_batch._cache_size()
-    for start in range(0, len(points), 4):
-        found.evaluate(points[start : start + 4])
+    for start in range(0, len(designs), 4):
+        evaluator.evaluate(designs[start : start + 4])
     assert compiled_evaluate_batch._cache_size() == compiled
-    assert len(seen) == len(set(seen)) == 3 * len(found.variants)
+    assert len(seen) == len(set(seen)) == 3 * len(evaluator.variants)
 
 
 def test_local_search_finds_the_best_use_of_area_for_capacity(folder):
     """All of the area is taken, half of it by capacity that buys little."""
-    found = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 405 mm^2]")
-    start = np.array([found.space.dimensions[0].grid[-1], 0.1e12])
-    archive = Archive(found)
+    evaluator = capacity_designs(folder, CONTINUOUS, "maximize: [performance]\nconstraints: [area <= 405 mm^2]")
+    start = np.array([evaluator.space.dimensions[0].grid[-1], 0.1e12])
+    archive = Archive(evaluator)
     archive.evaluate(start[None])
     assert archive.feasible_count
     local_search.refine(archive)
     best = archive.designs[archive.best_index()]
     assert best[0] < start[0] / 2
-    assert archive.values[archive.best_index(), 0] < found.score(start[None])[0][0, 0] * 1.1
-    grid = found.space.dimensions[0].grid
+    assert archive.values[archive.best_index(), 0] < evaluator.score(start[None])[0][0, 0] * 1.1
+    grid = evaluator.space.dimensions[0].grid
     rows = np.stack(np.meshgrid(grid, np.geomspace(0.05e12, 4e12, 400), indexing="ij"), axis=-1).reshape(-1, 2)
-    values, excess = found.score(rows)
+    values, excess = evaluator.score(rows)
     assert archive.values[archive.best_index(), 0] <= values[(excess <= 0).all(axis=1), 0].min() * (1 - 1e-3)
 
 

@@ -31,57 +31,57 @@ def loaded(folder, search: str, workloads: str = "./net: {methods: [dense]}, ./t
     return run.load_evaluator(path)
 
 
-def latencies(found, chip) -> np.ndarray:
-    asked = found.problem
+def latencies(evaluator, chip) -> np.ndarray:
+    problem = evaluator.problem
     return np.array([
-        float(dse.evaluate(chip, states[0], asked.batch, "fp16", **asked.options.model_dump()).latency.sum()) for states in asked.feasible_variants.values()
+        float(dse.evaluate(chip, variants[0], problem.batch, "fp16", **problem.options.model_dump()).latency.sum()) for variants in problem.feasible_variants.values()
     ])  # fmt: skip
 
 
-def each(found) -> tuple[np.ndarray, np.ndarray]:
+def each(evaluator) -> tuple[np.ndarray, np.ndarray]:
     """Latencies of the dense networks by single evaluations: as described [network], and on every design [network, design]."""
-    points = found.space.grid_designs(0, found.space.size)
-    there = np.stack([latencies(found, found.space.accelerator_at(point)) for point in points], axis=1)
-    return latencies(found, found.space.accelerator), there
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    latency = np.stack([latencies(evaluator, evaluator.space.accelerator_at(design)) for design in designs], axis=1)
+    return latencies(evaluator, evaluator.space.accelerator), latency
 
 
 def test_the_worst_network_is_the_one_that_gains_least(two):
     """Not the one that takes longest: `tiny` takes 0.1% of the time of `net`."""
-    found = loaded(two, "minimize: [latency]\nover_workloads: worst")
-    base, there = each(found)
-    results = found.evaluate(found.space.grid_designs(0, found.space.size))
-    least = (base[:, None] / there).min(axis=0)
+    evaluator = loaded(two, "minimize: [latency]\nover_workloads: worst")
+    base, latency = each(evaluator)
+    results = evaluator.evaluate(evaluator.space.grid_designs(0, evaluator.space.size))
+    least = (base[:, None] / latency).min(axis=0)
     np.testing.assert_allclose(results["performance"], least, rtol=1e-9)
     np.testing.assert_allclose(results["latency"], np.sqrt(base.prod()) / least, rtol=1e-9)
     order = np.argsort(results["latency"], kind="stable")
     assert (np.diff(results["performance"][order]) <= 1e-12).all()
-    assert (np.argmax(there, axis=0) == 0).all()
-    assert (np.argmin(base[:, None] / there, axis=0) == 1).any()
+    assert (np.argmax(latency, axis=0) == 0).all()
+    assert (np.argmin(base[:, None] / latency, axis=0) == 1).any()
 
 
 def test_worst_energy_is_relative_to_each_network_too(two):
     """At the described design every ratio is 1, so energy is the geometric mean of the networks'."""
-    found = loaded(two, "minimize: [energy, edp]\nover_workloads: worst")
+    evaluator = loaded(two, "minimize: [energy, edp]\nover_workloads: worst")
     alone = [loaded(two, "minimize: [energy, edp]", f"{name}: {{methods: [dense]}}") for name in ("./net", "./tiny")]
-    points = found.space.grid_designs(0, found.space.size)
-    energies = np.stack([one.evaluate(points)["energy"] for one in alone])
-    described = int(np.flatnonzero((points == [1, 1]).all(axis=1))[0])
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    energies = np.stack([one.evaluate(designs)["energy"] for one in alone])
+    described = int(np.flatnonzero((designs == [1, 1]).all(axis=1))[0])
     ratio = (energies / energies[:, [described]]).max(axis=0)
-    np.testing.assert_allclose(found.evaluate(points)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
+    np.testing.assert_allclose(evaluator.evaluate(designs)["energy"], ratio * np.sqrt(energies[:, described].prod()), rtol=1e-9)
 
 
 def test_a_constraint_must_be_met_by_each_network_with_worst(two):
-    found = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
-    points = found.space.grid_designs(0, found.space.size)
-    _, there = each(found)
-    excess = found.score(points)[1][:, 0]
-    np.testing.assert_allclose(excess, (there.max(axis=0) - 50e-6) / 50e-6, rtol=1e-9)
+    evaluator = loaded(two, "maximize: [performance]\nover_workloads: worst\nconstraints: [latency <= 50 us]")
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    _, latency = each(evaluator)
+    excess = evaluator.score(designs)[1][:, 0]
+    np.testing.assert_allclose(excess, (latency.max(axis=0) - 50e-6) / 50e-6, rtol=1e-9)
 
 
 def test_a_design_as_described_has_performance_one(two):
     for mode in ("worst", "geometric_mean"):
-        found = loaded(two, f"maximize: [performance]\nover_workloads: {mode}")
-        assert found.evaluate(np.array([[1.0, 1.0]]))["performance"] == pytest.approx(1.0, rel=1e-9)
+        evaluator = loaded(two, f"maximize: [performance]\nover_workloads: {mode}")
+        assert evaluator.evaluate(np.array([[1.0, 1.0]]))["performance"] == pytest.approx(1.0, rel=1e-9)
 
 
 NAMED = "bert-base: {methods: [dense], inputs: {sequence: [128, 512]}}, ./tiny: {methods: all}"
@@ -99,16 +99,16 @@ NAMED = "bert-base: {methods: [dense], inputs: {sequence: [128, 512]}}, ./tiny: 
 )
 def test_weights_count_for_networks_with_inputs(two, weights, expected):
     """The performance is the mean that the weights say, of the performances of the networks alone."""
-    found = loaded(two, f"maximize: [performance]\nweights: {weights}", NAMED)
-    points = found.space.grid_designs(0, found.space.size)
-    scores = found.evaluate_networks(points)
+    evaluator = loaded(two, f"maximize: [performance]\nweights: {weights}", NAMED)
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    scores = evaluator.evaluate_networks(designs)
     mean = np.exp(np.average(np.log(scores.each["performance"]), axis=0, weights=expected))
     np.testing.assert_allclose(scores.combined["performance"], mean, rtol=1e-12)
     assert np.ptp(scores.each["performance"], axis=0).max() > 0.1
 
 
 @pytest.mark.parametrize(
-    ("search", "told"),
+    ("search", "expected"),
     [
         ("weights: {bert: 2}", "search.weights.bert: 'bert' is not a workload of this search; did you mean 'bert-base'"),
         ("weights: {'bert-base (sequence=64)': 2}", "is not a workload of this search; did you mean 'bert-base (sequence="),
@@ -120,10 +120,10 @@ def test_weights_count_for_networks_with_inputs(two, weights, expected):
         ("weights: {bert-base: 0}", "0 is out of range"),
     ],
 )
-def test_invalid_weights_are_refused(two, search, told):
+def test_invalid_weights_are_refused(two, search, expected):
     with pytest.raises(InputError) as error:
         loaded(two, search, NAMED)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert str(error.value).startswith(f"{two / 'search.yaml'}:")
 
 
@@ -135,24 +135,24 @@ def test_networks_of_one_name_are_refused(two):
 
 
 @pytest.mark.parametrize(
-    ("workloads", "told"),
+    ("workloads", "expected"),
     [
         ("./net: {methods: [prunned]}", "workloads../net.methods.0: 'net' has no method 'prunned'; did you mean 'pruned'?"),
         ("./net: {sparsities: [0.77]}", "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77"),
         ("./net: {patterns: {list: ['1:8']}}", "workloads../net.patterns: hypothetical variants have no accuracy"),
     ],
 )
-def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, told):
+def test_a_selection_that_cannot_be_searched_is_refused(two, workloads, expected):
     with pytest.raises(InputError) as error:
         loaded(two, "maximize: [performance]", workloads)
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_listed_sparsities_and_activation_densities_are_used(two):
     goal = "maximize: [performance]\nconstraints: [accuracy_drop <= 10]"
     every, half = (loaded(two, goal, f"./net: {{{selection}}}") for selection in ("methods: all", "methods: all, sparsities: [0.5]"))
-    assert {state.nominal_sparsity for state in half.variants} == {0.0, 0.5}
-    assert {state.nominal_sparsity for state in every.variants} == {0.0, 0.5, 0.9}
+    assert {variant.nominal_sparsity for variant in half.variants} == {0.0, 0.5}
+    assert {variant.nominal_sparsity for variant in every.variants} == {0.0, 0.5, 0.9}
     given = loaded(two, goal, "./net: {activation_density: 0.25}")
     assert (given.variants[0].input_density[given.variants[0].layers.has_weights] == 0.25).all()
 
@@ -175,9 +175,9 @@ def test_variants_without_a_comparable_accuracy_are_warned_of(two):
     )
     path = write(two, "maximize: [performance]\nsampler: exhaustive", AXES)
     path.write_text(path.read_text() + "plots: [speedup]\n")
-    with pytest.warns(ModelWarning) as told:
+    with pytest.warns(ModelWarning) as caught:
         dse.search(path)
-    texts = [str(warning.message) for warning in told]
+    texts = [str(warning.message) for warning in caught]
     assert texts[1:] == [
         "'./net': the search leaves out pruned unstructured 0.5: measured in 'top5', and the tolerance is in 'accuracy'",
         "'./net': the search leaves out pruned unstructured 0.9: their source gives no accuracy of the dense network",

@@ -1,4 +1,4 @@
-"""What a search reports: ties, the simplest of equal designs, expressions without a value, and where it is written."""
+"""What a search reports: ties, the simplest of equal designs, expressions without a value, elasticities, the table."""
 
 import json
 
@@ -18,7 +18,7 @@ from dse.searching.simplicity import complexity, simplify_designs
 from dse.sweeping.model_warnings import ModelWarning
 from tests.searching.search_specs import write
 
-IDLE = """
+NO_EFFECT = """
   units.tensor.runs.sparse_24.enabled: [true, false]
   units.tensor.runs.sparse_24.gain: {from: 1, to: 2, steps: 3, when: {units.tensor.runs.sparse_24.enabled: true}}
   units.vector.runs.csr.enabled: [true, false]
@@ -26,15 +26,15 @@ IDLE = """
 """
 
 
-def dense_only(folder, search: str, axes: str = IDLE):
-    """No run is used, so that every switch changes nothing."""
+def dense_only(folder, search: str, axes: str = NO_EFFECT):
+    """A specification in which no sparse run is used, so that switches have no effect."""
     path = write(folder, search, axes)
     path.write_text(path.read_text().replace("methods: all", "methods: [dense]"))
     return path
 
 
 def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, capsys, monkeypatch):
-    """In a folder named as the specification, whatever its file is called."""
+    """The output folder has the name of the specification, not of its file."""
     path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive")
     out = folder / "small_search"
     monkeypatch.chdir(folder)
@@ -45,39 +45,39 @@ def test_the_simplest_of_equal_designs_is_reported_and_ties_are_counted(folder, 
     assert best["memory.dram.bandwidth"] == 2e12
     assert best["units.tensor.runs.sparse_24.gain"] == 2  # as described
     assert best["inactive"] == "units.tensor.runs.sparse_24.gain"
-    told = capsys.readouterr().out
-    assert "8 designs are equal in performance; reported is the one with the best constrained values, then the simplest" in told
-    assert "units.tensor.runs.sparse_24.gain: 2 (as described: its condition does not hold)" in told
+    message = capsys.readouterr().out
+    assert "8 designs are equal in performance; reported is the one with the best constrained values, then the simplest" in message
+    assert "units.tensor.runs.sparse_24.gain: 2 (as described: its condition does not hold)" in message
     front = xr.load_dataset(out / "front.nc")
     assert front.attrs["tied"] == 8
-    marked = front.isel(point=int(front.best.values.argmax()))
-    assert not marked["units.tensor.runs.sparse_24.enabled"].item()
+    best_point = front.isel(point=int(front.best.values.argmax()))
+    assert not best_point["units.tensor.runs.sparse_24.enabled"].item()
 
 
 def test_a_run_that_is_used_stays_enabled(folder):
     axes = "\n  units.tensor.runs.sparse_24.enabled: [true, false]\n  units.vector.runs.csr.enabled: [true, false]\n"
-    found = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
-    points = found.space.grid_designs(0, found.space.size)
-    simpler = simplify_designs(found, points)
-    before, after = found.evaluate(points), found.evaluate(simpler)
+    evaluator = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [accuracy_drop <= 3]", axes))
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    simpler = simplify_designs(evaluator, designs)
+    before, after = evaluator.evaluate(designs), evaluator.evaluate(simpler)
     np.testing.assert_allclose(after["performance"], before["performance"], rtol=1e-12)
-    assert (complexity(found.space, simpler)[:, 0] <= complexity(found.space, points)[:, 0]).all()
-    assert np.array_equal(simplify_designs(found, simpler), simpler)
-    assert complexity(found.space, simpler[[after["performance"].argmax()]])[0, 0] == 1
+    assert (complexity(evaluator.space, simpler)[:, 0] <= complexity(evaluator.space, designs)[:, 0]).all()
+    assert np.array_equal(simplify_designs(evaluator, simpler), simpler)
+    assert complexity(evaluator.space, simpler[[after["performance"].argmax()]])[0, 0] == 1
 
 
 def test_the_best_of_equal_designs_does_not_depend_on_their_order(folder):
-    found = run.load_evaluator(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
-    points = found.space.grid_designs(0, found.space.size)
+    evaluator = run.load_evaluator(dense_only(folder, "maximize: [performance]\nsampler: exhaustive"))
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
     best = []
     for seed in range(5):
-        archive = Archive(found)
-        for part in np.array_split(np.random.default_rng(seed).permutation(len(points)), 3):
-            archive.evaluate(points[part])
+        archive = Archive(evaluator)
+        for part in np.array_split(np.random.default_rng(seed).permutation(len(designs)), 3):
+            archive.evaluate(designs[part])
         best.append(tuple(archive.designs[archive.best_index()]))
         assert len(archive.tied_designs) == 8
     assert len(set(best)) == 1
-    assert found.space.decode(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
+    assert evaluator.space.decode(np.array(best[:1]))["memory.dram.bandwidth"][0] == 2e12
 
 
 def test_of_more_ties_than_are_kept_the_simplest_is_kept(folder):
@@ -124,7 +124,7 @@ def test_an_objective_without_any_finite_value_is_reported(folder):
 
 
 def test_an_elasticity_is_of_the_objective_itself(folder):
-    """Of a negative objective too: more bandwidth makes it greater."""
+    """Also of a negative objective: more bandwidth increases it."""
     axes = "\n  memory.dram.bandwidth: {from: 0.05 TB/s, to: 0.2 TB/s}\n"
     for objective in ("performance - 100", "performance"):
         archive = Archive(run.load_evaluator(dense_only(folder, f"maximize: [{objective}]", axes)))
@@ -135,13 +135,13 @@ def test_an_elasticity_is_of_the_objective_itself(folder):
 def test_the_table_has_the_results_of_each_network(folder):
     path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
     path.write_text(path.read_text().replace("./net: {methods: all}", "./net: {methods: all}\n  bert-base: {methods: [dense]}"))
-    archive = Archive(found := run.load_evaluator(path))
+    archive = Archive(evaluator := run.load_evaluator(path))
     evaluate_all(archive)
     first = report.best_designs_table(archive).iloc[0]
-    each = found.evaluate_networks(archive.designs[[archive.best_index()]]).each
+    each = evaluator.evaluate_networks(archive.designs[[archive.best_index()]]).each
     assert first["networks"].startswith(f"./net: performance {each['performance'][0, 0]:.5g}, speedup ")
     assert "; bert-base: performance " in first["networks"]
-    assert json.loads(found.problem.search.model_dump_json())["over_workloads"] == "geometric_mean"
+    assert json.loads(evaluator.problem.search.model_dump_json())["over_workloads"] == "geometric_mean"
 
 
 def test_an_axis_that_changes_no_result_is_named(folder):
@@ -149,6 +149,6 @@ def test_an_axis_that_changes_no_result_is_named(folder):
     axes = "\n  units.vector.runs.csr.efficiency: [0.25, 0.5]\n  units.tensor.peak.fp16: [50 TFLOP/s, 100 TFLOP/s]\n"
     path = write(folder, "maximize: [performance]\nsampler: exhaustive", axes)
     path.write_text(path.read_text().replace("fidelity: r3", "fidelity: sol"))
-    with pytest.warns(ModelWarning, match="axis 'units.vector.runs.csr.efficiency' changes no result under fidelity 'sol'") as told:
+    with pytest.warns(ModelWarning, match="axis 'units.vector.runs.csr.efficiency' changes no result under fidelity 'sol'") as caught:
         dse.search(path)
-    assert len(told) == 1
+    assert len(caught) == 1

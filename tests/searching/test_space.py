@@ -1,4 +1,4 @@
-"""Axes with a condition: where it does not hold, a design has the number of the description, however the axis is written."""
+"""Conditional axes: where the condition does not hold, a design has the value of the description, however the axis is written."""
 
 import itertools
 
@@ -28,35 +28,35 @@ def loaded(folder, axis: str, path: str = "memory.dram.bandwidth", search: str =
 @pytest.mark.parametrize("low", ["0.5", "1", "2"], ids=["inside", "listed", "outside"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_a_condition_does_not_hold_the_description_is_used(folder, kind, low):
-    found = loaded(folder, KINDS[kind].format(low=low, when=WHEN))
-    points = found.space.random_designs(40, np.random.default_rng(0))
-    off = points[:, 0] == 1
-    assert 0 < off.sum() < len(points)
-    bandwidth = found.space.numeric_values(points)["memory.dram.bandwidth"]
+    evaluator = loaded(folder, KINDS[kind].format(low=low, when=WHEN))
+    designs = evaluator.space.random_designs(40, np.random.default_rng(0))
+    off = designs[:, 0] == 1
+    assert 0 < off.sum() < len(designs)
+    bandwidth = evaluator.space.numeric_values(designs)["memory.dram.bandwidth"]
     assert (bandwidth[off] == 1e12).all()
     assert (bandwidth[~off] >= float(low) * 1e12 * (1 - 1e-12)).all()
-    np.testing.assert_array_equal(points, found.space.canonicalize(points))
-    assert found.space.accelerator_at(points[off][0]).value("memory.dram.bandwidth") == 1e12
-    np.testing.assert_allclose(found.evaluate(points)["performance"][off], found.evaluate(points[off][:1])["performance"][0])
+    np.testing.assert_array_equal(designs, evaluator.space.canonicalize(designs))
+    assert evaluator.space.accelerator_at(designs[off][0]).value("memory.dram.bandwidth") == 1e12
+    np.testing.assert_allclose(evaluator.evaluate(designs)["performance"][off], evaluator.evaluate(designs[off][:1])["performance"][0])
 
 
 def test_a_grid_has_every_design_once(folder):
-    found = loaded(folder, KINDS["list"].format(low="2", when=WHEN))
-    grid = found.space.grid_designs(0, found.space.size)
-    described = found.space.decode(grid)
+    evaluator = loaded(folder, KINDS["list"].format(low="2", when=WHEN))
+    grid = evaluator.space.grid_designs(0, evaluator.space.size)
+    described = evaluator.space.decode(grid)
     designs = list(zip(described["units.tensor.runs.sparse_24.enabled"], described["memory.dram.bandwidth"], strict=True))
     assert sorted(designs) == [(False, 1e12), (True, 2e12), (True, 3e12), (True, 4e12)]
 
 
 @pytest.mark.parametrize("kind", ["list", "steps"])
 def test_neighbours_and_random_designs_have_listed_values_only(folder, kind):
-    found = loaded(folder, KINDS[kind].format(low="2", when=WHEN))
-    start = found.space.canonicalize(np.array([[1.0, 0.0]]))[0]
-    around = found.space.canonicalize(local_search.list_neighbours(found.space, start, 3))
+    evaluator = loaded(folder, KINDS[kind].format(low="2", when=WHEN))
+    start = evaluator.space.canonicalize(np.array([[1.0, 0.0]]))[0]
+    around = evaluator.space.canonicalize(local_search.list_neighbours(evaluator.space, start, 3))
     assert {float(row[1]) for row in around if row[0] == 0} == {0.0, 1.0, 2.0}
-    archive = Archive(found)
+    archive = Archive(evaluator)
     evaluate_all(archive)
-    assert set(estimate_importances(found)) == {"units.tensor.runs.sparse_24.enabled", "memory.dram.bandwidth"}
+    assert set(estimate_importances(evaluator)) == {"units.tensor.runs.sparse_24.enabled", "memory.dram.bandwidth"}
     table = report.best_designs_table(archive)
     assert set(table[table["units.tensor.runs.sparse_24.enabled"].astype(str) == "False"]["inactive"]) <= {"memory.dram.bandwidth"}
 
@@ -70,10 +70,10 @@ def test_neighbours_and_random_designs_have_listed_values_only(folder, kind):
     ],
 )
 def test_labels_and_switches_fall_back_to_the_description_too(folder, path, listed, own):
-    found = loaded(folder, f"{{values: {listed}, {WHEN}}}", path)
-    point = found.space.canonicalize(np.array([[1.0, 0.0]]))
-    assert found.space.decode(point)[path][0] == own
-    assert np.isfinite(found.evaluate(point)["performance"]).all()
+    evaluator = loaded(folder, f"{{values: {listed}, {WHEN}}}", path)
+    design = evaluator.space.canonicalize(np.array([[1.0, 0.0]]))
+    assert evaluator.space.decode(design)[path][0] == own
+    assert np.isfinite(evaluator.evaluate(design)["performance"]).all()
 
 
 def test_conditions_in_a_chain(folder):
@@ -109,23 +109,23 @@ def test_tabulated_capacities_fall_back_to_the_description_too(folder):
             .replace("bandwidth: 1 TB/s}\n", "bandwidth: 1 TB/s}\n  l2: {capacity: 3 MB, bandwidth: 4 TB/s}\n")
         )
         (folder / "chip.yaml").write_text(chip)
-        found = run.load_evaluator(path)
-        point = found.space.canonicalize(np.array([[1.0, 0.0]]))
-        assert found.space.numeric_values(point)["memory.l2.capacity"] == 3e6
-        results.append(found.evaluate(point)["performance"][0])
+        evaluator = run.load_evaluator(path)
+        design = evaluator.space.canonicalize(np.array([[1.0, 0.0]]))
+        assert evaluator.space.numeric_values(design)["memory.l2.capacity"] == 3e6
+        results.append(evaluator.evaluate(design)["performance"][0])
     assert all(a == pytest.approx(b, rel=1e-12) for a, b in itertools.pairwise(results))
 
 
 def test_gradients_do_not_change_inactive_dimensions(folder):
-    found = run.load_evaluator(
+    evaluator = run.load_evaluator(
         write(
             folder, "maximize: [performance]\nconstraints: [area <= 390 mm^2]",
             f"{SWITCH}\n  memory.dram.bandwidth: {KINDS['range'].format(low='2', when=WHEN)}"
             "\n  units.tensor.peak.fp16: {from: 20 TFLOP/s, to: 400 TFLOP/s, scale: log}",
         )
     )  # fmt: skip
-    archive = Archive(found)
-    archive.evaluate(found.space.canonicalize(np.array([[1.0, 1e12, 30e12]])))
+    archive = Archive(evaluator)
+    archive.evaluate(evaluator.space.canonicalize(np.array([[1.0, 1e12, 30e12]])))
     local_search.refine(archive)
     off = archive.designs[:, 0] == 1
     assert (archive.designs[off, 1] == 1e12).all()

@@ -1,4 +1,4 @@
-"""Which variant of each network a design runs: one for all objectives and constraints, against every combination tried by hand."""
+"""The variant of each network that a design runs: one for all objectives and constraints, compared with every combination."""
 
 import itertools
 
@@ -69,16 +69,16 @@ def loaded(folder, search: str, both: bool = True):
     return run.load_evaluator(path)
 
 
-def figures(found, chip) -> list[list[tuple[float, float]]]:
+def figures(evaluator, chip) -> list[list[tuple[float, float]]]:
     """Latency [s] and energy [J] of every variant of every network, through the sweep's own evaluator of one design."""
-    asked, leakage = found.problem, float(static_power(Design(chip, base=found.space.accelerator)))
+    problem, leakage = evaluator.problem, float(static_power(Design(chip, base=evaluator.space.accelerator)))
     alone = []
-    for states in asked.feasible_variants.values():
+    for variants in problem.feasible_variants.values():
         rows = []
-        for state in states:
-            layers = dse.evaluate(chip, state, asked.batch, "fp16", **asked.options.model_dump())
+        for variant in variants:
+            layers = dse.evaluate(chip, variant, problem.batch, "fp16", **problem.options.model_dump())
             latency = float(layers.latency.sum())
-            rows.append((latency, joules(chip, found.space.accelerator, layers) + leakage * latency))
+            rows.append((latency, joules(chip, evaluator.space.accelerator, layers) + leakage * latency))
         alone.append(rows)
     return alone
 
@@ -95,11 +95,11 @@ def joules(chip, base, layers) -> float:
     return total
 
 
-def by_hand(found, point):
+def choose_singly(evaluator, design):
     """Of every combination of variants the one with the best objectives among those that meet the constraints."""
-    chip, asked = found.space.accelerator_at(point), found.problem
-    described, here = figures(found, found.space.accelerator), figures(found, chip)
-    design = Design(chip, base=found.space.accelerator)
+    chip, problem = evaluator.space.accelerator_at(design), evaluator.problem
+    described, here = figures(evaluator, evaluator.space.accelerator), figures(evaluator, chip)
+    design = Design(chip, base=evaluator.space.accelerator)
     costs = {"area": float(area(design)), "power": float(power(design))}
     best = None
     for choice in itertools.product(*(range(len(rows)) for rows in here)):
@@ -113,8 +113,8 @@ def by_hand(found, point):
             }.items()
         }  # fmt: skip
         results = mean | costs
-        missed = max([0.0, *(float(limit.excess(limit.expression.evaluate(results))) for limit in asked.search.bounds)])
-        keys = [missed, *(sign * float(objective.evaluate(results)) for objective, sign in asked.search.objectives)]
+        missed = max([0.0, *(float(limit.excess(limit.expression.evaluate(results))) for limit in problem.search.bounds)])
+        keys = [missed, *(sign * float(objective.evaluate(results)) for objective, sign in problem.search.objectives)]
         rounded = [float(f"{key:.10g}") for key in keys]
         if best is None or rounded < best[0]:
             best = rounded, results
@@ -137,12 +137,12 @@ SEARCHES = [
 @pytest.mark.parametrize("search", SEARCHES)
 def test_the_variants_are_those_of_the_best_combination(networks, search):
     search = search if "accuracy_drop" in search else f"{search}\nconstraints: [accuracy_drop <= 3]"
-    found = loaded(networks, search)
-    points = found.space.random_designs(3, np.random.default_rng(0))
-    values, excess = found.score(points)
-    results = found.evaluate(points)
-    for number, point in enumerate(points):
-        (missed, *wanted), expected = by_hand(found, point)
+    evaluator = loaded(networks, search)
+    designs = evaluator.space.random_designs(3, np.random.default_rng(0))
+    values, excess = evaluator.score(designs)
+    results = evaluator.evaluate(designs)
+    for number, design in enumerate(designs):
+        (missed, *wanted), expected = choose_singly(evaluator, design)
         assert max(0.0, *excess[number], 0.0) == pytest.approx(missed, rel=1e-8, abs=1e-9)
         assert values[number] == pytest.approx(wanted, rel=1e-8)
         assert {name: results[name][number] for name in expected if name in results} == pytest.approx(
@@ -155,15 +155,15 @@ def test_the_variant_of_least_energy_is_not_the_fastest_one(networks):
     fast, frugal = (
         loaded(networks, f"{goal}\nconstraints: [accuracy_drop <= 3]") for goal in ("minimize: [latency, energy]", "minimize: [energy]")
     )
-    points = fast.space.random_designs(64, np.random.default_rng(1))
-    quick, cheap = fast.evaluate(points), frugal.evaluate(points)
+    designs = fast.space.random_designs(64, np.random.default_rng(1))
+    quick, cheap = fast.evaluate(designs), frugal.evaluate(designs)
     assert (cheap["energy"] <= quick["energy"] * (1 + 1e-12)).all()
     assert (quick["latency"] <= cheap["latency"] * (1 + 1e-12)).all()
     differs = np.flatnonzero(cheap["energy"] < quick["energy"] * (1 - 1e-6))
     assert len(differs)
-    point = points[differs[0]]
-    here, chosen = figures(frugal, frugal.space.accelerator_at(point)), frugal.chosen_variants(point)
-    numbers = [states.index(chosen[name]) for name, states in frugal.problem.feasible_variants.items()]
+    design = designs[differs[0]]
+    here, chosen = figures(frugal, frugal.space.accelerator_at(design)), frugal.chosen_variants(design)
+    numbers = [variants.index(chosen[name]) for name, variants in frugal.problem.feasible_variants.items()]
     energy = np.exp(np.mean([np.log(rows[number][1]) for rows, number in zip(here, numbers, strict=True)]))
     assert cheap["energy"][differs[0]] == pytest.approx(energy, rel=1e-9)
 
@@ -172,25 +172,25 @@ def test_gradients_follow_the_variants_that_run(networks):
     """The slope of an objective that compares variants is that of a small difference."""
     from dse.searching.archive import Archive
 
-    found = loaded(networks, "maximize: [performance / energy]\nconstraints: [accuracy_drop <= 3]")
-    point = found.space.random_designs(1, np.random.default_rng(2))
-    archive = Archive(found)
-    archive.evaluate(point)
+    evaluator = loaded(networks, "maximize: [performance / energy]\nconstraints: [accuracy_drop <= 3]")
+    design = evaluator.space.random_designs(1, np.random.default_rng(2))
+    archive = Archive(evaluator)
+    archive.evaluate(design)
     slopes = compute_elasticities(archive)
-    for number, dimension in enumerate(found.space.dimensions):
-        near = np.repeat(point, 2, axis=0)
+    for number, dimension in enumerate(evaluator.space.dimensions):
+        near = np.repeat(design, 2, axis=0)
         near[:, number] *= 1 - 1e-6, 1 + 1e-6
-        results = found.evaluate(near)
+        results = evaluator.evaluate(near)
         down, up = np.log(results["performance"] / results["energy"])
         assert slopes[dimension.path] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-4)
 
 
 def test_many_networks_are_changed_one_at_a_time_until_nothing_is_better(networks, monkeypatch):
-    found = loaded(networks, "minimize: [edp]\nconstraints: [accuracy_drop <= 3]")
-    points = found.space.random_designs(16, np.random.default_rng(3))
-    exact = found.score(points)[0]
+    evaluator = loaded(networks, "minimize: [edp]\nconstraints: [accuracy_drop <= 3]")
+    designs = evaluator.space.random_designs(16, np.random.default_rng(3))
+    exact = evaluator.score(designs)[0]
     monkeypatch.setattr(variant_choice, "MAX_COMBINATIONS", 0)
-    np.testing.assert_allclose(found.score(points)[0], exact, rtol=1e-11)  # a product of figures of each network has no local optimum
+    np.testing.assert_allclose(evaluator.score(designs)[0], exact, rtol=1e-11)  # a product of figures of each network has no local optimum
 
 
 def test_a_robust_search_runs_one_variant_in_every_sample(folder):
@@ -199,15 +199,17 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     path = write(
         folder, f"maximize: [performance]\nconstraints: [accuracy_drop <= 3]\n{robust}", "\n  memory.dram.bandwidth: [100 TB/s, 200 TB/s]\n"
     )
-    found = run.load_evaluator(path)
-    points = found.space.grid_designs(0, 2)
-    config = found.config(points[0])
+    evaluator = run.load_evaluator(path)
+    designs = evaluator.space.grid_designs(0, 2)
+    config = evaluator.config(designs[0])
     samples = [
-        np.asarray(found._latency_and_energy(config, points, *found._sampled(config, points, found.problem.search.robust, n))[0])
+        np.asarray(
+            evaluator._latency_and_energy(config, designs, *evaluator._sampled(config, designs, evaluator.problem.search.robust, n))[0]
+        )
         for n in range(31)
     ]
-    each = np.quantile(found.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
-    np.testing.assert_allclose(found.evaluate(points)["performance"], each.max(axis=0), rtol=1e-12)
+    each = np.quantile(evaluator.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
+    np.testing.assert_allclose(evaluator.evaluate(designs)["performance"], each.max(axis=0), rtol=1e-12)
 
 
 NAMES = st.sampled_from(list(SEARCH_RESULTS))
@@ -228,16 +230,16 @@ TEXTS = st.recursive(
 @given(TEXTS, st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.2, 5))
 def test_expressions_change_only_in_the_directions_of_their_trend(text, latency, energy, cost):
     try:
-        found = expression.parse_expression(text, SEARCH_RESULTS)
+        parsed = expression.parse_expression(text, SEARCH_RESULTS)
     except InputError:  # a number alone, or one that is not finite
         reject()
-    known = expression_trend(found)
+    known = expression_trend(parsed)
 
     def value(time, joules):
         results = {"latency": time, "performance": 3 / time, "speedup": 2 / time, "energy": joules, "edp": joules * time}
         with np.errstate(all="ignore"):
             return float(
-                np.asarray(found.evaluate({name: np.float64(x) for name, x in (results | {"area": cost, "power": 2 * cost}).items()}))
+                np.asarray(parsed.evaluate({name: np.float64(x) for name, x in (results | {"area": cost, "power": 2 * cost}).items()}))
             )
 
     here = value(latency, energy)

@@ -1,4 +1,4 @@
-"""Sweeps as processes of their own, and a real Dask cluster beside them."""
+"""Start sweeps as separate processes, and real Dask clusters."""
 
 import json
 import subprocess
@@ -11,40 +11,40 @@ from pathlib import Path
 PATIENCE = 120  # seconds, on a slow machine
 
 
-def begun(spec: Path, *arguments: object, before: str = "") -> subprocess.Popen[str]:
-    """`dse sweep` in the folder of its specification; `before`: what a shell does first."""
+def start_sweep(spec: Path, *arguments: object, before: str = "") -> subprocess.Popen[str]:
+    """Start `dse sweep` in the folder of its specification; `before`: shell text that precedes the command."""
     text = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, str(spec), *map(str, arguments)]
     return subprocess.Popen(text, cwd=spec.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def wait_for_end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
 
 def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """While the process runs."""
+    """Wait for a condition while the process runs."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         if reached():
             return
         time.sleep(0.002)
-    raise AssertionError(f"{process.poll()}: {ended(process)}")
+    raise AssertionError(f"{process.poll()}: {wait_for_end(process)}")
 
 
 @contextmanager
 def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
     """The address of a scheduler, its workers, and its process."""
-    where, quiet = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler_file, options = folder / "scheduler.json", {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]
-    worker = [*dask, "worker", "--scheduler-file", where, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", where], **quiet)]
+    worker = [*dask, "worker", "--scheduler-file", scheduler_file, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = [subprocess.Popen([*dask, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", scheduler_file], **options)]
     try:
-        started += [subprocess.Popen(worker, **quiet) for _ in range(workers)]
+        started += [subprocess.Popen(worker, **options) for _ in range(workers)]
         deadline = time.monotonic() + PATIENCE
-        while not where.exists() and time.monotonic() < deadline:
+        while not scheduler_file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        yield json.loads(where.read_text())["address"], started[1:], started[0]
+        yield json.loads(scheduler_file.read_text())["address"], started[1:], started[0]
     finally:
         for process in started:
             process.kill()

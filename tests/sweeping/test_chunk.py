@@ -1,4 +1,4 @@
-"""Pieces of a sweep: they cover it once, on a regular grid, and each is that region of the whole, bit for bit."""
+"""Chunks of a sweep cover it once, on a regular grid, and have the results of their region, bit for bit."""
 
 import warnings
 from dataclasses import replace
@@ -9,7 +9,6 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dse.sweeping import chunk as pieces_
 from dse.sweeping import run
 from dse.sweeping.chunk import ChunkGrid, chunk_lengths, max_chunk_designs
 from dse.sweeping.compile import CompiledSweep
@@ -47,57 +46,57 @@ def plan(spec):
     return load_plan(spec)
 
 
-def joined(plan, most) -> xr.Dataset:
-    """The whole, put together from pieces as they come."""
-    whole = CompiledSweep.of_plan(plan)
-    found = xr.full_like(run.evaluate(whole), 0)
-    for piece in ChunkGrid(plan, most):
-        part = run.evaluate(whole.restrict(piece))
-        for name, variable in found.data_vars.items():
-            variable[{dim: covered for dim, covered in piece.region.items() if dim in variable.dims}] = part[name].values
-    return found
+def evaluate_by_chunks(plan, max_designs) -> xr.Dataset:
+    """All results, assembled from those of the chunks."""
+    compiled = CompiledSweep.of_plan(plan)
+    results = xr.full_like(run.evaluate(compiled), 0)
+    for chunk in ChunkGrid(plan, max_designs):
+        part = run.evaluate(compiled.restrict(chunk))
+        for name, variable in results.data_vars.items():
+            variable[{dim: covered for dim, covered in chunk.region.items() if dim in variable.dims}] = part[name].values
+    return results
 
 
-@pytest.mark.parametrize("most", [20, 1000])
+@pytest.mark.parametrize("max_designs", [20, 1000])
 @pytest.mark.parametrize("fidelity", ["sol", "capacity"])
 @pytest.mark.filterwarnings("ignore::dse.ModelWarning")
-def test_the_results_of_a_chunk_are_its_region_of_all_results(spec, fidelity, most):
-    wanted = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
-    spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{wanted}]}}\n")
+def test_the_results_of_a_chunk_are_its_region_of_all_results(spec, fidelity, max_designs):
+    variables = VARIABLES if fidelity == "sol" else "latency, speedup, fits, area"
+    spec.write_text(spec.read_text() + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [{variables}]}}\n")
     plan = load_plan(spec)
-    xr.testing.assert_equal(joined(plan, most), run.run_in_memory(plan))
+    xr.testing.assert_equal(evaluate_by_chunks(plan, max_designs), run.run_in_memory(plan))
 
 
 def test_the_labels_of_a_chunk_are_those_of_its_region(plan):
     compiled = CompiledSweep.of_plan(plan)
     whole = run.evaluate(compiled)
-    for piece in list(ChunkGrid(plan, 7))[::17]:
-        part, region = run.evaluate(compiled.restrict(piece)), whole.isel(dict(piece.region))
+    for chunk in list(ChunkGrid(plan, 7))[::17]:
+        part, region = run.evaluate(compiled.restrict(chunk)), whole.isel(dict(chunk.region))
         xr.testing.assert_equal(part, region)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.lists(st.integers(1, 6), min_size=6, max_size=6), st.integers(1, 300))
-def test_chunks_cover_a_sweep_once_on_a_regular_grid(plan, sizes, most):
+def test_chunks_cover_a_sweep_once_on_a_regular_grid(plan, sizes, max_designs):
     axes = [replace(axis, values=np.arange(2 if axis.is_outer_loop else size)) for axis, size in zip(plan.axes, sizes, strict=True)]
     plan = replace(plan, axes=tuple(axes))
-    lengths, covered = chunk_lengths(plan, most), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
+    lengths, covered = chunk_lengths(plan, max_designs), np.zeros([n for dim, n in plan.dims.items() if dim != "variant"], int)
     seen = []
-    for piece in ChunkGrid(plan, most):
-        covered[tuple(piece.region.values())] += 1
-        assert piece.design_count <= most
-        for dim, part in piece.region.items():
+    for chunk in ChunkGrid(plan, max_designs):
+        covered[tuple(chunk.region.values())] += 1
+        assert chunk.design_count <= max_designs
+        for dim, part in chunk.region.items():
             assert part.start % lengths[dim] == 0
             assert part.stop == min(part.start + lengths[dim], plan.dims[dim])
-        if piece.setting not in seen[-1:]:
-            assert piece.setting not in seen
-            seen.append(piece.setting)
+        if chunk.setting not in seen[-1:]:
+            assert chunk.setting not in seen
+            seen.append(chunk.setting)
     assert (covered == 1).all()
 
 
 def test_the_results_of_a_chunk_take_at_most_the_chunk_size(plan, monkeypatch):
-    monkeypatch.setattr(pieces_, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr("dse.sweeping.chunk.CHUNK_BYTES", 10_000)
     with warnings.catch_warnings(action="ignore"):
         whole = run.run_in_memory(plan)
-    largest = max(whole.isel(dict(piece.region)).nbytes for piece in ChunkGrid(plan, max_chunk_designs(plan)))
+    largest = max(whole.isel(dict(chunk.region)).nbytes for chunk in ChunkGrid(plan, max_chunk_designs(plan)))
     assert 1_000 < largest < 12_000

@@ -1,4 +1,4 @@
-"""What is kept of a sweep is what the whole sweep would give, whatever the pieces are."""
+"""Reductions of a sweep equal those of all its results, whatever the chunks are."""
 
 import itertools
 import json
@@ -36,33 +36,33 @@ def spec(folder):
     return path
 
 
-def kept(spec, keep: str, monkeypatch=None, most: int | None = None) -> xr.Dataset:
+def reduce_sweep(spec, keep: str, monkeypatch=None, max_designs: int | None = None) -> xr.Dataset:
     if monkeypatch is not None:
-        monkeypatch.setattr(chunk, "max_chunk_designs", lambda plan: most)
-    path = spec.with_name("kept.yaml")
+        monkeypatch.setattr(chunk, "max_chunk_designs", lambda plan: max_designs)
+    path = spec.with_name("reduced.yaml")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     return dse.sweep(path)
 
 
 def rows(points: xr.Dataset) -> list[tuple]:
-    """Every number and name of each point."""
+    """Every result and label of each point."""
     names = sorted(str(name) for name in (*points.coords, *points.data_vars) if name not in ("resource", "execution"))
     return sorted(zip(*(map(str, points[name].values.tolist()) for name in names), strict=True))
 
 
-@pytest.mark.parametrize("most", [5, 10**6])
+@pytest.mark.parametrize("max_designs", [5, 10**6])
 @pytest.mark.parametrize(
     ("maximize", "minimize"),
     [([], ["latency", "area"]), (["speedup"], ["area"]), (["speedup", "accuracy"], ["latency"]), ([], ["latency"]),
      ([], ["latency", "memory.dram.bandwidth", "units.tensor.peak.fp16", "accuracy_drop"])],
 )  # fmt: skip
-def test_the_front_of_chunks_is_the_front_of_all_results(spec, monkeypatch, most, maximize, minimize):
-    whole = dse.pareto(dse.sweep(spec), maximize, minimize)
-    found = kept(spec, f"{{front: {{maximize: {maximize}, minimize: {minimize}}}}}", monkeypatch, most)
-    assert rows(found) == rows(whole)
+def test_the_front_of_chunks_is_the_front_of_all_results(spec, monkeypatch, max_designs, maximize, minimize):
+    complete = dse.pareto(dse.sweep(spec), maximize, minimize)
+    reduced = reduce_sweep(spec, f"{{front: {{maximize: {maximize}, minimize: {minimize}}}}}", monkeypatch, max_designs)
+    assert rows(reduced) == rows(complete)
     for name in ("objectives", "points", "left_out"):
-        assert found.attrs[name] == whole.attrs[name]
-    for one, expected in zip(*(json.loads(front.attrs["groups"]) for front in (found, whole)), strict=True):
+        assert reduced.attrs[name] == complete.attrs[name]
+    for one, expected in zip(*(json.loads(front.attrs["groups"]) for front in (reduced, complete)), strict=True):
         assert one == expected | {name: pytest.approx(expected[name], rel=1e-12) for name in ("hypervolume", "hypervolume_share")}
 
 
@@ -74,63 +74,63 @@ def test_a_front_with_a_boolean_objective_is_the_front_of_all_results(spec, monk
         .replace("area]", "fits]")
         .replace("memory.l2.capacity: [10 MB, 40 MB, 80 MB]", "memory.dram.capacity: [10 MB, 1 GB]")
     )
-    whole = dse.pareto(dse.sweep(spec), ["fits"], ["latency"], pool=pool == "true")
-    assert rows(kept(spec, f"{{front: {{maximize: [fits], minimize: [latency], pool: {pool}}}}}", monkeypatch, 5)) == rows(whole)
-    top = kept(spec, "{top: 3, maximize: [fits]}")
+    complete = dse.pareto(dse.sweep(spec), ["fits"], ["latency"], pool=pool == "true")
+    assert rows(reduce_sweep(spec, f"{{front: {{maximize: [fits], minimize: [latency], pool: {pool}}}}}", monkeypatch, 5)) == rows(complete)
+    top = reduce_sweep(spec, "{top: 3, maximize: [fits]}")
     assert top.fits.all()
 
 
-@pytest.mark.parametrize("most", [5, 10**6])
+@pytest.mark.parametrize("max_designs", [5, 10**6])
 @pytest.mark.parametrize(("direction", "name"), [("minimize", "latency"), ("maximize", "speedup")])
-def test_the_best_of_chunks_are_the_best_of_all_results(spec, monkeypatch, most, direction, name):
-    whole = dse.sweep(spec)
-    values = np.sort(whole[name].values.ravel() * (1 if direction == "minimize" else -1))
-    found = kept(spec, f"{{top: 20, {direction}: [{name}]}}", monkeypatch, most)
-    np.testing.assert_array_equal(found[name] * (1 if direction == "minimize" else -1), values[:20])
+def test_the_best_of_chunks_are_the_best_of_all_results(spec, monkeypatch, max_designs, direction, name):
+    complete = dse.sweep(spec)
+    values = np.sort(complete[name].values.ravel() * (1 if direction == "minimize" else -1))
+    reduced = reduce_sweep(spec, f"{{top: 20, {direction}: [{name}]}}", monkeypatch, max_designs)
+    np.testing.assert_array_equal(reduced[name] * (1 if direction == "minimize" else -1), values[:20])
     for point in range(20):
         labels = {
-            dim: found[dim].values[point]
-            for dim in ("accelerator", "batch", "dtype", *whole.dims)
-            if dim in found.coords and dim != "variant"
+            dim: reduced[dim].values[point]
+            for dim in ("accelerator", "batch", "dtype", *complete.dims)
+            if dim in reduced.coords and dim != "variant"
         }
-        there = whole.sel({**labels, "variant": int(found["variant"][point])})
-        assert there.latency == found.latency[point]
+        there = complete.sel({**labels, "variant": int(reduced["variant"][point])})
+        assert there.latency == reduced.latency[point]
 
 
 def test_of_equal_cells_the_first_are_kept(spec, monkeypatch):
-    """The cache is idle at the speed of light: latencies come in threes."""
-    found = [kept(spec, "{top: 4, minimize: [latency]}", monkeypatch, most) for most in (7, 10**6)]
-    assert all(rows(one) == rows(found[0]) for one in found)
-    assert list(found[0]["memory.l2.capacity"].values[:3]) == [1e7, 4e7, 8e7]
+    """At the speed of light the L2 capacity has no effect, so latencies come in threes."""
+    reduced = [reduce_sweep(spec, "{top: 4, minimize: [latency]}", monkeypatch, max_designs) for max_designs in (7, 10**6)]
+    assert all(rows(one) == rows(reduced[0]) for one in reduced)
+    assert list(reduced[0]["memory.l2.capacity"].values[:3]) == [1e7, 4e7, 8e7]
 
 
-@pytest.mark.parametrize("most", [5, 10**6])
+@pytest.mark.parametrize("max_designs", [5, 10**6])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_summary_of_chunks_is_the_summary_of_all_results(spec, monkeypatch, most, precision):
+def test_a_summary_of_chunks_is_the_summary_of_all_results(spec, monkeypatch, max_designs, precision):
     """Of every result, whatever dims it has: an area has no batch, so two batches do not count it twice."""
     names = "latency, speedup, fits, area, power, energy, edp, performance_per_area"
     spec.write_text(spec.read_text().replace(VARIABLES, f"store: {{variables: [{names}], dtype: {precision}}}\n"))
-    whole, found = dse.sweep(spec), kept(spec, "summary", monkeypatch, most)
+    complete, reduced = dse.sweep(spec), reduce_sweep(spec, "summary", monkeypatch, max_designs)
     setting = ("accelerator", "batch", "dtype", "variant")
-    axes = [str(dim) for dim in whole.latency.dims if "." in str(dim)]
-    for name, kept_axis in itertools.product(names.split(", "), (None, *axes)):
-        values = whole[name].astype(float)
+    axes = [str(dim) for dim in complete.latency.dims if "." in str(dim)]
+    for name, along in itertools.product(names.split(", "), (None, *axes)):
+        values = complete[name].astype(float)
         own = [axis for axis in axes if axis in values.dims]
-        if kept_axis not in (None, *own):
+        if along not in (None, *own):
             continue
-        over = [axis for axis in own if axis != kept_axis]
-        suffix = f"_by_{kept_axis}" if kept_axis else ""
+        over = [axis for axis in own if axis != along]
+        suffix = f"_by_{along}" if along else ""
         for statistic in ("min", "max", "mean"):
-            np.testing.assert_allclose(found[f"{name}_{statistic}{suffix}"], getattr(values, statistic)(over), rtol=1e-12)
-        assert (found[f"{name}_count{suffix}"] == np.prod([values.sizes[axis] for axis in over])).all()
+            np.testing.assert_allclose(reduced[f"{name}_{statistic}{suffix}"], getattr(values, statistic)(over), rtol=1e-12)
+        assert (reduced[f"{name}_count{suffix}"] == np.prod([values.sizes[axis] for axis in over])).all()
     for dim in ("accelerator", "batch", "variant", *axes):
-        xr.testing.assert_equal(found[dim].variable, whole[dim].variable)
-    edges = np.append(found.bin, np.inf)
+        xr.testing.assert_equal(reduced[dim].variable, complete[dim].variable)
+    edges = np.append(reduced.bin, np.inf)
     for name in ("latency", "area"):
-        counts, own = found[f"{name}_histogram"], [axis for axis in axes if axis in whole[name].dims]
-        others = [dim for dim in setting if dim in whole[name].dims]
-        for cell in np.ndindex(tuple(whole.sizes[dim] for dim in others)):
-            expected = np.histogram(whole[name].transpose(*others, *own).values[cell].astype(float).ravel(), edges)[0]
+        counts, own = reduced[f"{name}_histogram"], [axis for axis in axes if axis in complete[name].dims]
+        others = [dim for dim in setting if dim in complete[name].dims]
+        for cell in np.ndindex(tuple(complete.sizes[dim] for dim in others)):
+            expected = np.histogram(complete[name].transpose(*others, *own).values[cell].astype(float).ravel(), edges)[0]
             np.testing.assert_array_equal(counts.transpose(*others, "bin").values[cell], expected)
 
 
@@ -144,15 +144,15 @@ fronts = st.integers(1, 4).flatmap(
 def test_a_dominance_filter_drops_dominated_points_only(points, data):
     front = points[nondominated(points)] if len(points) else points
     others = data.draw(arrays(float, (20, points.shape[1]), elements=st.integers(0, 8).map(float) | st.floats(-2, 2)))
-    passed = DominanceFilter.from_front(front).select(list(others.T))
-    for number in set(range(20)) - set(passed.tolist()):
-        assert any((mark <= others[number]).all() and (mark < others[number]).any() for mark in front)
+    selected = DominanceFilter.from_front(front).select(list(others.T))
+    for number in set(range(20)) - set(selected.tolist()):
+        assert any((point <= others[number]).all() and (point < others[number]).any() for point in front)
 
 
 def test_a_front_without_finite_points_is_reported(spec, edited):
     edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
     with pytest.raises(InputError, match="no point has a finite value in all of accuracy, latency"):
-        kept(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
+        reduce_sweep(spec, "{front: {maximize: [accuracy], minimize: [latency]}}")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_front_without_finite_points_is_reported(spec, edited):
      ("summary", {"results.nc"})],
 )  # fmt: skip
 def test_the_command_writes_reductions(spec, capsys, keep, files):
-    path, out = spec.with_name("kept.yaml"), spec.with_name("out")
+    path, out = spec.with_name("reduced.yaml"), spec.with_name("out")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     assert entry.main(["sweep", str(path), "-o", str(out)]) == 0
     assert {file.name for file in out.iterdir()} == files
@@ -171,7 +171,7 @@ def test_the_command_writes_reductions(spec, capsys, keep, files):
 
 
 @pytest.mark.parametrize(
-    ("keep", "told"),
+    ("keep", "expected"),
     [
         ("most", "'most' is not known here"),
         ("{front: {}}", "the front has no objective; write '{front: {minimize: [latency, area]}}'"),
@@ -188,8 +188,8 @@ def test_the_command_writes_reductions(spec, capsys, keep, files):
         ("summary\nplots: [speedup]", "figures need all results"),
     ],
 )
-def test_invalid_reductions_are_refused(spec, capsys, keep, told):
-    path = spec.with_name("kept.yaml")
+def test_invalid_reductions_are_refused(spec, capsys, keep, expected):
+    path = spec.with_name("reduced.yaml")
     path.write_text(spec.read_text() + f"keep: {keep}\n")
     assert entry.main(["check", str(path)]) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What is kept of a sweep is the same to the last bit, whoever evaluates it, in whatever order, and however often it was stopped."""
+"""A reduction is the same to the last bit, whoever evaluates it, in whatever order, and however often it was interrupted."""
 
 import os
 import resource
@@ -22,9 +22,9 @@ from dse.cli.entry import main
 from dse.sweeping.distributed.processes import worker_processes
 from dse.sweeping.reduce.summary import _merge_blocks
 from tests.conftest import described
-from tests.sweeping.processes import PATIENCE, begun, dask_cluster, ended, wait_until
+from tests.sweeping.processes import PATIENCE, dask_cluster, start_sweep, wait_for_end, wait_until
 
-PIECES = 24  # each a group
+GROUPS = 24  # of one chunk each
 AXES = """
 axes:
   units.tensor.runs.sparse_24.enabled: [true, false]
@@ -33,32 +33,32 @@ axes:
   memory.l2.capacity: [10 MB, 40 MB]
 store: {variables: [latency, dense_latency, bound_share, fits, area]}
 """
-KEPT = {
+REDUCTIONS = {
     "front": "{front: {minimize: [latency, area, accuracy_drop]}}",
-    "top": "{top: 777, minimize: [latency]}",  # the cache is idle: latencies come in pairs
+    "top": "{top: 777, minimize: [latency]}",  # the L2 capacity has no effect: latencies come in pairs
     "summary": "summary",
 }
 
 
 @pytest.fixture(scope="module")
 def specs(tmp_path_factory) -> dict[str, Path]:
-    folder = described(tmp_path_factory.mktemp("kept"))
+    folder = described(tmp_path_factory.mktemp("reduced"))
     chip = folder / "chip.yaml"
     chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
     text = (
         (folder / "small.yaml")
         .read_text()
         .replace("methods: all", "methods: [pruned]")
-        .replace("batch: [1, 16]", f"batch: [{', '.join(map(str, range(2, 2 + PIECES // 2)))}]")
+        .replace("batch: [1, 16]", f"batch: [{', '.join(map(str, range(2, 2 + GROUPS // 2)))}]")
     )
-    for name, keep in KEPT.items():
+    for name, keep in REDUCTIONS.items():
         (folder / f"{name}.yaml").write_text(text + AXES + f"keep: {keep}\n")
-    return {name: folder / f"{name}.yaml" for name in KEPT}
+    return {name: folder / f"{name}.yaml" for name in REDUCTIONS}
 
 
 @pytest.fixture(scope="module")
-def wholes(specs) -> dict[str, xr.Dataset]:
-    """As one process keeps them, in memory."""
+def complete_results(specs) -> dict[str, xr.Dataset]:
+    """The reductions by one process, in memory."""
     return {name: dse.sweep(spec) for name, spec in specs.items()}
 
 
@@ -68,25 +68,25 @@ def pool() -> Iterator[Executor]:
         yield executor
 
 
-def same(found: xr.Dataset | Path, whole: xr.Dataset) -> None:
-    """All but when and by which command it was begun, to the last bit; and no part is left."""
-    if isinstance(found, Path):
-        assert not parts(found).exists()
-        assert not [*found.parent.glob(".*")]
-        found = xr.load_dataset(found, engine="h5netcdf")
+def assert_same(reduced: xr.Dataset | Path, complete: xr.Dataset) -> None:
+    """Compare all but the time and the command, to the last bit; no partial may be left."""
+    if isinstance(reduced, Path):
+        assert not partials_folder(reduced).exists()
+        assert not [*reduced.parent.glob(".*")]
+        reduced = xr.load_dataset(reduced, engine="h5netcdf")
     strip = {"created": "", "command": ""}
-    xr.testing.assert_identical(found.assign_attrs(strip), whole.assign_attrs(strip))
+    xr.testing.assert_identical(reduced.assign_attrs(strip), complete.assign_attrs(strip))
 
 
-def parts(path: Path) -> Path:
+def partials_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.parts")
 
 
 def wait_for(count: int, path: Path, process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: len([*parts(path).glob("[0-9]*.npz")]) >= count, process)
+    wait_until(lambda: len([*partials_folder(path).glob("[0-9]*.npz")]) >= count, process)
 
 
-HELD = """
+HOLD = """
 import sys, time
 from pathlib import Path
 
@@ -99,87 +99,87 @@ if any("NAME" in argument for argument in sys.orig_argv):
 """
 
 
-def held(folder: Path, name: str, count: int) -> str:
-    """What a shell does first, so that processes with this name in their command line write so many parts and then wait."""
+def hold_after(folder: Path, name: str, count: int) -> str:
+    """Shell text that makes processes with this name in their command line wait after so many partials are written."""
     (folder / "held").mkdir(exist_ok=True)
-    (folder / "held" / "sitecustomize.py").write_text(HELD.replace("NAME", name).replace("COUNT", str(count)))
+    (folder / "held" / "sitecustomize.py").write_text(HOLD.replace("NAME", name).replace("COUNT", str(count)))
     return f'PYTHONPATH="{folder / "held"}:$PYTHONPATH"'
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_one_process_a_pool_and_shards_give_the_same_reduction(specs, wholes, pool, tmp_path, kind):
-    spec, folder, whole = specs[kind], tmp_path, wholes[kind]
-    same(dse.sweep(spec, folder / "one.nc"), whole)
-    same(folder / "one.nc", whole)
+@pytest.mark.parametrize("kind", REDUCTIONS)
+def test_one_process_a_pool_and_shards_give_the_same_reduction(specs, complete_results, pool, tmp_path, kind):
+    spec, folder, complete = specs[kind], tmp_path, complete_results[kind]
+    assert_same(dse.sweep(spec, folder / "one.nc"), complete)
+    assert_same(folder / "one.nc", complete)
     dse.sweep(spec, folder / "pool.nc", executor=pool)
-    same(folder / "pool.nc", whole)
+    assert_same(folder / "pool.nc", complete)
     for number in (3, 1, 2):
         dse.sweep(spec, folder / "shards.nc", shard=(number, 3))
         assert (folder / "shards.nc").exists() == (number == 2)
-    same(folder / "shards.nc", whole)
+    assert_same(folder / "shards.nc", complete)
 
 
-@pytest.mark.parametrize("kind", KEPT)
-def test_killed_and_resumed_gives_the_same_reduction(specs, wholes, tmp_path, kind):
+@pytest.mark.parametrize("kind", REDUCTIONS)
+def test_killed_and_resumed_gives_the_same_reduction(specs, complete_results, tmp_path, kind):
     spec, path = specs[kind], tmp_path / "killed.nc"
-    for least in (2, 12) if kind == "front" else (6,):
-        process = begun(spec, "-o", path, "--resume", before=held(tmp_path, "dse.cli", least))
-        wait_for(least, path, process)
+    for count in (2, 12) if kind == "front" else (6,):
+        process = start_sweep(spec, "-o", path, "--resume", before=hold_after(tmp_path, "dse.cli", count))
+        wait_for(count, path, process)
         process.send_signal(signal.SIGKILL)
-        ended(process)
+        wait_for_end(process)
         assert not path.exists()
-    left = parts(path) / f".7.npz.{'0' * 32}.part"
+    left = partials_folder(path) / f".7.npz.{'0' * 32}.part"
     left.mkdir()
     (left / "7.npz").write_bytes(b"half")
     dse.sweep(spec, path, resume=True)
-    same(path, wholes[kind])
+    assert_same(path, complete_results[kind])
 
 
-def test_a_dask_cluster_that_loses_a_worker_gives_the_same_reduction(specs, wholes, tmp_path):
+def test_a_dask_cluster_that_loses_a_worker_gives_the_same_reduction(specs, complete_results, tmp_path):
     from distributed import Client
 
     folder = tmp_path
     with dask_cluster(folder, 2) as (address, workers, _):
-        process = begun(specs["front"], "-o", folder / "front.nc", "--dask", address)
+        process = start_sweep(specs["front"], "-o", folder / "front.nc", "--dask", address)
         wait_for(5, folder / "front.nc", process)
         workers[0].send_signal(signal.SIGKILL)
-        code, out, err = ended(process)
+        code, out, err = wait_for_end(process)
         assert code == 0, err
         assert {Path(line).name for line in out.split()} == {"front.nc", "front.front.png", "front.front.csv"}
         with Client(address) as client:
             for kind in ("top", "summary"):
                 dse.sweep(specs[kind], folder / f"{kind}.nc", executor=client.get_executor(pure=False))
-    for kind, whole in wholes.items():
-        same(folder / f"{kind}.nc", whole)
+    for kind, complete in complete_results.items():
+        assert_same(folder / f"{kind}.nc", complete)
 
 
-def test_interrupted_worker_processes_are_reported_in_one_line_and_resumed(specs, wholes, tmp_path):
+def test_interrupted_worker_processes_are_reported_in_one_line_and_resumed(specs, complete_results, tmp_path):
     spec = specs["front"]
-    for stop, told in ((signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")), (signal.SIGINT, (130, "interrupted; "))):
+    for stop, expected in ((signal.SIGKILL, (1, "a worker failed (BrokenProcessPool: ")), (signal.SIGINT, (130, "interrupted; "))):
         path = tmp_path / f"{stop.name}.nc"
-        process = begun(spec, "-o", path, "--workers", "2", before=held(tmp_path, "spawn_main", 1))
+        process = start_sweep(spec, "-o", path, "--workers", "2", before=hold_after(tmp_path, "spawn_main", 1))
         wait_for(1, path, process)
         workers = children(process.pid)
         os.kill(workers[0] if stop == signal.SIGKILL else process.pid, stop)
-        code, out, err = ended(process)
-        assert (code, out) == (told[0], "")
-        *_, line = err.splitlines()  # those before are of the bar, on a slow machine
-        assert line.startswith(told[1])
+        code, out, err = wait_for_end(process)
+        assert (code, out) == (expected[0], "")
+        *_, line = err.splitlines()  # lines of the progress bar come first on a slow machine
+        assert line.startswith(expected[1])
         assert line.endswith("what is written is kept: resume with --resume")
         assert "Traceback" not in err
-        assert gone(workers)
-        assert len([*parts(path).glob("[0-9]*.npz")]) in (1, 2)
+        assert wait_until_gone(workers)
+        assert len([*partials_folder(path).glob("[0-9]*.npz")]) in (1, 2)
         dse.sweep(spec, path, resume=True)
-        same(path, wholes["front"])
+        assert_same(path, complete_results["front"])
 
 
 def children(pid: int) -> list[int]:
-    """Processes that it spawned, but for what tracks their resources."""
-    found = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    """Worker processes that a process spawned."""
+    reduced = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in reduced if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def gone(pids: list[int]) -> bool:
+def wait_until_gone(pids: list[int]) -> bool:
     deadline = time.monotonic() + PATIENCE
     while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
         if time.monotonic() > deadline:
@@ -190,13 +190,13 @@ def gone(pids: list[int]) -> bool:
 
 def test_worker_processes_end_with_their_parent(specs, tmp_path):
     spec, path = specs["top"], tmp_path / "left.nc"
-    process = begun(spec, "-o", path, "--workers", "2")
+    process = start_sweep(spec, "-o", path, "--workers", "2")
     wait_for(1, path, process)
     workers = children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     assert len(workers) == 2
-    assert gone(workers)
+    assert wait_until_gone(workers)
 
 
 def test_worker_processes_share_the_cores():
@@ -204,7 +204,7 @@ def test_worker_processes_share_the_cores():
         assert executor.submit(os.getenv, "NPROC").result() == "1"
 
 
-def test_partials_are_resumed_by_the_same_sweep_only(specs, wholes, tmp_path):
+def test_partials_are_resumed_by_the_same_sweep_only(specs, complete_results, tmp_path):
     spec, path = specs["front"], tmp_path / "front.nc"
 
     def refused(**options) -> str:
@@ -213,7 +213,7 @@ def test_partials_are_resumed_by_the_same_sweep_only(specs, wholes, tmp_path):
         return str(caught.value)
 
     dse.sweep(spec, path, shard=(1, 2))
-    before = {file.name: file.read_bytes() for file in parts(path).iterdir()}
+    before = {file.name: file.read_bytes() for file in partials_folder(path).iterdir()}
     assert "front.nc.parts' exists already; resume it with --resume" in refused()
     text = spec.read_text()
     spec.write_text(text.replace("accuracy_drop]", "fits]"))
@@ -224,50 +224,50 @@ def test_partials_are_resumed_by_the_same_sweep_only(specs, wholes, tmp_path):
     spec.with_name("chip.yaml").write_text(chip.replace("100 TFLOP/s", "101 TFLOP/s"))
     assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(2, 2))
     spec.with_name("chip.yaml").write_text(chip)
-    assert {file.name: file.read_bytes() for file in parts(path).iterdir()} == before
+    assert {file.name: file.read_bytes() for file in partials_folder(path).iterdir()} == before
     dse.sweep(spec, path, resume=True)
-    dse.sweep(spec, path, shard=(2, 2))  # run again: nothing is left to do
-    same(path, wholes["front"])
-    spec.write_text(text + "# a remark\n")
+    dse.sweep(spec, path, shard=(2, 2))  # nothing is missing
+    assert_same(path, complete_results["front"])
+    spec.write_text(text + "# a comment\n")
     assert "made from another specification; give another path, or remove it" in refused(resume=True)
     spec.write_text(text)
-    parts(path).mkdir()
+    partials_folder(path).mkdir()
     assert "front.nc.parts' exists already, and does not belong to a sweep; give another path" in refused(resume=True)
 
 
-def test_a_shard_returns_the_reduction_so_far(specs, wholes, tmp_path):
-    found = dse.sweep(specs["summary"], tmp_path / "s.nc", shard=(2, 4))
-    done = found.latency_count > 0
-    assert done.sum("batch").max() == PIECES // 8 * 2  # with one of two structures each, or both
+def test_a_shard_returns_the_reduction_so_far(specs, complete_results, tmp_path):
+    reduced = dse.sweep(specs["summary"], tmp_path / "s.nc", shard=(2, 4))
+    done = reduced.latency_count > 0
+    assert done.sum("batch").max() == GROUPS // 8 * 2  # with one of two structures each, or both
 
 
-@pytest.mark.parametrize("room", [10, 60])  # KiB of a file: not even for a part, not for the result
-def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, wholes, tmp_path, capsys, room):
+@pytest.mark.parametrize("limit", [10, 60])  # KiB per file: too little for a partial, or for the result
+def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, complete_results, tmp_path, capsys, limit):
     spec, path, before = specs["front"], tmp_path / "full.nc", resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room * 1024, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit * 1024, before[1]))
     try:
         code = main(["sweep", str(spec), "-o", str(path)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    told = capsys.readouterr()
-    assert (code, told.out) == (1, "")
-    assert told.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
+    expected = capsys.readouterr()
+    assert (code, expected.out) == (1, "")
+    assert expected.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make limit, and go on with --resume"
     assert not path.exists()
-    assert {file.suffix for file in parts(path).iterdir()} == ({".json", ".npz"} if room > 10 else {".json"})
+    assert {file.suffix for file in partials_folder(path).iterdir()} == ({".json", ".npz"} if limit > 10 else {".json"})
     dse.sweep(spec, path, resume=True)
-    same(path, wholes["front"])
+    assert_same(path, complete_results["front"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["-o", "x.nc", "--workers", "2"], "only Zarr stores and reductions ('keep') can be resumed"),
         (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave out --workers or --dask"),
     ],
 )
-def test_invalid_uses_of_worker_processes_are_refused(folder, capsys, arguments, told):
+def test_invalid_uses_of_worker_processes_are_refused(folder, capsys, arguments, expected):
     assert main(["sweep", str(folder / "small.yaml"), *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_a_reduction_in_memory_cannot_be_sharded(specs):
@@ -280,7 +280,7 @@ def test_a_reduction_in_memory_cannot_be_sharded(specs):
 def test_zero_worker_processes_are_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
-    assert "'0' is not a valid number of processes; write a whole number from 1 on" in capsys.readouterr().err
+    assert "'0' is not a valid number of processes; write a complete number from 1 on" in capsys.readouterr().err
 
 
 def test_worker_processes_fill_a_store(folder):
@@ -296,12 +296,12 @@ blocks = st.lists(st.tuples(st.integers(0, 6), st.lists(st.integers(-9, 9), min_
 @given(blocks, st.sampled_from(["min", "max", "sum"]))
 def test_merged_blocks_equal_the_statistic_of_all_values(blocks, statistic):
     start = {"min": np.inf, "max": -np.inf, "sum": 0.0}[statistic]
-    whole = np.full((len(blocks), 10), start)
-    for row, (at, values) in zip(whole, blocks, strict=True):
+    complete = np.full((len(blocks), 10), start)
+    for row, (at, values) in zip(complete, blocks, strict=True):
         row[at : at + len(values)] = values
-    found = (np.array(blocks[0][1], float), np.array([blocks[0][0]]))
+    reduced = (np.array(blocks[0][1], float), np.array([blocks[0][0]]))
     for at, values in blocks[1:]:
-        found = _merge_blocks(found, (np.array(values, float), np.array([at])), statistic)
+        reduced = _merge_blocks(reduced, (np.array(values, float), np.array([at])), statistic)
     spread = np.full(10, start)
-    spread[found[1][0] : found[1][0] + len(found[0])] = found[0]
-    np.testing.assert_array_equal(spread, getattr(whole, statistic)(axis=0))
+    spread[reduced[1][0] : reduced[1][0] + len(reduced[0])] = reduced[0]
+    np.testing.assert_array_equal(spread, getattr(complete, statistic)(axis=0))

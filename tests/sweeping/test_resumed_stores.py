@@ -1,4 +1,4 @@
-"""Zarr stores: killed, shared, broken or short of room and gone on with, a sweep gives the same files to the last bit."""
+"""Zarr stores: killed and resumed, shared, damaged or on a full disk, a sweep writes the same files to the last bit."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.sweeping import store, zarr_store
 from tests.conftest import described
-from tests.sweeping.processes import begun, dask_cluster, ended, wait_until
+from tests.sweeping.processes import dask_cluster, start_sweep, wait_for_end, wait_until
 
 BATCHES = 24
 AXES = """
@@ -32,9 +32,9 @@ store: {variables: [latency, dense_latency, bound_share, fits]}
 """
 
 
-def specified(folder: Path) -> Path:
+def write_spec(folder: Path) -> Path:
     path = folder / "small.yaml"
-    batches = ", ".join(str(2 + n) for n in range(BATCHES))  # each is a piece
+    batches = ", ".join(str(2 + n) for n in range(BATCHES))  # each is a chunk
     path.write_text(path.read_text().replace("batch: [1, 16]", f"batch: [{batches}]") + AXES)
     return path
 
@@ -46,86 +46,86 @@ def home(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def folder(home):
-    """At the same place for every test, since results say where their specification lies."""
+    """The same folder for every test, since results hold the path of their specification."""
     shutil.rmtree(home)
     return described(home)
 
 
 @pytest.fixture
 def spec(folder):
-    return specified(folder)
+    return write_spec(folder)
 
 
 @pytest.fixture(scope="module")
-def once(home, tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("once") / "whole.zarr"
-    dse.sweep(specified(described(home)), path)
+def complete_once(home, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("complete") / "whole.zarr"
+    dse.sweep(write_spec(described(home)), path)
     return path
 
 
 @pytest.fixture
-def whole(spec, once) -> Path:
-    """What one process writes, a copy of it beside the specification."""
-    return shutil.copytree(once, spec.parent / "whole.zarr")
+def complete(spec, complete_once) -> Path:
+    """A copy of the store that one process writes."""
+    return shutil.copytree(complete_once, spec.parent / "whole.zarr")
 
 
 def files(path: Path) -> dict[str, bytes]:
-    """All of a store, but for when and by which command it was begun."""
-    found = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    group = json.loads(found["zarr.json"])
+    """All files of a store, without the time and the command."""
+    results = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    group = json.loads(results["zarr.json"])
     for name in ("created", "command"):
         group["attributes"].pop(name)
     manifest = json.loads(checksum.read_verified(path / zarr_store.MANIFEST, "", zarr_store.MANIFEST))
     manifest.pop("zarr.json")
-    return found | {"zarr.json": json.dumps(group).encode(), zarr_store.MANIFEST: json.dumps(manifest).encode()}
+    return results | {"zarr.json": json.dumps(group).encode(), zarr_store.MANIFEST: json.dumps(manifest).encode()}
 
 
-def wait_for(pieces: int, path: Path, process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: zarr_store.is_store(path) and zarr_store.completed_chunks(path).sum() >= pieces, process)
+def wait_for_chunks(count: int, path: Path, process: subprocess.Popen[str]) -> None:
+    wait_until(lambda: zarr_store.is_store(path) and zarr_store.completed_chunks(path).sum() >= count, process)
 
 
-def test_a_store_reads_as_the_dataset_in_memory(spec, whole):
-    found, kept = store.read(whole), dse.sweep(spec)
-    for dataset in (found, kept):
+def test_a_store_reads_as_the_dataset_in_memory(spec, complete):
+    results, in_memory = store.read(complete), dse.sweep(spec)
+    for dataset in (results, in_memory):
         dataset.attrs.pop("created")
-    xr.testing.assert_identical(found.drop_vars("speedup"), kept)
-    assert found.speedup.equals(kept.dense_latency / kept.latency)
-    assert [*found.coords] == [*kept.coords]
+    xr.testing.assert_identical(results.drop_vars("speedup"), in_memory)
+    assert results.speedup.equals(in_memory.dense_latency / kept.latency)
+    assert [*results.coords] == [*in_memory.coords]
 
 
-def test_killed_at_random_moments_and_resumed_gives_the_same_store(spec, whole):
+def test_killed_at_random_moments_and_resumed_gives_the_same_store(spec, complete):
     path, chance = spec.parent / "killed.zarr", random.Random()
-    for least in (1, 9):
-        process = begun(spec, "-o", path, "--resume")
-        wait_for(least + chance.randrange(5), path, process)
+    for count in (1, 9):
+        process = start_sweep(spec, "-o", path, "--resume")
+        wait_for_chunks(count + chance.randrange(5), path, process)
         time.sleep(chance.random() / 20)
         process.send_signal(signal.SIGKILL)
-        ended(process)
+        wait_for_end(process)
         written = zarr_store.completed_chunks(path)
         assert 0 < written.sum() < BATCHES
         with pytest.raises(InputError, match=f"not complete, {BATCHES - written.sum()} chunks are missing; resume it"):
             store.read(path)
     dse.sweep(spec, path, resume=True)
-    assert files(path) == files(whole)
+    assert files(path) == files(complete)
 
 
-def test_shards_that_start_at_the_same_time_fill_one_store(spec, whole):
+def test_shards_that_start_at_the_same_time_fill_one_store(spec, complete):
     path = spec.parent / "shards.zarr"
-    shards = [begun(spec, "-o", path, "--shard", f"{number}/2") for number in (1, 2)]
-    ends = [ended(shard) for shard in shards]
+    shards = [start_sweep(spec, "-o", path, "--shard", f"{number}/2") for number in (1, 2)]
+    ends = [wait_for_end(shard) for shard in shards]
     assert [code for code, _, _ in ends] == [0, 0], ends
-    assert files(path) == files(whole)
+    assert files(path) == files(complete)
     assert [file for file in spec.parent.iterdir() if file.name.endswith(".part")] == []
 
 
 def test_a_shard_writes_its_range_of_chunks_only(spec):
     for number in (3, 1):
-        found = dse.sweep(spec, spec.parent / "shards.zarr", shard=(number, 4))
+        results = dse.sweep(spec, spec.parent / "shards.zarr", shard=(number, 4))
     assert list(zarr_store.completed_chunks(spec.parent / "shards.zarr")) == ([True] * 6 + [False] * 6) * 2
-    assert list(found.latency.isnull().all(set(found.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
+    assert list(results.latency.isnull().all(set(results.latency.dims) - {"batch"})) == ([False] * 6 + [True] * 6) * 2
 
 
-def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, whole, edited):
+def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, complete, edited):
     path = spec.parent / "pooled.zarr"
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
 
@@ -141,44 +141,44 @@ def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, whole, 
             dse.sweep(spec, path, executor=Late())
         edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
         dse.sweep(spec, path, executor=pool, resume=True)
-        assert files(path) == files(whole)
+        assert files(path) == files(complete)
         with pytest.raises(BrokenProcessPool):
             pool.submit(os._exit, 1).result()
         with pytest.raises(dse.UnfinishedError, match=r"a worker failed .BrokenProcessPool: .* resume with --resume"):
             dse.sweep(spec, spec.parent / "broken.zarr", executor=pool)
 
 
-def test_a_dask_cluster_that_loses_a_worker_finishes(spec, whole):
+def test_a_dask_cluster_that_loses_a_worker_finishes(spec, complete):
     path = spec.parent / "dask.zarr"
     with dask_cluster(spec.parent, 2) as (address, workers, _):
-        process = begun(spec, "-o", path, "--dask", address)
-        wait_for(3, path, process)
+        process = start_sweep(spec, "-o", path, "--dask", address)
+        wait_for_chunks(3, path, process)
         workers[0].send_signal(signal.SIGKILL)
-        code, out, err = ended(process)
+        code, out, err = wait_for_end(process)
         assert (code, out) == (0, f"{path}\n"), err
-    assert files(path) == files(whole)
+    assert files(path) == files(complete)
 
 
 def test_a_cluster_that_does_not_answer_is_reported(spec):
     quickly = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=0.1s"
-    process = begun(spec, "-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", before=quickly)
-    assert ended(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
+    process = start_sweep(spec, "-o", "x.zarr", "--dask", "tcp://127.0.0.1:1", before=quickly)
+    assert wait_for_end(process) == (2, "", "no Dask scheduler answers at 'tcp://127.0.0.1:1'; start one: dask scheduler\n")
     assert not (spec.parent / "x.zarr").exists()
 
 
-def test_a_lost_scheduler_is_reported_in_one_line_and_resumed(spec, whole):
+def test_a_lost_scheduler_is_reported_in_one_line_and_resumed(spec, complete):
     path = spec.parent / "lost.zarr"
     with dask_cluster(spec.parent, 1) as (address, workers, scheduler):
         workers[0].send_signal(signal.SIGSTOP)  # so that it finishes nothing before
-        process = begun(spec, "-o", path, "--dask", address)
-        wait_for(0, path, process)
+        process = start_sweep(spec, "-o", path, "--dask", address)
+        wait_for_chunks(0, path, process)
         scheduler.kill()
-        code, out, err = ended(process)
+        code, out, err = wait_for_end(process)
     assert (code, out) == (1, "")
     assert err.splitlines()[-1].endswith("what is written is kept: resume with --resume")
     assert "Traceback" not in err
     dse.sweep(spec, path, resume=True)
-    assert files(path) == files(whole)
+    assert files(path) == files(complete)
 
 
 @pytest.mark.parametrize(
@@ -207,48 +207,48 @@ def test_an_invalid_shard_is_refused(spec, capsys):
     assert capsys.readouterr().err == "'a/2' is not a valid shard; write its number and how many there are, as in '1/8'\n"
 
 
-def test_a_full_disk_is_reported_in_one_line_and_resumed(spec, whole):
+def test_a_full_disk_is_reported_in_one_line_and_resumed(spec, complete):
     path = spec.parent / "full.zarr"
-    code, out, err = ended(begun(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
+    code, out, err = wait_for_end(start_sweep(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
     assert (code, out) == (1, "")
     assert err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
     assert zarr_store.completed_chunks(path).sum() == 0
     dse.sweep(spec, path, resume=True)
-    assert files(path) == files(whole)
+    assert files(path) == files(complete)
 
 
-def test_chunks_without_a_record_are_evaluated_again(spec, whole):
-    expected = files(whole)
-    (whole / "progress/done/7.json").unlink()
-    chunk = whole / "latency/c/0/0/0/7/0/0"
+def test_chunks_without_a_record_are_evaluated_again(spec, complete):
+    expected = files(complete)
+    (complete / "progress/done/7.json").unlink()
+    chunk = complete / "latency/c/0/0/0/7/0/0"
     chunk.write_bytes(chunk.read_bytes()[:100])
-    (whole / "fits/c/0/0/0/7/0/0").unlink()
-    (whole / "latency/c/0/0/0/7/0/0.1234.partial").write_bytes(b"half")
-    dse.sweep(spec, whole, resume=True)
-    assert files(whole) == expected
+    (complete / "fits/c/0/0/0/7/0/0").unlink()
+    (complete / "latency/c/0/0/0/7/0/0.1234.partial").write_bytes(b"half")
+    dse.sweep(spec, complete, resume=True)
+    assert files(complete) == expected
 
 
-def test_a_store_is_resumed_by_the_same_sweep_only(spec, whole, edited):
+def test_a_store_is_resumed_by_the_same_sweep_only(spec, complete, edited):
     def refused(**options) -> str:
         with pytest.raises(InputError) as caught:
-            dse.sweep(spec, whole, **options)
+            dse.sweep(spec, complete, **options)
         return str(caught.value)
 
-    before = files(whole)
+    before = files(complete)
     assert "exists already; resume it with --resume" in refused()
-    text, versions = spec.read_text(), json.loads((whole / "zarr.json").read_text())
-    spec.write_text(text + "# a remark\n")
+    text, versions = spec.read_text(), json.loads((complete / "zarr.json").read_text())
+    spec.write_text(text + "# a comment\n")
     assert "made from another specification; give another path" in refused(resume=True)
     spec.write_text(text)
     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
     assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(1, 2))
     edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
-    assert files(whole) == before
+    assert files(complete) == before
     known = json.loads(versions["attributes"]["versions"]) | {"jax": "0.1"}
     versions["attributes"]["versions"] = json.dumps(known)
-    (whole / "zarr.json").write_text(json.dumps(versions))
-    (whole / zarr_store.MANIFEST).unlink()
-    zarr_store.write_manifest(whole)
+    (complete / "zarr.json").write_text(json.dumps(versions))
+    (complete / zarr_store.MANIFEST).unlink()
+    zarr_store.write_manifest(complete)
     assert "begun with jax 0.1 (now " in refused(resume=True)
 
 
@@ -280,8 +280,8 @@ def test_a_sweep_too_large_for_memory_is_written_to_a_store_with_a_maximum_of_ch
     assert not (spec.parent / "absurd.zarr").exists()
 
 
-def test_reading_a_store_larger_than_memory_is_refused(whole, monkeypatch):
+def test_reading_a_store_larger_than_memory_is_refused(complete, monkeypatch):
     monkeypatch.setattr(zarr_store, "MAX_RESULT_BYTES", 100_000)
     with pytest.raises(InputError, match=r"is read into memory; select a part of it with xarray\.open_zarr"):
-        store.read(whole)
-    assert zarr_store.open_complete(whole).latency.sizes["batch"] == BATCHES  # lazily
+        store.read(complete)
+    assert zarr_store.open_complete(complete).latency.sizes["batch"] == BATCHES  # lazily
