@@ -46,7 +46,7 @@ def contains(words, number: int) -> bool:
 
 
 @jit()
-def largest(words, level_starts) -> int:
+def largest(words, level_starts) -> np.int64:
     """The maximum of a set that is not empty."""
     number = np.int64(0)
     for level in range(len(level_starts) - 1, -1, -1):
@@ -55,7 +55,7 @@ def largest(words, level_starts) -> int:
 
 
 @jit()
-def _top_bit(word) -> int:
+def _top_bit(word) -> np.int64:
     bit = np.int64(0)
     for step in (32, 16, 8, 4, 2, 1):
         if word >> np.uint64(step) != 0:

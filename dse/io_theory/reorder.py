@@ -195,7 +195,7 @@ def _propose_move(graph, schedule, random) -> tuple[int, int, int]:
 
 
 @jit()
-def _propose_destination(graph, schedule, random, first: int, last: int) -> int:
+def _propose_destination(graph, schedule, random, first: int, last: int) -> np.int64:
     """A step next to another use of the source or target, or at a distance that is uniform on a log scale."""
     kind = _random_below(random, 4)
     if kind < 2:
@@ -209,7 +209,7 @@ def _propose_destination(graph, schedule, random, first: int, last: int) -> int:
 
 
 @jit()
-def _random_below(random, limit: int) -> int:
+def _random_below(random, limit: int) -> np.int64:
     """A random integer in [0, limit), by xorshift64*."""
     x = random[0]
     x ^= x >> np.uint64(12)

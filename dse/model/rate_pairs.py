@@ -34,7 +34,8 @@ class RatePair:
         size = legal.sum()
         if size <= BREAK_EVEN:
             return None
-        function = PiecewiseLinear.of_layers(*self.times[:, layers], legal)
+        by_u, by_v = self.times[:, layers]
+        function = PiecewiseLinear.of_layers(by_u, by_v, legal)
         return function if size > BREAK_EVEN * (1 + function.table(np.dtype(float))[1]) else None
 
 

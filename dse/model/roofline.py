@@ -112,10 +112,10 @@ def network_latency(network: NetworkWork, inverse_rates: Float[Array, "execution
 
 def network_energy(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> Any:
     """Energy [J] of the network's work on each design: that of the fastest execution of each layer, of equally fast ones the least."""
-    assert network.energy is not None
 
     def layer_energy(layer: NetworkWork) -> Any:
         times = execution_times(layer.work, layer.legal, layer.overhead, inverse_rates, combination)
+        assert layer.energy is not None
         return energy_of_fastest(times, list(layer.energy))
 
     return _sum_over_layers(layer_energy, network, _layers_per_step(network, combination))

@@ -119,7 +119,7 @@ def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dty
     layers = compacted.layers.at_batch(batch)
     stored = [work.store_weights(layers, compacted, execution) for execution in candidates]
     legal, unsupported = _legal_executions(candidates, stored, compacted, options.dense_fallback)
-    used = [number for number, execution_is_used in enumerate(legal.any(axis=0)) if execution_is_used]
+    used = np.flatnonzero(legal.any(axis=0)).tolist()
     pairs = [(stored[number], candidates[number]) for number in used]
     columns = [_work_of_execution(layers, compacted, s, e, dtype, options) for s, e in pairs]
     stacked = np.where(legal[:, used, None], np.stack(columns, axis=1), 0.0)

@@ -59,7 +59,7 @@ def save_figures(dataset: xr.Dataset, kinds: Iterable[FigureKind], folder: Path,
     Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
     _check_sweep_results(dataset)
-    stems = {kind: folder / f"{prefix}{kind}" for kind in kinds}
+    stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
     atomic_write.check_writable(*(file for stem in stems.values() for file in figure_files(stem)))
     written, errors = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():

@@ -118,7 +118,7 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
         best_last = front if directions[x] == "maximize" else front[::-1]
         ax.plot(*_corners(best_last[x], best_last[y]), color="black", linewidth=0.8, label="Pareto front", zorder=2)
     for name, rows, curve_style in _by_pruning(front, styles):
-        ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **curve_style | {"linestyle": "none"})
+        ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **(curve_style | style.NO_LINE))
     knee = front[front.knee]
     ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)

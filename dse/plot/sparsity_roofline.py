@@ -100,7 +100,7 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
     for pair, curve in rows.groupby(["method", "pattern"], sort=False):
         curve_style, ordered, (method, pattern) = styles[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
         if parse(pattern).density is not None:
-            curve_style = curve_style | {"linestyle": "none"}  # nothing lies between two variants of an N:M pattern
+            curve_style = curve_style | style.NO_LINE  # nothing lies between two variants of an N:M pattern
         ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=style.curve_label(method, pattern), **curve_style)
         if "speedup_low" in ordered:
             interval = ordered.accuracy, ordered.speedup_low, ordered.speedup_high

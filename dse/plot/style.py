@@ -29,6 +29,7 @@ REFERENCE = "reference"  # gid of the artists that are no data
 
 Share = Literal["all", "col"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
+NO_LINE: CurveStyle = {"linestyle": "none"}  # markers only
 CurveStyles = dict[Any, CurveStyle]  # by (method, pattern)
 AxesGrid = Any  # numpy array of Axes [row, column]
 
@@ -107,7 +108,9 @@ def wrap_name(text: str, width: int) -> str:
 
 def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     """Add one legend for all panels below them, with the notes above it, and settle the layout (labels are placed after that)."""
-    found = {label: handle for ax in np.ravel(axes) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    found = {
+        label: handle for ax in np.ravel(np.asarray(axes, object)) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
     handles = dict(sorted(found.items(), key=lambda item: item[1].get_gid() == REFERENCE))  # the reference lines last
     entry_width = 0.5 + 0.065 * max(map(len, handles), default=1)  # inches, at 8 points
     columns = max(1, min(int(figure.get_figwidth() / entry_width), len(handles)))

@@ -197,7 +197,7 @@ def _minimise(
         lambda z: np.asarray(excess(with_others(z), choice)),
         -np.inf,
         0.0,
-        jac=lambda z: np.asarray(excess_jacobian(with_others(z), choice))[:, positions],
+        jac=lambda z: np.asarray(excess_jacobian(with_others(z), choice))[:, positions],  # pyright: ignore[reportArgumentType]
     )
     return minimize(
         lambda z: float(objective(with_others(z), choice)[0]) / scale,

@@ -39,7 +39,9 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
 
 def _parse_dimension(path: str, axis_spec: AxisSpec, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
     continuous = isinstance(axis_spec, RangeAxis) and axis_spec.steps is None
-    axis = parse_axis(path, axis_spec.model_copy(update={"steps": 2}) if continuous else axis_spec, [accelerator])
+    if isinstance(axis_spec, RangeAxis) and continuous:
+        axis_spec = axis_spec.model_copy(update={"steps": 2})
+    axis = parse_axis(path, axis_spec, [accelerator])
     kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
     if path in (*capacity_paths(accelerator, spec.model.fidelity), *kernel_paths):
         axis = replace(axis, role="tabulated")

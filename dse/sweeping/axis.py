@@ -89,7 +89,8 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerato
         raise InputError(message, f"write at most {MAX_CATEGORICAL_STEPS} steps")
     numbers, unit = _parse_numbers(path, (spec.start, spec.stop) if isinstance(spec, RangeAxis) else tuple(spec), accelerators)
     if isinstance(spec, RangeAxis):
-        numbers = (np.geomspace if spec.scale == "log" else np.linspace)(*numbers, spec.steps or 2)
+        start, stop = numbers
+        numbers = (np.geomspace if spec.scale == "log" else np.linspace)(start, stop, spec.steps or 2)
     if len(np.unique(numbers)) < len(numbers):
         raise _repeated_value(path)
     return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)

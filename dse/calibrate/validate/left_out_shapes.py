@@ -77,7 +77,7 @@ def compare_times(fitted: FittedSet, times: dict[KernelKey, PredictedTimes], spl
         if baseline in times:
             dense = fitted.launches[baseline]
             rows = [dense.shapes.index(shape) for shape in launches.shapes]
-            speedups = {fidelity: times[baseline][fidelity][rows] / predicted[fidelity] for fidelity in FIDELITIES}
+            speedups: PredictedTimes = {fidelity: times[baseline][fidelity][rows] / predicted[fidelity] for fidelity in FIDELITIES}
             comparisons += _compare_kernel(fitted, key, split, "speedup", dense.time[rows] / launches.time, speedups)
     return comparisons
 
@@ -89,5 +89,5 @@ def _compare_kernel(
     about = (fitted.measurements.name, split, key.device, name, key.family, key.dtype, quantity)
     for row, shape in enumerate(launches.shapes):
         sparsity = round(1 - float(launches.density[row]), 4)
-        by_fidelity = {fidelity: float(predicted[fidelity][row]) for fidelity in FIDELITIES}
+        by_fidelity: dict[Fidelity, float] = {fidelity: float(predicted[fidelity][row]) for fidelity in FIDELITIES}
         yield Comparison(*about, shape, sparsity, float(measured[row]), by_fidelity)

@@ -137,15 +137,15 @@ def compare_networks(measured: NetworkSet) -> list[Comparison]:
 
 
 def _compare_dense(set_name: str, network: MeasuredNetwork) -> Comparison:
-    latencies = {fidelity: dense for fidelity, (dense, _) in network.predicted_latencies.items()}
+    latencies: dict[Fidelity, float] = {fidelity: dense for fidelity, (dense, _) in network.predicted_latencies.items()}
     return _comparison(set_name, network, "dense", "time", network.row.dense_ms / 1e3, latencies)
 
 
 def _compare_pruned(set_name: str, network: MeasuredNetwork) -> Iterator[Comparison]:
     row, predicted = network.row, network.predicted_latencies
-    latencies = {fidelity: pruned for fidelity, (_, pruned) in predicted.items()}
+    latencies: dict[Fidelity, float] = {fidelity: pruned for fidelity, (_, pruned) in predicted.items()}
     yield _comparison(set_name, network, str(row.pattern), "time", row.time_ms / 1e3, latencies)
-    speedups = {fidelity: dense / pruned for fidelity, (dense, pruned) in predicted.items()}
+    speedups: dict[Fidelity, float] = {fidelity: dense / pruned for fidelity, (dense, pruned) in predicted.items()}
     yield _comparison(set_name, network, str(row.pattern), "speedup", row.dense_ms / row.time_ms, speedups)
 
 

@@ -77,7 +77,8 @@ def launch_features(
     is_gathered = launches.key.family == "unstructured"
     fitted_k = np.minimum(k, max_k)
     if moved_bytes is None:
-        moved_bytes = np.asarray(attainable_bytes(launches.product, rates.cache)) if rates.cache else launches.product.compulsory_bytes
+        product = launches.product
+        moved_bytes = np.asarray(attainable_bytes(product, rates.cache) if rates.cache else product.compulsory_bytes)
     return LaunchFeatures(
         stated_launch=np.full(len(launches), rates.launch),
         peak=flops / rates.peak if has_issue_rate else np.zeros(len(launches)),
@@ -158,7 +159,7 @@ def time_components(theta: Theta, features: LaunchFeatures, allowed: AllowedTile
     gathered_share = f.column_share * p["columns"]
     miss_rate = gathered_share / (1 + gathered_share)
     memory = (f.memory + f.gathers * miss_rate / p["reuse"]) / p["bandwidth"]
-    return jnp.where(jnp.isnan(f.stated_launch), p["launch"], f.stated_launch), unit, memory
+    return jnp.where(jnp.isnan(f.stated_launch), p["launch"], f.stated_launch), unit, jnp.asarray(memory)
 
 
 def smooth_maximum(a: Any, b: Any) -> Any:
