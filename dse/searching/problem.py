@@ -24,8 +24,7 @@ from dse.schema.workload_selection import WorkloadSelection
 from dse.searching.feasible_variants import list_excluded, select_feasible
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
-from dse.sweeping.descriptions import load_accelerators, load_workloads
-from dse.sweeping.provenance import hash_descriptions
+from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 

@@ -1,16 +1,21 @@
-"""Load the accelerators and workloads that a specification names, describes or holds as objects."""
+"""Load the accelerators and workloads that a specification names, describes or holds as objects, and hash what was loaded."""
 
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dse.base import catalog
 from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
+from dse.model.efficiency.kernel_file import KernelRecord
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.objects_in_spec import split_workload_item
 from dse.schema.sweep import SweepSpec
 from dse.schema.workload_selection import WorkloadSelection
 from dse.workload import Workload, tables
+
+CONTENTS_SUFFIX = " in memory"  # of the name of a workload's contents, which may differ from those of its folder
 
 
 def load_accelerators(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> list[Accelerator]:
@@ -55,3 +60,17 @@ def _place_of_description(key: str, document: YamlDocument) -> tuple[Any, ...]:
     listed = document.data["workloads"]
     place: Any = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
     return ("workloads", place, "workload") if "workload" in listed[place] else ("workloads", place)
+
+
+def hash_descriptions(
+    accelerators: Iterable[Accelerator], workloads: Sequence[Workload], kernels: Mapping[str, Sequence[KernelRecord]], with_contents: bool
+) -> dict[str, str]:
+    """SHA-256 of accelerators, workload files and the fitted kernels of each accelerator, and of the contents of workloads on request."""
+    hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in accelerators}
+    for name, chosen in kernels.items():
+        if chosen:
+            text = "".join(kernel.model_dump_json() for kernel in chosen)
+            hashes[f"kernels {name}"] = hashlib.sha256(text.encode()).hexdigest()
+    if with_contents:
+        hashes |= {f"workload {workload.name}{CONTENTS_SUFFIX}": workload.contents_sha256() for workload in workloads}
+    return hashes | {f"workload {workload.name} {file}": sha256 for workload in workloads for file, sha256 in workload.files.items()}

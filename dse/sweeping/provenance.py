@@ -1,13 +1,11 @@
 """The provenance of a dataset: what it was made from, as attributes, and the way back to the plan."""
 
 import datetime
-import hashlib
 import importlib.metadata
 import json
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,17 +15,15 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import COST_PATH
-from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.executions import list_executions
 from dse.model.memory_levels import memory_levels
 from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
+from dse.sweeping.descriptions import CONTENTS_SUFFIX, hash_descriptions
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import build_plan
-from dse.workload import Workload
 
-CONTENTS_SUFFIX = " in memory"  # of the name of a workload's contents, which may differ from those of its folder
 DECISIVE_PACKAGES = ("sparse-dse", "jax", "numpy")  # their version may change a number
 
 
@@ -91,20 +87,6 @@ def _description_hashes(plan: Plan, with_contents: bool = False) -> dict[str, st
     """SHA-256 of every description that was read; where workloads are objects, or on request, of the contents of all workloads, too."""
     kernels = {accelerator.name: chosen for accelerator, chosen in zip(plan.accelerators, plan.fitted_kernels, strict=True)}
     return hash_descriptions(plan.accelerators, plan.workloads, kernels, with_contents or bool(plan.spec.loaded_workloads))
-
-
-def hash_descriptions(
-    accelerators: Iterable[Accelerator], workloads: Sequence[Workload], kernels: Mapping[str, Sequence[KernelRecord]], with_contents: bool
-) -> dict[str, str]:
-    """SHA-256 of accelerators, workload files and the fitted kernels of each accelerator, and of the contents of workloads on request."""
-    hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in accelerators}
-    for name, chosen in kernels.items():
-        if chosen:
-            text = "".join(kernel.model_dump_json() for kernel in chosen)
-            hashes[f"kernels {name}"] = hashlib.sha256(text.encode()).hexdigest()
-    if with_contents:
-        hashes |= {f"workload {workload.name}{CONTENTS_SUFFIX}": workload.contents_sha256() for workload in workloads}
-    return hashes | {f"workload {workload.name} {file}": sha256 for workload in workloads for file, sha256 in workload.files.items()}
 
 
 @cache
