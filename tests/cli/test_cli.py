@@ -1,4 +1,4 @@
-"""The command as a user meets it: exit codes, what goes to stdout and what to stderr; a process of its own where that matters."""
+"""The command line: exit codes, stdout and stderr; in a process of its own where that matters."""
 
 import contextlib
 import io
@@ -14,32 +14,32 @@ import pytest
 from dse.base import catalog
 from dse.cli import entry
 
-Done = subprocess.CompletedProcess[str]
+Completed = subprocess.CompletedProcess[str]
 
 
-def process(*arguments: object, cwd: Path) -> Done:
+def process(*arguments: object, cwd: Path) -> Completed:
     words = [sys.executable, "-m", "dse.cli", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
-def dse(*arguments: object, cwd: Path = Path()) -> Done:
-    """The same without the seconds that a process takes to start: what it raises here would be a traceback there."""
+def dse(*arguments: object, cwd: Path = Path()) -> Completed:
+    """As `process`, but without the seconds that a process takes to start; an exception here would be a traceback there."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = entry.main([*map(str, arguments)])
         except SystemExit as end:
             code = int(end.code or 0)
-    return Done(arguments, code, out.getvalue(), err.getvalue())
+    return Completed(arguments, code, out.getvalue(), err.getvalue())
 
 
-def test_help_names_every_verb_and_imports_nothing_heavy():
-    """What makes `--help` answer at once."""
+def test_help_names_every_subcommand_and_imports_nothing_heavy():
+    """So `--help` answers at once."""
     script = "import sys, contextlib, dse.cli\nwith contextlib.suppress(SystemExit): dse.cli.main(['--help'])\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert all(
-        verb in done.stdout
-        for verb in ("sweep", "plot", "pareto", "trace", "io", "check", "list", "iso", "pattern", "schema", "calibrate", "r3")
+        subcommand in done.stdout
+        for subcommand in ("sweep", "plot", "pareto", "trace", "io", "check", "list", "iso", "pattern", "schema", "calibrate", "r3")
     )
     assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "numba", "pint"} & set(done.stdout.split())
 
@@ -53,8 +53,8 @@ def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
 EVALUATING = {"jax", "scipy.interpolate", "scipy.optimize", "xarray", "pandas", "matplotlib", "optuna", "numba", "tqdm"}
 
 
-def test_checking_whatever_ships_imports_nothing_that_evaluates(tmp_path):
-    """A specification is checked by what reads it: that takes half a second, what evaluates and draws up to three more."""
+def test_checking_shipped_descriptions_imports_nothing_that_evaluates(tmp_path):
+    """Reading a specification takes half a second; importing what evaluates and draws takes up to three more."""
     calibrated = [tmp_path / name for name in ("cache_aware.yaml", "next_tensor_core.yaml")]
     for path in calibrated:
         text = catalog.find_path("sweeps", path.stem).read_text()
@@ -64,13 +64,13 @@ def test_checking_whatever_ships_imports_nothing_that_evaluates(tmp_path):
     ]
     script = f"import sys, dse.cli\nprint(dse.cli.main(['check', *{files!r}]))\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    *told, code, modules = done.stdout.splitlines()
-    assert (code, len(told)) == ("0", len(files)), done.stderr
-    assert sum(": ok, search " in line for line in told) >= 5
+    *lines, code, modules = done.stdout.splitlines()
+    assert (code, len(lines)) == ("0", len(files)), done.stderr
+    assert sum(": ok, search " in line for line in lines) >= 5
     assert EVALUATING & set(modules.split()) == set()
 
 
-def test_the_main_job_writes_a_dataset_and_its_figures(tmp_path):
+def test_a_sweep_writes_a_dataset_and_its_figures(tmp_path):
     done = process("sweep", "sparsity_roofline", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     written = sorted(path.name for path in (tmp_path / "sparsity_roofline").iterdir())
@@ -99,20 +99,20 @@ def test_a_bad_sweep_exits_2_with_every_problem_and_writes_nothing(folder, edite
     assert not (folder / "small").exists()
 
 
-def test_dry_run_says_what_would_run_and_writes_nothing(folder):
+def test_a_dry_run_describes_the_plan_and_writes_nothing(folder):
     done = dse("sweep", "small.yaml", "--dry-run", cwd=folder)
     assert done.returncode == 0
     assert "evaluates    1 designs x 4 variants x 2 batch sizes x 1 dtypes, layers: " in done.stdout
     assert not (folder / "small").exists()
 
 
-def test_check_goes_on_after_a_bad_file(folder, edited):
+def test_check_continues_after_a_bad_file(folder, edited):
     edited("chip.yaml", ("2:4", "5:4"))
     done = dse("check", "chip.yaml", "net", "net/workload.yaml", "small.yaml", cwd=folder)
     assert done.returncode == 2
     assert done.stdout.splitlines() == ["net: ok, workload 'net'", "net/workload.yaml: ok, workload 'net'"]
-    told = [line for line in done.stderr.splitlines() if "'5:4' keeps 5 of 4" in line]
-    assert len(told) == 2  # once for the file, once for the sweep that names it
+    lines = [line for line in done.stderr.splitlines() if "'5:4' keeps 5 of 4" in line]
+    assert len(lines) == 2  # once for the file, once for the sweep that names it
 
 
 def test_check_accepts_good_files(folder):
@@ -155,13 +155,13 @@ def test_schema_is_json_schema(kind):
 
 
 @pytest.mark.parametrize("arguments", [[], ["swep"], ["sweep"], ["plot", "none.nc"], ["sweep", "none"], ["schema", "x"]])
-def test_wrong_use_exits_2_and_says_why(arguments, tmp_path):
+def test_invalid_arguments_exit_2_with_a_message(arguments, tmp_path):
     done = dse(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr
 
 
-def test_an_output_that_cannot_be_written_is_told_before_the_work(folder):
+def test_an_output_that_cannot_be_written_is_reported_before_the_evaluation(folder):
     (folder / "taken").write_text("")
     done = dse("sweep", "small.yaml", "-o", "taken", cwd=folder)
     assert done.returncode == 2
@@ -177,7 +177,7 @@ def test_an_interrupt_exits_130(monkeypatch, capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_plot_draws_what_a_dataset_without_accuracies_allows(edited, folder):
+def test_plot_draws_all_that_a_dataset_without_accuracies_allows(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [blocky]}"))
     assert dse("sweep", "small.yaml", "-o", "out", cwd=folder).returncode == 0
     done = dse("plot", "out/results.nc", cwd=folder)
@@ -191,7 +191,7 @@ def test_plot_draws_what_a_dataset_without_accuracies_allows(edited, folder):
     ]
 
 
-def test_plot_draws_what_the_dataset_holds_and_names_what_needs_a_description_that_changed(folder, edited):
+def test_plot_names_the_figures_that_need_a_changed_description(folder, edited):
     dse("sweep", "small.yaml", "-o", "out", cwd=folder)
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
     done = dse("plot", "out/results.nc", cwd=folder)
@@ -202,7 +202,7 @@ def test_plot_draws_what_the_dataset_holds_and_names_what_needs_a_description_th
     assert not written & {"layers.png", "layers.csv", "roofline.png", "roofline.csv"}
 
 
-def test_remarks_go_to_stderr(folder, edited):
+def test_warnings_go_to_stderr(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     done = process("sweep", "small.yaml", "-o", "out.nc", cwd=folder)
     assert done.returncode == 0

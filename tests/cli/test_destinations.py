@@ -1,4 +1,4 @@
-"""Whatever a command writes: where it can't, it says so before the work, and leaves everything as it was."""
+"""A command that cannot write its output reports it before the work and changes no file."""
 
 import os
 import shutil
@@ -13,13 +13,13 @@ from tests.conftest import described
 from tests.searching import search_specs
 
 MASK = np.arange(64).reshape(8, 8) % 2
-MAX_BEST = {
+SPECIFICATIONS = {
     "figures": "plots: [speedup, layers]",
     "front": "keep: {front: {maximize: [speedup, accuracy]}}",
     "top": "keep: {top: 2, maximize: [speedup]}",
 }
 
-# What is run to write to OUT, and what of it must not be reached.
+# By name: a command that writes to OUT, and the function that does the work, which must not be called.
 COMMANDS = {
     "sweep": ("sweep figures.yaml -o OUT", "dse.sweeping.run.run_in_memory"),
     "sweep to a file": ("sweep figures.yaml -o OUT/mine.nc", "dse.sweeping.run.run_in_memory"),
@@ -33,18 +33,20 @@ COMMANDS = {
     "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure.run_jobs"),
     "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate._fit_record"),
     "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.left_out_shapes.FittedSet.fit"),
-    "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.cli.trace.trace"),
+    "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.cli.trace.trace_network"),
 }
-# What it writes, where that takes long: the tests of searches say that it is so. Whether each is a folder.
-SLOW = {COMMANDS["search"][1]: dict.fromkeys(("study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"), False)}
+# Outputs of commands that take long (their own tests check them), and whether each is a folder.
+SLOW_OUTPUTS = {
+    COMMANDS["search"][1]: dict.fromkeys(("study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"), False)
+}
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """All that the commands read."""
+    """Every input of the commands."""
     folder = described(tmp_path_factory.mktemp("inputs"))
     small = (folder / "small.yaml").read_text()
-    for name, line in MAX_BEST.items():
+    for name, line in SPECIFICATIONS.items():
         (folder / f"{name}.yaml").write_text(f"{small}{line}\n")
     np.savez(folder / "masks.npz", fc=MASK)
     (folder / "measured").mkdir()
@@ -55,8 +57,8 @@ def inputs(tmp_path_factory):
 
 
 @pytest.fixture(params=COMMANDS)
-def asked(request, inputs, monkeypatch):
-    """Runs a command that writes to `out`."""
+def command(request, inputs, monkeypatch):
+    """A function that runs a command with output `out`, and the name of the function that does its work."""
     command, work = COMMANDS[request.param]
     monkeypatch.chdir(inputs)
 
@@ -67,17 +69,17 @@ def asked(request, inputs, monkeypatch):
 
 
 def never(*_, **__):
-    raise AssertionError("the work was begun")
+    raise AssertionError("the work was started")
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """What stands in a folder, and of which kind."""
+    """The paths below a folder, each a file or a folder."""
     return {str(path.relative_to(folder)): "folder" if path.is_dir() else "file" for path in folder.rglob("*")}
 
 
-def test_what_stands_in_the_way_is_told_before_the_work(asked, tmp_path, monkeypatch, capsys):
-    run, work = asked
-    if not (written := SLOW.get(work, {})):
+def test_a_path_that_is_taken_is_reported_before_the_work(command, tmp_path, monkeypatch, capsys):
+    run, work = command
+    if not (written := SLOW_OUTPUTS.get(work, {})):
         assert run(tmp_path / "free") == 0
         written = {path.name: path.is_dir() for path in (tmp_path / "free").iterdir()}
     monkeypatch.setattr(work, never)
@@ -93,8 +95,8 @@ def test_what_stands_in_the_way_is_told_before_the_work(asked, tmp_path, monkeyp
         shutil.rmtree(out)
 
 
-def test_a_place_that_cannot_be_written_to_is_told_before_the_work(asked, tmp_path, monkeypatch, capsys):
-    run, work = asked
+def test_a_folder_that_cannot_be_written_is_reported_before_the_work(command, tmp_path, monkeypatch, capsys):
+    run, work = command
     monkeypatch.setattr(work, never)
     (tmp_path / "file").write_text("")
     assert run(tmp_path / "file") == 2

@@ -1,4 +1,4 @@
-"""Speedup at iso-accuracy, against a loop over every design and variant."""
+"""Speedup at iso-accuracy, compared with a loop over every design and variant."""
 
 import itertools
 
@@ -83,7 +83,7 @@ def test_the_published_figure_of_the_readme():
     np.testing.assert_allclose(found.sel(batch=[1, 32]), [[1.27, 1.13], [1.21, 1.0]], atol=0.005)
 
 
-def test_what_cannot_be_asked(results):
+def test_invalid_requests_are_refused(results):
     with pytest.raises(InputError, match="the dataset has no speedup"):
         iso_speedup(results.drop_vars("speedup"))
     with pytest.raises(InputError, match="an accuracy drop of -1 is out of range"):

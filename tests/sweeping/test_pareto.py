@@ -1,4 +1,4 @@
-"""Fronts of a sweep's dataset: labelled, by names, in either direction."""
+"""Pareto fronts of a sweep's dataset: objectives by name, in either direction."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ def results(edited):
     return dse.sweep(edited("small.yaml", ("dtype: fp16", AXES)))
 
 
-def made(values: np.ndarray) -> xr.Dataset:
+def make_dataset(values: np.ndarray) -> xr.Dataset:
     """A dataset of two designs by a number of variants, with two results; a third is a coordinate."""
     return xr.Dataset(
         {"gain": (("design", "variant"), values[0]), "cost": (("design", "variant"), values[1])},
@@ -40,8 +40,8 @@ numbers = st.integers(0, 3).map(float) | st.just(np.nan) | st.floats(-10, 10)
 datasets = st.integers(1, 8).flatmap(lambda n: arrays(float, (3, 2, n), elements=numbers)).filter(lambda v: np.isfinite(v[:, 0, 0]).all())
 
 
-@given(datasets.map(made), st.permutations(["gain", "cost", "quality"]), st.integers(0, 3), st.integers(1, 3))
-def test_a_front_is_what_nothing_beats_in_every_objective(dataset, names, cut, count):
+@given(datasets.map(make_dataset), st.permutations(["gain", "cost", "quality"]), st.integers(0, 3), st.integers(1, 3))
+def test_a_front_has_the_points_that_no_other_dominates(dataset, names, cut, count):
     maximize, minimize = names[: min(cut, count)], names[min(cut, count) : count]
     front = dse.pareto(dataset, maximize, minimize)
     cells = [{"design": d, "variant": v} for d in range(2) for v in range(dataset.sizes["variant"])]
@@ -50,15 +50,15 @@ def test_a_front_is_what_nothing_beats_in_every_objective(dataset, names, cut, c
     points = np.array([[float(dataset[n].isel(c, missing_dims="ignore")) for n in names[:count]] for c in cells])
     points = points[np.isfinite(points).all(axis=1)]
     signed = points * np.array([-1.0] * len(maximize) + [1.0] * len(minimize))
-    beaten = [any((other <= point).all() and (other < point).any() for other in signed) for point in signed]
+    dominated = [any((other <= point).all() and (other < point).any() for other in signed) for point in signed]
     found = np.stack([front[n].values for n in names[:count]], axis=-1)
-    assert sorted(map(tuple, found)) == sorted(map(tuple, points[~np.array(beaten)]))
+    assert sorted(map(tuple, found)) == sorted(map(tuple, points[~np.array(dominated)]))
     assert (np.diff(front[names[0]]) >= 0).all()
     assert front.attrs["points"] == len(points)
     assert front.attrs["points"] + front.attrs["left_out"] == len(cells)
 
 
-@given(datasets.map(made))
+@given(datasets.map(make_dataset))
 def test_ties_are_all_kept_or_the_first_of_them(dataset):
     every = dse.pareto(dataset, ["gain"], ["cost"])
     one = dse.pareto(dataset, ["gain"], ["cost"], ties=False)
@@ -69,8 +69,8 @@ def test_ties_are_all_kept_or_the_first_of_them(dataset):
     assert every.sizes["point"] == sum(tuple(value) in pairs for value in values)
 
 
-@given(datasets.map(made))
-def test_turning_an_objective_over_turns_nothing_else(dataset):
+@given(datasets.map(make_dataset))
+def test_negating_an_objective_changes_nothing_else(dataset):
     front = dse.pareto(dataset, ["gain"], ["cost"])
     turned = dse.pareto(dataset.assign(cost=-dataset.cost), ["gain", "cost"])
     np.testing.assert_array_equal(np.sort(front.gain), np.sort(turned.gain))
@@ -78,8 +78,8 @@ def test_turning_an_objective_over_turns_nothing_else(dataset):
     assert np.isnan(front.attrs["hypervolume_share"]) or 0 <= front.attrs["hypervolume_share"] <= 1 + 1e-9
 
 
-def test_by_hand():
-    front = dse.pareto(made(np.array([[[1, 2, 3], [3, 1, 0]], [[1, 2, 9], [5, 1, 0]], [[7, 8, 9]] * 2], float)), ["gain"], ["cost"])
+def test_a_front_computed_by_hand():
+    front = dse.pareto(make_dataset(np.array([[[1, 2, 3], [3, 1, 0]], [[1, 2, 9], [5, 1, 0]], [[7, 8, 9]] * 2], float)), ["gain"], ["cost"])
     assert front.gain.values.tolist() == [0, 1, 1, 2, 3]
     assert front.cost.values.tolist() == [0, 1, 1, 2, 5]
     assert front.name.values.tolist() == ["v2", "v0", "v1", "v1", "v0"]
@@ -102,21 +102,21 @@ def test_every_point_of_a_sweep_names_its_design(results):
     assert front.speedup.attrs["units"] == "1"
 
 
-def test_designs_that_differ_in_nothing_that_counts_are_ties(results):
+def test_designs_with_equal_objectives_are_ties(results):
     """The capacity changes no latency."""
     every, one = (dse.pareto(results, ["speedup", "accuracy"], ties=ties) for ties in (True, False))
     assert every.sizes["point"] == 2 * one.sizes["point"]
     assert (one["memory.dram.capacity"] == 1e9).all()
 
 
-def test_a_reference_of_ones_own(results):
+def test_a_reference_of_the_user(results):
     front = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 1.0}, pool=True)
     assert json.loads(front.attrs["reference_point"]) == {"speedup": 1.0, "accuracy": 70.0}
     better = dse.pareto(results, ["speedup", "accuracy"], reference={"speedup": 0.5}, pool=True)
     assert better.attrs["hypervolume"] > front.attrs["hypervolume"]
 
 
-def test_a_large_front_of_four_objectives_leaves_its_volume_out_and_says_so():
+def test_the_hypervolume_of_a_large_front_of_four_objectives_is_left_out_with_a_warning():
     points = np.random.default_rng(0).dirichlet(np.ones(4), 1500).T
     dataset = xr.Dataset({f"f{n}": ("design", column) for n, column in enumerate(points)})
     with pytest.warns(UserWarning, match="the hypervolume of 1500 points in 4 objectives would take long and was left out"):
@@ -125,7 +125,7 @@ def test_a_large_front_of_four_objectives_leaves_its_volume_out_and_says_so():
 
 
 @pytest.mark.parametrize(
-    ("maximize", "minimize", "told"),
+    ("maximize", "minimize", "messages"),
     [
         (["speedup", "acuracy"], [], ["the dataset has no 'acuracy'; did you mean 'accuracy'?"]),
         (["speedup"], ["speedup", "latancy"], ["'speedup' is listed twice as an objective; list it once", "the dataset has no 'latancy'; did you mean 'latency'?"]),
@@ -135,19 +135,21 @@ def test_a_large_front_of_four_objectives_leaves_its_volume_out_and_says_so():
         ([], ["accuracy"], ["accuracy is better higher; maximize 'accuracy'"]),
     ],
 )  # fmt: skip
-def test_what_cannot_be_an_objective(results, maximize, minimize, told):
+def test_invalid_objectives_are_refused(results, maximize, minimize, messages):
     with pytest.raises(InputError) as caught:
         dse.pareto(results, maximize, minimize)
     problems = sorted(str(problem) for problem in caught.value.problems)
-    assert [problem.startswith(start) for problem, start in itertools.zip_longest(problems, sorted(told))] == [True] * len(told), problems
+    assert [problem.startswith(start) for problem, start in itertools.zip_longest(problems, sorted(messages))] == [True] * len(messages), (
+        problems
+    )
 
 
-def test_a_reference_that_is_no_objective(results):
+def test_a_reference_that_is_not_an_objective_is_refused(results):
     with pytest.raises(InputError, match="the reference 'latency' is not an objective; known: 'speedup'"):
         dse.pareto(results, ["speedup"], reference={"latency": 1.0})
 
 
-def test_accuracies_of_different_dense_networks_are_compared_by_what_they_lose(edited, folder):
+def test_accuracies_of_different_dense_networks_are_compared_by_their_loss(edited, folder):
     edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
     found = dse.sweep(folder / "small.yaml")
     with pytest.raises(InputError, match=r"start from different dense networks \(76, 77\); minimize 'accuracy_drop' instead"):
@@ -165,20 +167,20 @@ def test_accuracies_on_different_metrics_are_not_compared(edited, folder):
     assert set(front.accuracy.values) == {0.3}
 
 
-def test_nothing_known_is_told(results):
+def test_objectives_without_any_value_are_refused(results):
     with pytest.raises(InputError, match="no point has a finite value in all of speedup, accuracy"):
         dse.pareto(select.select_values(results, {"method": "blocky"}), ["speedup", "accuracy"])
 
 
-def test_selecting_keeps_the_dims_and_suggests(results):
+def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
     part = select.select_values(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
     assert (part.sizes["batch"], part.sizes["memory.dram.bandwidth"], part.sizes["variant"]) == (1, 1, 1)
-    for chosen, told in (
+    for chosen, messages in (
         ({"bach": "1"}, "did you mean 'batch'"),
         ({"batch": "2"}, "'batch' is never '2'"),
         ({"method": "sem"}, "did you mean 'semi'"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=messages):
             select.select_values(results, chosen)
     for wrong in ("batch", "=1", "batch="):
         with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
@@ -208,8 +210,8 @@ def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, 
 @pytest.mark.parametrize(
     ("maximize", "minimize"), [(["speedup"], ["latency"]), ([], ["latency", "accuracy_drop"]), (["speedup", "accuracy"], [])]
 )
-def test_the_steps_are_the_border_of_what_some_point_reaches(results, maximize, minimize):
-    """At each corner some point of the front is as good in both; a little better in both, none is."""
+def test_the_steps_bound_the_dominated_region(results, maximize, minimize):
+    """At each corner some point of the front is as good in both objectives, and none is better in both."""
     front = dse.pareto(results, maximize, minimize, pool=True)
     signs = np.array([1.0] * len(maximize) + [-1.0] * len(minimize))
     (steps,) = (
@@ -237,7 +239,7 @@ def test_the_command_writes_a_dataset_a_table_and_a_figure(results, tmp_path, ca
     assert (tmp_path / "mine.pareto.png").exists()
 
 
-def test_a_wrong_name_exits_2_and_writes_nothing(results, tmp_path):
+def test_an_unknown_objective_exits_2_and_writes_nothing(results, tmp_path):
     store.write(results, tmp_path / "mine.nc")
     ask = [sys.executable, "-m", "dse.cli", "pareto", "mine.nc", "--maximize", "speedupp", "--reference", "speedup=1", "-o", "out"]
     done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -248,22 +250,22 @@ def test_a_wrong_name_exits_2_and_writes_nothing(results, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_dataset_that_is_read_is_not_written_over(results, tmp_path, capsys):
+def test_the_input_dataset_is_not_overwritten(results, tmp_path, capsys):
     store.write(results, tmp_path / "mine.nc")
     path = str(tmp_path / "mine.nc")
     assert entry.main(["pareto", path, "--maximize", "speedup", "-o", path]) == 2
     assert "is also the input; give another output file" in capsys.readouterr().err
 
 
-def test_a_dataset_of_someone_elses_with_a_variable_called_accuracy():
+def test_a_foreign_dataset_with_a_variable_called_accuracy():
     points = xr.Dataset({"accuracy": ("n", np.array([1.0, 2.0, 3.0])), "dense_accuracy": ("n", np.ones(3)), "cost": ("n", np.arange(3.0))})
     assert dse.pareto(points, ["accuracy"], ["cost"]).sizes["point"] == 3
     with pytest.raises(InputError, match="the dataset has no 'accuracy_drop'; did you mean 'accuracy'"):
         dse.pareto(points, ["accuracy"], ["accuracy_drop"])
 
 
-def test_networks_and_batches_have_fronts_of_their_own(results):
-    """Each is the front of its own selection; pooled, points of one batch drop those of another."""
+def test_each_network_and_batch_size_has_a_front(results):
+    """It is the front of that selection; pooled, points of one batch size dominate those of another."""
     apart, pooled = (dse.pareto(results, ["speedup"], ["latency"], pool=pool) for pool in (False, True))
     fronts = json.loads(apart.attrs["groups"])
     assert [one["batch"] for one in fronts] == [1, 16]
@@ -284,7 +286,7 @@ def test_networks_and_batches_have_fronts_of_their_own(results):
     assert dse.pareto(apart, ["speedup"], ["latency"]).sizes["point"] == apart.sizes["point"]  # of a front, too
 
 
-def test_networks_are_not_mixed_and_each_keeps_its_own_metric(folder, results):
+def test_networks_with_different_metrics_have_separate_fronts(folder, results):
     renamed = results.assign_coords(workload=("variant", np.array(["net", "net", "other", "other"], object)))
     renamed.attrs["metrics"] = json.dumps({name: json.loads(results.attrs["metrics"])["net"] for name in ("net", "other")})
     found = dse.pareto(renamed, ["speedup", "accuracy"])
@@ -298,18 +300,18 @@ def test_networks_are_not_mixed_and_each_keeps_its_own_metric(folder, results):
         dse.pareto(renamed, ["speedup", "accuracy"], pool=True)
 
 
-def test_precision_says_what_is_rounding():
+def test_the_type_of_an_objective_sets_what_counts_as_rounding():
     values = np.array([[[1.0, 1.0 + 3e-7], [1.0, 2.0]], [[1.0, 1.0], [3.0, 3.0]], [[0.0, 0.0]] * 2])
-    assert set(dse.pareto(made(values), ["gain"], ["cost"]).name.values) == {"v1"}
-    coarse = made(values)
+    assert set(dse.pareto(make_dataset(values), ["gain"], ["cost"]).name.values) == {"v1"}
+    coarse = make_dataset(values)
     assert dse.pareto(coarse.assign(gain=coarse.gain.astype(np.float32)), ["gain"], ["cost"]).sizes["point"] >= 1
 
 
-def test_the_command_names_its_fronts(results, folder, capsys):
+def test_the_command_lists_its_fronts(results, folder, capsys):
     store.write(results, folder / "results.nc")
     assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency"]) == 0
-    told = capsys.readouterr().err
-    assert "  net, batch 1: " in told
-    assert "  net, batch 16: " in told
+    messages = capsys.readouterr().err
+    assert "  net, batch 1: " in messages
+    assert "  net, batch 16: " in messages
     assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency", "--pool"]) == 0
     assert "batch 1: " not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Fronts, hypervolumes and knees against definitions written out in full."""
+"""Fronts, hypervolumes and knees against their definitions."""
 
 import itertools
 import time
@@ -44,7 +44,7 @@ def corner(points: np.ndarray) -> np.ndarray:
 
 
 @given(clouds())
-def test_the_front_is_what_no_other_point_dominates(points):
+def test_the_front_has_the_points_that_no_other_dominates(points):
     np.testing.assert_array_equal(nondominated(points), on_the_front(points))
 
 
@@ -74,7 +74,7 @@ def test_the_front_of_the_fronts_of_any_parts_is_the_front_of_the_whole(points, 
 
 
 @given(clouds(elements=noisy))
-def test_no_point_is_on_the_front_for_a_difference_that_is_rounding(points):
+def test_rounding_differences_put_no_point_on_the_front(points):
     front = np.unique(points[nondominated(points)], axis=0)
     for one, other in itertools.permutations(front, 2):
         assert not (one <= other * (1 + 1e-13)).all()
@@ -82,7 +82,7 @@ def test_no_point_is_on_the_front_for_a_difference_that_is_rounding(points):
         assert any((mark <= point * (1 + 1e-11)).all() for mark in front)
 
 
-def test_an_area_that_is_larger_by_rounding_is_no_smaller_area():
+def test_areas_that_differ_by_rounding_are_equal():
     points = np.array([[1.0, 8.26e-4 + 1e-19], [2.0, 8.26e-4]])
     assert points[0, 1] > points[1, 1]
     assert nondominated(points).tolist() == [True, False]
@@ -167,7 +167,7 @@ def test_the_knee_of_two_objectives_lies_farthest_below_the_line_through_the_end
     assert below[knee(front)] == pytest.approx(below.max(), abs=1e-12)
 
 
-def test_the_knee_by_hand():
+def test_knees_computed_by_hand():
     assert knee(np.array([[0.0, 10.0], [1.0, 2.0], [5.0, 1.0], [10.0, 0.0]])) == 1
     assert knee(np.array([[3.0, 1.0]])) == 0
     assert knee(np.array([[0.0, 7.0], [0.0, 7.0]])) == 0
