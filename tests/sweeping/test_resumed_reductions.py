@@ -251,7 +251,7 @@ def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, complete_results
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     expected = capsys.readouterr()
     assert (code, expected.out) == (1, "")
-    assert expected.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make limit, and go on with --resume"
+    assert expected.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
     assert not path.exists()
     assert {file.suffix for file in partials_folder(path).iterdir()} == ({".json", ".npz"} if limit > 10 else {".json"})
     dse.sweep(spec, path, resume=True)
@@ -262,7 +262,7 @@ def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, complete_results
     ("arguments", "expected"),
     [
         (["-o", "x.nc", "--workers", "2"], "only Zarr stores and reductions ('keep') can be resumed"),
-        (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave out --workers or --dask"),
+        (["-o", "x.zarr", "--workers", "2", "--dask", "tcp://127.0.0.1:1"], "leave one of them out"),
     ],
 )
 def test_invalid_uses_of_worker_processes_are_refused(folder, capsys, arguments, expected):
@@ -280,7 +280,7 @@ def test_a_reduction_in_memory_cannot_be_sharded(specs):
 def test_zero_worker_processes_are_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sweep", str(folder / "small.yaml"), "-o", "x.zarr", "--workers", "0"])
-    assert "'0' is not a valid number of processes; write a complete number from 1 on" in capsys.readouterr().err
+    assert "'0' is not a valid number of processes; write a whole number from 1 on" in capsys.readouterr().err
 
 
 def test_worker_processes_fill_a_store(folder):

@@ -28,7 +28,7 @@ def test_reading_a_file_that_is_not_a_dataset(tmp_path):
 
 def test_an_output_that_is_a_folder_is_refused_before_the_evaluation(folder):
     (folder / "taken.nc").mkdir()
-    with pytest.raises(InputError, match=r"'.*taken.nc' is a folder; give a file, or another place"):
+    with pytest.raises(InputError, match=r"'.*taken.nc' is a folder; give a file, or another path"):
         dse.sweep(folder / "small.yaml", folder / "taken.nc")
 
 
