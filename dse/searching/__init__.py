@@ -2,13 +2,15 @@
 
 Data flows through the modules in this order:
 
-* `problem` (what a specification asks for, read and checked), `space` (the axes that a search may change), `feasible_variants` (pruned
-  networks within the accuracy tolerance);
-* `categorical_config`, `batch_evaluator`, `evaluator` (results of a batch of candidates), `over_networks` and `variant_choice` (with
-  `monotonicity`: one score for several networks, each in its best variant), `uncertainty` (prediction intervals);
-* `exhaustive`, `optuna_sampler` (with its `journal`), `local_search` (three ways to propose candidates);
-* `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `report`;
-* `run` (the whole search).
+* `problem` (the specification, read and checked), with `feasible_variants` (pruned networks within the accuracy tolerance) and `space`
+  (the axes that a search may change), which `space_builder` builds;
+* `evaluator`: scores a batch of designs. It uses `categorical_config` and `batch_evaluator` (latency and energy of every variant),
+  `robust` (samples of uncertain efficiencies), `variant_choice` with `monotonicity` (the variant that each network runs), `over_networks`
+  and `dense_base` (one figure for several networks), and `uncertainty` (prediction intervals);
+* `exhaustive`, `optuna_sampler` (with its `journal`) and `local_search`: three ways to propose designs;
+* `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `analysis` (elasticities, importances, regret),
+  `report` and `search_warnings`;
+* `run`: the whole search, as the function `dse.search`.
 
 The package is called `searching` because `dse.search` is a function.
 """

@@ -63,6 +63,11 @@ class SearchProblem:
         return {name: select_feasible(*network, self.tolerance) for name, network in self.networks.items()}
 
     @property
+    def needs_energy(self) -> bool:
+        """Whether an objective or a constraint depends on energy."""
+        return bool({"energy", "edp"} & self.search.costs)
+
+    @property
     def warnings(self) -> list[str]:
         """Warnings about keys of the specification and about variants that the search does not use."""
         excluded = (text for name, network in self.networks.items() for text in list_excluded(name, *network))

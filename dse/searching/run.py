@@ -18,6 +18,7 @@ from dse.searching.exhaustive import evaluate_all
 from dse.searching.local_search import refine
 from dse.searching.problem import load_problem
 from dse.searching.report import front_dataset, simplify_reported
+from dse.searching.search_warnings import collect_search_warnings
 from dse.sweeping.model_warnings import ModelWarning
 
 
@@ -90,7 +91,7 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
         f"'{text}' is not a finite number for {count} of {archive.evaluated_count} designs, which are infeasible"
         for text, count in archive.undefined_counts.items()
     ]
-    for text in (*evaluator.collect_warnings(), *undefined):
+    for text in (*collect_search_warnings(evaluator), *undefined):
         warnings.warn(text, ModelWarning, stacklevel=3)
     return archive
 

@@ -18,7 +18,7 @@ def score_all(evaluator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("chunk", [4096, 777])
 def test_an_exhaustive_search_finds_the_optimum_and_the_front(folder, monkeypatch, chunk):
-    monkeypatch.setattr("dse.searching.evaluator.CHUNK", chunk)
+    monkeypatch.setattr("dse.searching.evaluator.MAX_BATCH", chunk)
     monkeypatch.setattr(exhaustive, "CHUNK_DESIGNS", chunk)
     archive = Archive(evaluator := make_evaluator(folder))
     evaluate_all(archive)
@@ -83,7 +83,7 @@ def test_gradients_reach_constraints_that_steps_do_not(folder):
 def test_the_same_seed_gives_the_same_archive_for_any_chunk_size(folder, monkeypatch):
     path, archives = write(folder, LIMITED), []
     for chunk in (65536, 7):
-        monkeypatch.setattr("dse.searching.evaluator.CHUNK", chunk)
+        monkeypatch.setattr("dse.searching.evaluator.MAX_BATCH", chunk)
         archives.append(run.run_search(run.load_evaluator(path), "x", None, False, False, False))
     np.testing.assert_array_equal(archives[0].designs, archives[1].designs)
     np.testing.assert_array_equal(archives[0].values, archives[1].values)
