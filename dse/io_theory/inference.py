@@ -23,7 +23,7 @@ SAMPLE_GROUPS = (1, 8, 64)  # samples computed together
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class InferenceProgram:
     """A network compiled for one order.
 
     `biases`, `loaded_inputs` and `stored_outputs` are in the order of the records that use them, the latter two as indices of the
@@ -39,7 +39,7 @@ class Program:
     relu: bool
 
 
-def compile_program(network: Network, order: Order) -> Program:
+def compile_program(network: Network, order: Order) -> InferenceProgram:
     """Compile the stream of records of an order; raises InputError if it is not topological."""
     check_order(network, order)
     records = np.zeros(len(order), RECORD)
@@ -50,7 +50,7 @@ def compile_program(network: Network, order: Order) -> Program:
     loaded_inputs = network.original_input_index[(np.cumsum(network.is_input) - 1)[loaded]]
     stored_outputs = (np.cumsum(network.is_output) - 1)[stored]
     biases = network.bias[begun]
-    return Program(records, biases, loaded_inputs, stored_outputs, network.num_original_inputs, int(num_registers), network.relu)
+    return InferenceProgram(records, biases, loaded_inputs, stored_outputs, network.num_original_inputs, int(num_registers), network.relu)
 
 
 @jit()
@@ -90,7 +90,7 @@ def _allocate_registers(source, target, in_degree, out_degree, is_output, record
     return lists[0, : counts[0]].copy(), lists[1, : counts[1]].copy(), lists[2, : counts[2]].copy(), num_registers
 
 
-def run_program(program: Program, inputs: Float[np.ndarray, "input sample"]) -> Float[np.ndarray, "output sample"]:
+def run_program(program: InferenceProgram, inputs: Float[np.ndarray, "input sample"]) -> Float[np.ndarray, "output sample"]:
     """Compute the outputs of samples, one a column.
 
     `inputs` has a row for every original input, also for those that were removed as dead. Raises InputError for another number.
@@ -107,7 +107,7 @@ def run_program(program: Program, inputs: Float[np.ndarray, "input sample"]) -> 
     return outputs
 
 
-def _run_group(program: Program, inputs: Float[np.ndarray, "input sample"], samples: int) -> Float[np.ndarray, "output sample"]:
+def _run_group(program: InferenceProgram, inputs: Float[np.ndarray, "input sample"], samples: int) -> Float[np.ndarray, "output sample"]:
     values = np.empty(program.num_registers * samples, np.float32)
     outputs = np.empty(len(program.stored_outputs) * samples, np.float32)
     loop = _compile_vector_loop(samples) if samples > 1 else _run_single

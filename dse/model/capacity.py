@@ -12,13 +12,13 @@ as a scratchpad; a cache with LRU replacement moves more. Partial sums are as wi
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from dse.sparsity.pattern import FloatOrArray
+
 Array = Float[np.ndarray, "..."]
-FloatOrArray = Any  # a float, or an array that broadcasts with the others
 
 # Numbers of strips of B that are tried: every number up to 64, then 10% apart, which costs less than 1% of the bytes.
 MAX_CONSECUTIVE_COUNT, COUNT_RATIO = 64, 1.1

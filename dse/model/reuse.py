@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes
 from dse.model import traffic
-from dse.model.capacity import FloatOrArray, Product, attainable_bytes, lower_bound_bytes
+from dse.model.capacity import Product, attainable_bytes, lower_bound_bytes
 from dse.model.executions import Execution
 from dse.model.fusion import Fusion
 from dse.model.needed_inputs import input_uses, needed_input_share, skips_empty_columns
@@ -24,6 +24,7 @@ from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import shared_column_choices
 from dse.sparsity.kinds import Structured
+from dse.sparsity.pattern import FloatOrArray
 from dse.workload import Variant
 
 Bytes = Float[np.ndarray, "layer execution"]

@@ -8,12 +8,13 @@ of the device is anchored to it.
 """
 
 from dse.model.cost.coefficients import AreaCoefficients, fitted_coefficients
-from dse.model.cost.design import Design, Values
+from dse.model.cost.design import Design
 from dse.model.cost.scaling import check_process, logic_area_scale, sram_area_scale
 from dse.model.cost.sparsity_area import sparsity_area_share
+from dse.sparsity.pattern import FloatOrArray
 
 
-def area_drivers(design: Design) -> dict[str, Values]:
+def area_drivers(design: Design) -> dict[str, FloatOrArray]:
     """The factor of each coefficient, scaled to 7 nm."""
     rates, logic = design.rates, logic_area_scale(design)
     return {
@@ -25,7 +26,7 @@ def area_drivers(design: Design) -> dict[str, Values]:
     }
 
 
-def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, Values]:
+def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, FloatOrArray]:
     """Area [m^2] of each part of a design by the model alone; raises InputError for a missing or unknown process."""
     check_process(design)
     coefficients = coefficients or fitted_coefficients().area
@@ -34,17 +35,17 @@ def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -
     return areas if fixed is None else areas | {"fixed": fixed}
 
 
-def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> Values:
+def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> FloatOrArray:
     """Area [m^2] by the model alone; raises InputError for a missing or unknown process."""
     return sum(area_by_part(design, coefficients).values())
 
 
-def area(design: Design) -> Values:
+def area(design: Design) -> FloatOrArray:
     """Area [m^2]: the published one plus the modelled difference to the published design; raises InputError."""
     return anchor_to_published(design, "cost.area", modelled_area(design), modelled_area(design.published))
 
 
-def anchor_to_published(design: Design, path: str, modelled: Values, modelled_base: Values) -> Values:
+def anchor_to_published(design: Design, path: str, modelled: FloatOrArray, modelled_base: FloatOrArray) -> FloatOrArray:
     """The published figure at `path` plus the modelled difference; the modelled figure if none is published.
 
     The difference is scaled down if the model overestimates the published figure, so that the result stays above 0 and increases with

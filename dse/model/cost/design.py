@@ -1,18 +1,17 @@
-"""A design: an accelerator description, some of whose numbers are replaced by arrays (values of sweep axes, or JAX tracers)."""
+"""A design: an accelerator description with some numbers replaced by arrays (values of sweep axes, or JAX tracers)."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.schema.accelerator import Accelerator
+from dse.sparsity.pattern import FloatOrArray
 
-Values = Any  # a float, or a NumPy or JAX array that broadcasts with those of the other axes
 REFERENCE_BITS = 16
 
 # Dotted paths of the numbers on which area, power or energy may depend.
@@ -21,13 +20,13 @@ COST_PATH = re.compile(r"units\.\w+\.(peak\.\w+|runs\.\w+\.gain)|memory\.\w+\.(c
 
 @dataclass(frozen=True)
 class Design:
-    """A description with `replaced` numbers by dotted path.
+    """A description with `replaced` numbers by dotted path: floats, or NumPy or JAX arrays.
 
     `base` is the description to which a published area or power belongs (default: `accelerator`).
     """
 
     accelerator: Accelerator
-    replaced: Mapping[str, Values] = field(default_factory=dict)
+    replaced: Mapping[str, FloatOrArray] = field(default_factory=dict)
     base: Accelerator | None = None
 
     @property
@@ -35,7 +34,7 @@ class Design:
         """The design of the base description, with none of its numbers replaced."""
         return Design(self.base or self.accelerator)
 
-    def value(self, path: str) -> Values:
+    def value(self, path: str) -> FloatOrArray:
         """A number in SI units; None if neither the description nor `replaced` has it."""
         return self.replaced[path] if path in self.replaced else self.accelerator.value(path)
 
@@ -45,7 +44,7 @@ class Design:
         modules = [value.__array_namespace__() for value in self.replaced.values() if hasattr(value, "__array_namespace__")]
         return next((module for module in modules if module is not np), np)
 
-    def maximum(self, values: list[Values]) -> Values:
+    def maximum(self, values: list[FloatOrArray]) -> FloatOrArray:
         """Element-wise maximum."""
         return reduce(self.array_module.maximum, values)
 
@@ -58,29 +57,29 @@ class Design:
         units = (self.base or self.accelerator).units
         return max(sorted(units), key=lambda name: max(relative_width(key) * peak.value for key, peak in units[name].peak.items()))
 
-    def rate(self, unit: str) -> Values:
+    def rate(self, unit: str) -> FloatOrArray:
         """Rate [FLOP/s] of a unit in operations on 16-bit operands: precisions share wires and multipliers, so the largest counts."""
         peaks = self.accelerator.units[unit].peak
         return self.maximum([relative_width(dtype) * self.value(f"units.{unit}.peak.{dtype}") for dtype in peaks])
 
     @property
-    def rates(self) -> dict[str, Values]:
+    def rates(self) -> dict[str, FloatOrArray]:
         """Rates [FLOP/s] of the matrix unit and of all vector units together."""
         vector_rates = [self.rate(name) for name in self.accelerator.units if name != self.matrix_unit]
         return {"matrix": self.rate(self.matrix_unit), "vector": sum(vector_rates)}
 
     @property
-    def bandwidth(self) -> Values:
+    def bandwidth(self) -> FloatOrArray:
         """Bandwidth of the outermost memory [B/s]."""
         return self.value(f"memory.{self.accelerator.outermost}.bandwidth")
 
-    def on_chip_total(self, key: str) -> Values:
+    def on_chip_total(self, key: str) -> FloatOrArray:
         """Sum of the capacities [B] or bandwidths [B/s] of the inner memory levels that state one."""
         inner = [name for name in self.accelerator.memory if name != self.accelerator.outermost]
         return sum(value for name in inner if (value := self.value(f"memory.{name}.{key}")) is not None)
 
     @property
-    def process(self) -> Values:
+    def process(self) -> FloatOrArray:
         """Process node [m]; None if the description has none."""
         return self.value("cost.process")
 

@@ -8,40 +8,41 @@ thermal design power, which vendors choose freely: devices with the same die dif
 
 from dse.model.cost.area import anchor_to_published, area
 from dse.model.cost.coefficients import PowerCoefficients, fitted_coefficients, published_coefficients
-from dse.model.cost.design import Design, Values
+from dse.model.cost.design import Design
 from dse.model.cost.scaling import energy_scale
+from dse.sparsity.pattern import FloatOrArray
 
 
-def power_drivers(design: Design, die_area: Values) -> dict[str, Values]:
+def power_drivers(design: Design, die_area: FloatOrArray) -> dict[str, FloatOrArray]:
     """The factor of each fitted coefficient, scaled to 7 nm, leakage first; `die_area` in m^2."""
     rates, scale = design.rates, energy_scale(design.process)
     return {"leakage": die_area, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
 
 
-def sram_energy_per_byte(design: Design) -> Values:
+def sram_energy_per_byte(design: Design) -> FloatOrArray:
     """Energy of a byte of on-chip memory [J/B]."""
     published = published_coefficients()
     return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)
 
 
-def memory_power(design: Design) -> Values:
+def memory_power(design: Design) -> FloatOrArray:
     """Power of all memories at full bandwidth [W], from published energies: it is not part of the fit."""
     return published_coefficients().dram.value * design.bandwidth + sram_energy_per_byte(design) * design.on_chip_total("bandwidth")
 
 
-def static_power(design: Design) -> Values:
+def static_power(design: Design) -> FloatOrArray:
     """Power of an idle design [W]: its leakage."""
     return fitted_coefficients().power.leakage.value * area(design)
 
 
-def modelled_power(design: Design, die_area: Values, coefficients: PowerCoefficients | None = None) -> Values:
+def modelled_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
     """Power at full load [W] by the model alone, of a design with `die_area` [m^2]."""
     coefficients = coefficients or fitted_coefficients().power
     leakage, *units = (getattr(coefficients, name).value * driver for name, driver in power_drivers(design, die_area).items())
     return memory_power(design) + leakage + design.maximum(units)
 
 
-def power(design: Design) -> Values:
+def power(design: Design) -> FloatOrArray:
     """Power at full load [W]: the published one plus the modelled difference to the published design; raises InputError."""
     modelled, modelled_base = (modelled_power(each, area(each)) for each in (design, design.published))
     return anchor_to_published(design, "cost.power", modelled, modelled_base)

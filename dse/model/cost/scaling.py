@@ -6,22 +6,23 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.model.cost.coefficients import ProcessNode, published_coefficients
-from dse.model.cost.design import Design, Values
+from dse.model.cost.design import Design
+from dse.sparsity.pattern import FloatOrArray
 
 REFERENCE_PROCESS = 7e-9  # m
 
 
-def logic_area_scale(design: Design) -> Values:
+def logic_area_scale(design: Design) -> FloatOrArray:
     """Area of logic relative to the same logic at 7 nm [1]."""
     return _interpolate(design, lambda node: node.transistor.value)
 
 
-def sram_area_scale(design: Design) -> Values:
+def sram_area_scale(design: Design) -> FloatOrArray:
     """Area of SRAM relative to the same SRAM at 7 nm [1]."""
     return _interpolate(design, lambda node: node.bitcell.value)
 
 
-def energy_scale(process: Values) -> Values:
+def energy_scale(process: FloatOrArray) -> FloatOrArray:
     """Energy of a switching circuit relative to the same circuit at 7 nm [1]."""
     return (process / REFERENCE_PROCESS) ** published_coefficients().energy_exponent.value
 
@@ -40,7 +41,7 @@ def check_process(design: Design) -> None:
         raise InputError(f"'{name}' has a process for which no circuit sizes are known", f"write one from {span}")
 
 
-def _interpolate(design: Design, size: Callable[[ProcessNode], float]) -> Values:
+def _interpolate(design: Design, size: Callable[[ProcessNode], float]) -> FloatOrArray:
     """Size relative to 7 nm, interpolated linearly in the logarithms."""
     nodes = sorted(published_coefficients().scaling, key=lambda node: node.process.value)
     log_processes, log_sizes = np.log([node.process.value for node in nodes]), np.log([size(node) for node in nodes])

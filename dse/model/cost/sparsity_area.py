@@ -12,14 +12,14 @@ operands. All shares are assumed (see `coefficients.yaml`).
 from math import inf, prod
 
 from dse.model.cost.coefficients import published_coefficients
-from dse.model.cost.design import Design, Values
+from dse.model.cost.design import Design
 from dse.schema.compute_unit import Run
 from dse.sparsity.hierarchy import Hierarchy
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
-from dse.sparsity.pattern import Pattern
+from dse.sparsity.pattern import FloatOrArray, Pattern
 
 
-def sparsity_area_share(design: Design) -> Values:
+def sparsity_area_share(design: Design) -> FloatOrArray:
     """Area that the enabled runs of the matrix unit add, relative to the unit [1]."""
     unit = design.matrix_unit
     runs = design.accelerator.units[unit].runs
@@ -27,7 +27,7 @@ def sparsity_area_share(design: Design) -> Values:
     return design.maximum([0.0, *shares])
 
 
-def _run_share(design: Design, path: str, run: Run) -> Values:
+def _run_share(design: Design, path: str, run: Run) -> FloatOrArray:
     sharing_elements = prod(float(size) for size in run.pattern.granularity)
     if sharing_elements == inf or run.pattern.stores_zeros:
         return 0.0
