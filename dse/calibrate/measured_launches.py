@@ -1,7 +1,5 @@
 """Group measured rows by kernel, as arrays of launches: sizes, bytes and times."""
 
-from typing import Any
-
 import numpy as np
 
 from dse.calibrate.measurement import Measurement
@@ -20,7 +18,7 @@ def group_launches(measurements: MeasurementSet) -> dict[KernelKey, KernelLaunch
     A launch that was measured repeatedly counts once, with its mean time. Masks of one shape and density with different row statistics are
     different launches.
     """
-    rows_by_kernel: dict[KernelKey, dict[tuple[Any, ...], list[Measurement]]] = {}
+    rows_by_kernel: dict[KernelKey, dict[tuple[object, ...], list[Measurement]]] = {}
     for row in measurements.kernels:
         rows_by_launch = rows_by_kernel.setdefault(kernel_key(row, measurements), {})
         rows_by_launch.setdefault((row.m, row.k, row.n, row.pattern, row.stored_density, row.row_std, row.staged_kib), []).append(row)
@@ -80,4 +78,4 @@ def _row_spread(row: Measurement) -> float:
     """Standard deviation of the nonzeros in a row over their mean: as stated, else 0 for patterns with equal rows, else of random masks."""
     if row.row_std is not None:
         return row.row_std / (row.stored_density * row.k)
-    return float(random_row_spread(row.stored_density, row.k)) if row.pattern.density is None else 0.0
+    return float(random_row_spread(row.stored_density, float(row.k))) if row.pattern.density is None else 0.0

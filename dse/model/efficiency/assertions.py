@@ -1,9 +1,8 @@
 """Plausibility checks of predictions; each failure has an error class of its own."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from dse.base.errors import ImplausibleResultError
 
@@ -26,7 +25,7 @@ class NotMonotoneError(ImplausibleResultError):
     """More work takes less time."""
 
 
-def check_times(time: Any, flops: Any, peak: float, kernel: str = "") -> None:
+def check_times(time: ArrayLike, flops: ArrayLike, peak: float, kernel: str = "") -> None:
     """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s]."""
     time, flops = np.asarray(time, float), np.asarray(flops, float)
     if not np.all(is_valid := np.isfinite(time) & (time > 0)):
@@ -36,7 +35,7 @@ def check_times(time: Any, flops: Any, peak: float, kernel: str = "") -> None:
         raise AbovePeakError(f"{kernel}: {_first(rate, rate > peak) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
 
 
-def check_efficiency(efficiency: Any, kernel: str = "") -> None:
+def check_efficiency(efficiency: ArrayLike, kernel: str = "") -> None:
     """Raise if an efficiency is outside (0, 1]."""
     efficiency = np.asarray(efficiency, float)
     is_wrong = ~((efficiency > 0) & (efficiency <= 1 + ROUNDING))
@@ -44,7 +43,7 @@ def check_efficiency(efficiency: Any, kernel: str = "") -> None:
         raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, 1]")
 
 
-def check_slowdown(slowdown: Any, kernel: str = "") -> None:
+def check_slowdown(slowdown: ArrayLike, kernel: str = "") -> None:
     """Raise if a slowdown over the speed of light is below 1 or not finite."""
     slowdown = np.asarray(slowdown, float)
     if not np.all(is_valid := np.isfinite(slowdown) & (slowdown > 0)):
@@ -52,7 +51,7 @@ def check_slowdown(slowdown: Any, kernel: str = "") -> None:
     check_efficiency(1 / slowdown, kernel)
 
 
-def check_monotone(time: Any, kernel: str = "") -> None:
+def check_monotone(time: ArrayLike, kernel: str = "") -> None:
     """Raise if times [s], in the order of growing work, ever fall."""
     time = np.asarray(time, float)
     is_falling = np.diff(time) < -ROUNDING * time[:-1]

@@ -34,7 +34,7 @@ COLUMNS_PER_GROUP = 64  # columns of B that one processor multiplies a row of A 
 
 PerTile = Float[np.ndarray, "launch tile"]
 AllowedTiles = Bool[Any, "#launch tile split"]  # of NumPy, or traced by JAX
-Theta = Float[Any, "parameter"]
+TracedTheta = Float[Any, "parameter"]  # of NumPy, or traced by JAX
 Seconds = Float[Array, "launch"]
 
 
@@ -123,7 +123,7 @@ def _padded_density(launches: KernelLaunches) -> PerLaunch:
 
 
 def allowed_tiles(
-    tile: Tile | None, tiles_by_depth: TilesByDepth = (), k: Any = 1.0, splits_k: bool = True, min_edge: int = 1
+    tile: Tile | None, tiles_by_depth: TilesByDepth = (), k: PerLaunch | float = 1.0, splits_k: bool = True, min_edge: int = 1
 ) -> AllowedTiles:
     """Which tiles and splits a kernel may use for products of depth `k`.
 
@@ -138,13 +138,13 @@ def _allowed(tile: Tile | None, splits_k: bool, min_edge: int) -> Bool[np.ndarra
     return np.outer(is_allowed, [parts == 1 or (splits_k and tile is None) for parts in SPLITS])
 
 
-def launch_time(theta: Theta, features: LaunchFeatures, allowed: AllowedTiles) -> Seconds:
+def launch_time(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> Seconds:
     """Time of each launch [s] for parameters in the order of `PARAMETERS`."""
     launch, unit, memory = time_components(theta, features, allowed)
     return launch + smooth_maximum(unit, memory)
 
 
-def time_components(theta: Theta, features: LaunchFeatures, allowed: AllowedTiles) -> tuple[Seconds, Seconds, Seconds]:
+def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> tuple[Seconds, Seconds, Seconds]:
     """Overhead of each launch, which a description may state, time of the unit and time of the memory [s]."""
     f, p = features, {p.name: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(PARAMETERS)}
     filled = (1 + p["fill"] / f.depth)[:, None]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -133,6 +132,6 @@ class KernelLaunches:
         return replace(self, **arrays)
 
 
-def random_row_spread(density: Any, k: Any) -> Any:
+def random_row_spread(density: PerLaunch | float, k: PerLaunch | float) -> PerLaunch | float:
     """Standard deviation of the nonzeros in a row of k over their mean, if each is placed at random."""
     return np.sqrt((1 - density) / (density * k))
