@@ -30,17 +30,19 @@ class LayerMerge:
 def merge_proportional(
     work: Float[np.ndarray, "sample layer execution term"],
     legal: Bool[np.ndarray, "layer execution"],
-    overhead: Float[np.ndarray, "sample layer execution"] | None = None,
+    overhead: Float[np.ndarray, "overhead_sample layer execution"] | None = None,
+    proportional: Sequence[np.ndarray] = (),
     equal: Sequence[np.ndarray] = (),
 ) -> LayerMerge:
-    """Find the layers that are proportional in all samples, have the same legal executions, and are equal in the arrays `equal`.
+    """Find the layers that are proportional in all samples and have the same legal executions.
 
-    `equal` are of shape [layer, ...]. The overhead of a layer with one legal execution is a constant, so it need not be proportional.
+    `proportional` are further arrays [layer, ...] that have to be proportional to the work, `equal` those that have to be equal.
+    The overhead of a layer with one legal execution is a constant, so it need not be proportional.
     """
     by_layer = np.moveaxis(work, 1, 0).reshape(len(legal), -1)
     scale = by_layer.max(axis=1, initial=0.0)
     scale = np.where(scale > 0, scale, 1.0)[:, None]
-    columns = [_round_bits(by_layer / scale)]
+    columns = [_round_bits(np.reshape(values, (len(legal), -1)) / scale) for values in (by_layer, *proportional)]
     if overhead is not None:
         several = (legal.sum(axis=1) > 1)[:, None]
         columns.append(np.where(several, _round_bits(np.moveaxis(overhead, 1, 0).reshape(len(legal), -1) / scale), 0.0))

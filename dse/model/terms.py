@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from dse.base.dtype import OperandDtypes
 from dse.model import compaction, footprint, traffic, work
@@ -89,27 +89,6 @@ class LayerTerms:
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
         overhead = [] if self.overhead is None else [OVERHEAD_RESOURCE]
         return [*overhead, *units, *decoders, self.executions[0].outermost_memory, *self.executions[0].inner_memories]
-
-
-@dataclass(frozen=True, eq=False)
-class DistinctLayers:
-    """Layers that differ: the blocks of a network are mostly equal. `first` is the index of one layer of each group of equal ones,
-    `count` how often the layers of the group run together."""
-
-    first: Int[np.ndarray, "group"]
-    count: Float[np.ndarray, "group"]
-
-
-def distinct_layers(several: Sequence[LayerTerms], *others: np.ndarray) -> DistinctLayers:
-    """Group the layers that are equal in all `several` terms of one network, and in each array [layer, ...] of `others`."""
-    layers = len(several[0].legal)
-    columns = [several[0].legal, work.dense_flops(several[0].layers), *others]
-    for terms in several:
-        columns += [np.moveaxis(terms.slowed_work, 0, 1), terms.energy_flops]
-        columns += [] if terms.overhead is None else [terms.overhead.T]
-    rows = np.concatenate([np.reshape(column, (layers, -1)) for column in columns], axis=1)
-    _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return DistinctLayers(first, np.bincount(group.ravel(), several[0].count))
 
 
 def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:

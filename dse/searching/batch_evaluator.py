@@ -19,15 +19,16 @@ from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, exec
 
 
 class LayerTables(NamedTuple):
-    """Layers of all variants, in steps of several layers of one variant: work [FLOP or B] of one instance, and how often each runs.
+    """Layers of all variants, in steps of several layers of one variant: their work [FLOP or B], each with all of its repeats.
 
     Tables have an axis `entry`, of length 1 where nothing depends on a tabulated axis. `overhead` is in seconds, `energy` in joules.
+    `is_layer` is 1, or 0 for what only fills up a step.
     """
 
     flops: Float[Any, "step layer execution term entry"]
     traffic: Float[Any, "step layer execution memory entry"]
     legal: Bool[Any, "step layer execution"]
-    count: Float[Any, "step layer"]
+    is_layer: Float[Any, "step layer"]
     overhead: Float[Any, "step layer execution"] | None = None
     energy: Float[Any, "step layer execution memory entry"] | None = None
 
@@ -46,7 +47,7 @@ class BatchArrays(NamedTuple):
     depends: Bool[Any, "axis execution term"]
 
     def one_layer_a_step(self) -> "BatchArrays":
-        layers_per_step = self.layers.count.shape[1]
+        layers_per_step = self.layers.is_layer.shape[1]
         return self._replace(layers=self.layers.one_layer_a_step(), variants=self.variants.repeat(layers_per_step, axis=1))
 
 
@@ -91,7 +92,7 @@ def _inverse_rates(batch: Batch, arrays: BatchArrays, unit_terms: int) -> Float[
 
 
 def _split(layers: LayerTables) -> list[LayerTables]:
-    return [LayerTables(*(None if table is None else table[number] for table in layers)) for number in range(len(layers.count))]
+    return [LayerTables(*(None if table is None else table[number] for table in layers)) for number in range(len(layers.is_layer))]
 
 
 def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, combination: Combination) -> tuple[Array, Any]:
@@ -103,7 +104,7 @@ def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, comb
     energy: Any = 0.0
     if layer.energy is not None:
         energy = energy_of_fastest(times, [reduce(add, _look_up(by_memory, batch.entries[1:])) for by_memory in layer.energy])
-    return layer.count * fastest(times), energy
+    return layer.is_layer * fastest(times), energy
 
 
 def _look_up(tables: Sequence[Float[Any, "entry"]], entries: Any) -> list[Array]:

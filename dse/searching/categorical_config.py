@@ -19,10 +19,11 @@ from dse.model.cost.layer_energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.executions import Execution
 from dse.model.memory_levels import memory_levels
+from dse.model.merge_layers import merge_proportional
 from dse.model.network_terms import complete_terms, efficiency_of
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
-from dse.model.terms import LayerTerms, compulsory_terms, distinct_layers
+from dse.model.terms import LayerTerms, compulsory_terms
 from dse.schema.accelerator import Accelerator
 from dse.searching.batch_evaluator import BatchArrays, LayerTables
 from dse.searching.problem import SearchProblem
@@ -110,7 +111,7 @@ def build_config(
     tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design, problem.dtype.compute)
     layers = [tables.build(each) for each in tabulated]
     stacked = LayerTables(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*layers, strict=True)))
-    steps = np.repeat(np.arange(len(layers)), [len(each.count) for each in layers])
+    steps = np.repeat(np.arange(len(layers)), [len(each.is_layer) for each in layers])
     kept = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
     arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, kept], depends[:, :, kept])
     inside = (level.reuse_capacity for level in memory_levels(by_capacity[0], problem.options.fidelity))
@@ -171,17 +172,21 @@ class _TableBuilder:
     dtype: str
 
     def build(self, tabulated: Sequence[LayerTerms]) -> LayerTables:
-        terms, distinct = tabulated[0], distinct_layers(tabulated)
-        first, by_capacity, by_slowdown = distinct.first, tabulated[: self.capacities], [tabulated[0], *tabulated[self.capacities :]]
-        flops = np.stack([each.slowed_work[0, first][:, :, self.flop_terms] for each in by_slowdown], axis=-1)
-        traffic = np.stack([each.slowed_work[0, first][:, :, TRAFFIC:] for each in by_capacity], axis=-1)
-        has_work = np.any(flops > 0, axis=(1, 2, 3)) | np.any(traffic > 0, axis=(1, 2, 3))  # a row of parameters has none
-        legal = terms.legal[first]
-        flops = np.where(legal[:, :, None, None], flops, UNIT_WORK)
+        """The merged layers of a variant, in whole steps."""
+        terms, by_capacity = tabulated[0], tabulated[: self.capacities]
+        count = terms.count[:, None, None]
+        work = np.stack([each.slowed_work[0] * count for each in tabulated])
+        overhead = None if terms.overhead is None else terms.overhead[:1] * terms.count[:, None]
         energy = None
         if self.design is not None:
-            energies = [energy_by_memory(each, self.design, self.dtype)[first] * distinct.count[:, None, None] for each in by_capacity]
-            energy = np.stack(energies, axis=-1)
+            energy = np.stack([energy_by_memory(each, self.design, self.dtype) * count for each in by_capacity], axis=-1)
+        merge = merge_proportional(work, terms.legal, overhead, [] if energy is None else [energy])
+        legal = terms.legal[merge.first]
+        merged = [merge.total(each) for each in work]
+        flops = np.stack([each[:, :, self.flop_terms] for each in (merged[0], *merged[self.capacities :])], axis=-1)
+        traffic = np.stack([each[:, :, TRAFFIC:] for each in merged[: self.capacities]], axis=-1)
+        has_work = np.any(flops > 0, axis=(1, 2, 3)) | np.any(traffic > 0, axis=(1, 2, 3))  # a row of parameters has none
+        flops = np.where(legal[:, :, None, None], flops, UNIT_WORK)
 
         def place(values: np.ndarray, missing_execution: float, missing_layer: float) -> np.ndarray:
             """`values` of the layers with work, with every execution, in whole steps of layers."""
@@ -191,12 +196,12 @@ class _TableBuilder:
             placed[: has_work.sum(), [self.executions.index(execution) for execution in terms.executions]] = values[has_work]
             return placed.reshape(-1, self.layers_per_step, *shape[1:])
 
-        count = np.pad(distinct.count[has_work], (0, -has_work.sum() % self.layers_per_step))
+        is_layer = np.pad(np.ones(has_work.sum()), (0, -has_work.sum() % self.layers_per_step))
         return LayerTables(
             place(flops, UNIT_WORK, UNIT_WORK),
             place(traffic, 0.0, 0.0),
             place(legal, False, True),
-            count.reshape(-1, self.layers_per_step),
-            None if terms.overhead is None else place(terms.overhead[0, first], 0.0, 0.0),
-            None if energy is None else place(energy, 0.0, 0.0),
+            is_layer.reshape(-1, self.layers_per_step),
+            None if overhead is None else place(merge.total(overhead[0]), 0.0, 0.0),
+            None if energy is None else place(merge.total(energy), 0.0, 0.0),
         )

@@ -163,7 +163,7 @@ class Evaluator:
         if not categorical:
             return np.zeros(len(designs), int)
         sizes = [len(self.space.dimensions[number].axis) for number in categorical]
-        return np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes)
+        return np.asarray(np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes))
 
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix) -> BatchResults:
         values = self.space.numeric_values(designs)

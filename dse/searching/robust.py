@@ -17,8 +17,10 @@ class EfficiencySamples:
     """Log-normal samples of the efficiency of each sparse execution: the same ones on every design, and none above 1."""
 
     def __init__(self, options: RobustOptions, fidelity: Fidelity, seed: int):
-        self.options, self.fidelity, self.seed = options, fidelity, seed
-        self._deviates: dict[str, Float[np.ndarray, sample]] = {}
+        self.options = options
+        self.fidelity: Fidelity = fidelity
+        self.seed = seed
+        self._deviates: dict[str, np.ndarray] = {}
 
     def sample(
         self, number: int, executions: Sequence[Execution], values: Mapping[str, Float[np.ndarray, "design"]]

@@ -46,7 +46,7 @@ class JobNetworks:
 
 def _merge(terms: LayerTerms, ranks: np.ndarray | None = None) -> LayerMerge:
     overhead = None if terms.overhead is None else terms.overhead[:1]
-    return merge_proportional(terms.slowed_work[:1], terms.legal, overhead, [] if ranks is None else [ranks])
+    return merge_proportional(terms.slowed_work[:1], terms.legal, overhead, equal=[] if ranks is None else [ranks])
 
 
 def network_work(
