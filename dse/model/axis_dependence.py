@@ -71,15 +71,15 @@ def group_layers(
 
 
 def _group(axes: np.ndarray, network: NetworkWork, layers: np.ndarray) -> LayerGroup:
-    used = network.legal[layers].any(axis=0)
+    used = network.legal_mask[layers].any(axis=0)
     overhead = None if network.overhead is None else network.overhead[layers][:, used]
-    part = NetworkWork(network.work[layers][:, used], network.legal[layers][:, used], overhead)
+    part = NetworkWork(network.work[layers][:, used], network.legal_mask[layers][:, used], overhead)
     return LayerGroup(tuple(np.flatnonzero(axes).tolist()), tuple(np.flatnonzero(used).tolist()), part)
 
 
 def axis_dependence(network: NetworkWork, factors: Factors) -> Bool[np.ndarray, "layer axis"]:
     """Which axes a layer's latency may depend on; an axis of a single value counts, since its factor scales the latency."""
-    counts = (network.work > 0) & network.legal[:, :, None]
+    counts = (network.work > 0) & network.legal_mask[:, :, None]
     scales = [(factor != 1).any(axis=-1) for factor in factors]
     depends = [(counts & scale).any(axis=(1, 2)) for scale in scales]
     return np.stack(depends, axis=1) if factors else np.zeros((len(network.work), 0), bool)
@@ -87,7 +87,7 @@ def axis_dependence(network: NetworkWork, factors: Factors) -> Bool[np.ndarray, 
 
 def drop_dominated(network: NetworkWork, constant: Rates, factors: Factors, overlap: ResourceOverlap) -> NetworkWork:
     """Drop, layer by layer, executions that another one beats on the whole grid, and (with full overlap) terms that another one exceeds."""
-    work, legal, overhead = network.work.copy(), network.legal.copy(), network.overhead
+    work, legal, overhead = network.work.copy(), network.legal_mask.copy(), network.overhead
     for first, second in _ordered_pairs(work.shape[1]):
         ratio = _greatest_ratio(constant[second], constant[first], [(f[second], f[first]) for f in factors])
         with np.errstate(invalid="ignore"):

@@ -45,9 +45,9 @@ def layers_of_rate_pairs(
     """The layers by the two rates that they depend on; inverse rates are `constant` times one of `factors` for each axis."""
     scales = np.concatenate([np.ones((*constant.shape, 1)), *factors], axis=-1)
     _, first, kind = np.unique(scales.reshape(constant.size, -1), axis=0, return_index=True, return_inverse=True)
-    times = np.where(network.legal[:, :, None], network.work, 0.0) * constant
+    times = np.where(network.legal_mask[:, :, None], network.work, 0.0) * constant
     by_kind = np.stack([np.where(kind.reshape(constant.shape) == one, times, 0.0).max(axis=2) for one in range(len(first))])
     uses = np.any(by_kind > 0, axis=2)
     indices = [divmod(int(index), constant.shape[1]) for index in first]
     pairs = ((u, v, uses[u] & uses[v] & (uses.sum(axis=0) == 2)) for u, v in combinations(range(len(first)), 2))
-    return [RatePair(layers, (indices[u], indices[v]), by_kind[[u, v]], network.legal) for u, v, layers in pairs if layers.any()]
+    return [RatePair(layers, (indices[u], indices[v]), by_kind[[u, v]], network.legal_mask) for u, v, layers in pairs if layers.any()]

@@ -47,17 +47,22 @@ class Combination(NamedTuple):
 
 
 class NetworkWork(NamedTuple):
-    """Work of all layers, each with all of its repeats; `legal` masks the executions that a layer may take.
+    """Work of all layers, each with all of its repeats; `legal` masks the executions that a layer may take (None: all of them).
 
     `overhead` [s] is added to the time of an execution, `energy` [J] is what it takes, and of executions that take equally long the one of
     the lowest `preference` runs (default: the first).
     """
 
     work: Float[Any, "layer execution term"]
-    legal: Bool[Any, "layer execution"]
+    legal: Bool[Any, "layer execution"] | None
     overhead: Float[Any, "layer execution"] | None = None
     energy: Float[Any, "layer execution"] | None = None
     preference: Int[Any, "layer execution"] | None = None
+
+    @property
+    def legal_mask(self) -> Bool[Any, "layer execution"]:
+        """`legal`, or all true."""
+        return np.ones(self.work.shape[:2], bool) if self.legal is None else self.legal
 
 
 def resource_times(work: Stacked, inverse_rates: Stacked, unit_terms: int) -> list[Time]:
@@ -75,19 +80,22 @@ def combine(times: Stacked, overlap: ResourceOverlap) -> Time:
 
 
 def execution_times(
-    work: Stacked, legal: Stacked, overhead: Stacked | None, inverse_rates: Stacked, combination: Combination
+    work: Stacked, legal: Stacked | None, overhead: Stacked | None, inverse_rates: Stacked, combination: Combination
 ) -> list[Time]:
     """Time [s] of a layer, or of several along leading axes, under each execution; infinite where the execution is not legal.
 
-    `work`, `legal` and `overhead` are indexed by execution, `work` and `inverse_rates` then by term.
+    `work`, `legal` and `overhead` are indexed by execution, `work` and `inverse_rates` then by term. Without `legal` all are legal.
     """
     times = [
         combine(resource_times(amounts, rates, combination.unit_terms), combination.overlap)
         for amounts, rates in zip(work, inverse_rates, strict=True)
     ]
-    if overhead is not None:
-        times = [time + more for time, more in zip(times, overhead, strict=True)]
-    return [jnp.where(allowed, time, jnp.inf) for allowed, time in zip(legal, times, strict=True)]
+    if legal is None and overhead is None:
+        return times
+    seconds: list[Any] = [0.0] * len(times) if overhead is None else list(overhead)
+    if legal is not None:  # infinite overhead, which no axis changes: masking the time of each design would take as long as another term
+        seconds = [jnp.where(allowed, value, jnp.inf) for allowed, value in zip(legal, seconds, strict=True)]
+    return [time + value for time, value in zip(times, seconds, strict=True)]
 
 
 def fastest(times: Stacked) -> Time:
@@ -159,7 +167,8 @@ def _decide(
     beside_designs = (..., *[None] * (inverse_rates.ndim - 2))
     work = jnp.moveaxis(network.work, 0, -1)[beside_designs]  # [execution, term, layer, 1, ...]
     overhead = None if network.overhead is None else network.overhead.T[beside_designs]
-    times = execution_times(work, network.legal.T[beside_designs], overhead, inverse_rates, combination)
+    legal = None if network.legal is None else network.legal.T[beside_designs]
+    times = execution_times(work, legal, overhead, inverse_rates, combination)
     execution = choose(times, _preference(network).T[beside_designs])
     by_execution = [resource_times(amounts, rates, combination.unit_terms) for amounts, rates in zip(work, inverse_rates, strict=True)]
     chosen = [_select(execution, resource) for resource in zip(*by_execution, strict=True)]
@@ -191,7 +200,7 @@ def bounding_resource(times: Stacked) -> Int[Array, "*shape"]:
 
 
 def _preference(network: NetworkWork) -> Int[Any, "layer execution"]:
-    first = jnp.broadcast_to(jnp.arange(network.work.shape[1]), network.legal.shape)
+    first = jnp.broadcast_to(jnp.arange(network.work.shape[1]), network.work.shape[:2])
     return first if network.preference is None else network.preference
 
 

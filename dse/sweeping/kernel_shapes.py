@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dse.model import jax_devices
 from dse.model.grid import Grid, Samples, first_column_axis
@@ -19,7 +19,8 @@ from dse.sweeping.plan import Plan
 @dataclass(frozen=True)
 class KernelShapes:
     """`layers`, `executions`: the most of any network whose layers are summed; `pieces`, `halvings`: the most of any piecewise-linear
-    sum; `terms`: the terms that ever set the time (some run has a gain cap or a decoder, some device an inner memory)."""
+    sum; `terms`: the terms that ever set the time (some run has a gain cap or a decoder, some device an inner memory); `all_legal`: every
+    layer may take every execution, so that kernels need no mask."""
 
     layers: int
     executions: int
@@ -30,6 +31,7 @@ class KernelShapes:
     rows_at_once: int
     precision: np.dtype
     has_overhead: bool
+    all_legal: bool
     combination: Combination
 
     @classmethod
@@ -54,6 +56,7 @@ class KernelShapes:
             rows_at_once=rows,
             precision=precision,
             has_overhead=any(job.terms.overhead is not None for job in jobs),
+            all_legal=all(network.work.shape[1] == executions and np.all(network.legal_mask) for network in summed),
             combination=Combination(sum(term < METADATA_BYTES for term in terms), plan.spec.model.resource_overlap),
         )
 
@@ -70,7 +73,7 @@ class KernelShapes:
         """To the common shape: missing layers take no time under the first execution, missing executions are not legal."""
         return NetworkWork(
             self._pad_work(network.work),
-            self._pad_legal(network.legal),
+            None if self.all_legal else self._pad_legal(network.legal_mask),
             self._pad_numbers(network.overhead),
             self._pad_numbers(network.energy),
             None if network.preference is None else self._pad_last(network.preference, self.executions),
@@ -102,7 +105,7 @@ class KernelShapes:
         padded[:layers, :executions, :terms] = work
         return padded[..., list(self.terms)].astype(self.precision)
 
-    def _pad_legal(self, legal: np.ndarray) -> np.ndarray:
+    def _pad_legal(self, legal: Bool[np.ndarray, "layer execution"]) -> Bool[np.ndarray, "_ _"]:
         padded = self._pad_last(legal, False)
         padded[len(legal) :, 0] = True
         return padded

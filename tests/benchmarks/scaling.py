@@ -93,7 +93,7 @@ def kernel(resources: int, executions: int) -> Callable[[], Any]:
     shapes = (54, executions, resources), (executions, resources), (executions, resources, 64), (executions, resources, 2**14)
     work, constant, rows, columns = (random.uniform(0.5, 1.5, shape) for shape in shapes)
     at_once = max(1, jax_devices.designs_at_once(constant.nbytes) // 2**14)
-    network = NetworkWork(work, np.ones((54, executions), bool))
+    network = NetworkWork(work, None)
     grid = Grid(constant, [rows, columns], 1, 2**14, at_once, np.dtype(float))
 
     def run() -> Any:

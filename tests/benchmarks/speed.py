@@ -79,7 +79,7 @@ def ways(precision: np.dtype) -> dict[str, float]:
         rows = [jnp.stack([x[at : at + at_once], y[at : at + at_once]])[None] for at in range(0, DESIGNS, at_once)]
         kernel = partial(
             latency_on_grid,
-            NetworkWork(jnp.asarray(work), np.ones((LAYERS, 1), bool)),
+            NetworkWork(jnp.asarray(work), None),
             columns=jnp.ones((1, 2, 1), precision),
             combination=Combination(1, "full"),
         )
