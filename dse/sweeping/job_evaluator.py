@@ -57,14 +57,15 @@ class JobEvaluator:
     def intervals(self, block: Block, dense: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Quantiles of the latency [quantile, *rates], and those of the speedup over `dense`, the latencies of the dense network in each
         sample [sample, *rates]; without `dense` the latencies in each sample."""
-        groups, (group, *_) = self.networks.samples, self.networks.latency
+        groups = self.networks.samples
         latencies = partial(self._call(grid.samples_on_grid), [self.shapes.pad_samples(samples) for samples in groups])
 
         def function(rows: Any, columns: Any, dense: Any = None) -> Any:
             return grid.intervals(latencies(rows, columns), dense)
 
         parts = grid.parts_of_intervals(len(groups[0].work), dense is not None)
-        results = self._evaluate(group, block, function, (parts,), dense)
+        axes, executions = range(len(self.factors)), range(len(self.constant))
+        results = self._grid(axes, executions, block).evaluate(function, (parts,), dense)
         return results[: len(QUANTILES)], results[len(QUANTILES) :]
 
     def energy(self, block: Block, design: Design, dtype: str) -> Results:
@@ -111,13 +112,13 @@ class JobEvaluator:
         groups = [*self.networks.latency, *self.networks.lower_bound]
         return {g: g.piecewise_linear.table(self.shapes.precision, self.shapes.pieces)[0] for g in groups if g.piecewise_linear}
 
-    def _evaluate(
-        self, group: LayerGroup, block: Block, function: Callable[..., Any], parts: tuple[int, ...] = (), dense: np.ndarray | None = None
-    ) -> np.ndarray:
-        executions = list(group.executions)
-        factors = [self.factors[axis].at(block[axis])[executions] for axis in group.axes]
-        rates = self.shapes.grid(self.constant[executions], factors, self._group_lengths(group))
-        return rates.evaluate(function, parts, dense)
+    def _evaluate(self, group: LayerGroup, block: Block, function: Callable[..., Any], parts: tuple[int, ...] = ()) -> np.ndarray:
+        return self._grid(group.axes, group.executions, block).evaluate(function, parts)
+
+    def _grid(self, axes: Sequence[int], executions: Sequence[int], block: Block) -> grid.Grid:
+        """The inverse rates of some executions on the designs of a block that differ in some axes."""
+        factors = [self.factors[axis].at(block[axis])[list(executions)] for axis in axes]
+        return self.shapes.grid(self.constant[list(executions)], factors, [self.lengths[axis] for axis in axes])
 
     def _call(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return partial(function, combination=self.shapes.combination)

@@ -118,8 +118,8 @@ class KernelShapes:
         return np.pad(values, missing, constant_values=fill)
 
     def _pad_rates(self, rates: np.ndarray) -> np.ndarray:
-        """Inverse rates [execution, term, ...]; those of missing executions and memories are 1."""
-        missing = [(0, self.executions - len(rates)), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
+        """Inverse rates [execution, term, ...]; those of missing executions and memories are 1. Samples may take more executions."""
+        missing = [(0, max(0, self.executions - len(rates))), (0, self.terms[-1] + 1 - rates.shape[1])] + [(0, 0)] * (rates.ndim - 2)
         return np.pad(rates, missing, constant_values=1.0)[:, list(self.terms)]
 
 

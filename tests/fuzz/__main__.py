@@ -14,7 +14,13 @@ def main() -> int:
     numbers = [options.only] if options.only is not None else range(options.first, options.first + options.cases)
     began = time.monotonic()
     report = harness.run(
-        options.name, options.seed, numbers, options.workers, options.save, notify=lambda failure: print(failure, end="\n\n", flush=True)
+        options.name,
+        options.seed,
+        numbers,
+        options.workers,
+        options.save,
+        options.seconds,
+        notify=lambda failure: print(failure, end="\n\n", flush=True),
     )
     print(f"{options.name}: {len(numbers)} cases in {time.monotonic() - began:.0f} s, seed {options.seed}")
     for label, count in [*report.labels.most_common(), ("failed", len(report.failures))]:
@@ -30,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=int, metavar="N", help="this case alone")
     parser.add_argument("--seed", type=int, default=0, help="the test suite's is 0 (default: 0)")
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--seconds", type=float, default=harness.SECONDS, help="of processor time for a case (default: %(default)g)")
     parser.add_argument("--save", type=Path, metavar="FOLDER", help="copy the inputs of failed cases there")
     return parser
 

@@ -151,6 +151,25 @@ def test_using_the_axis_dependence_changes_no_latency(swept, monkeypatch, overla
         np.testing.assert_allclose(found[name], plain[name], rtol=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore::dse.ModelWarning")  # of kernels that were measured on other devices
+def test_using_the_axis_dependence_changes_no_interval(monkeypatch):
+    spec = {
+        "name": "intervals",
+        "accelerators": ["a100-sxm4-80gb"],
+        "workloads": {"bert-base": {"methods": ["dense"], "patterns": [{"list": ["2:4"], "densities": "own"}]}},
+        "dtype": "fp16",
+        "batch": [8],
+        "model": {"fidelity": "calibrated"},
+        "axes": {"units.tensor_core.peak.fp16": ["200 TFLOP/s", "300 TFLOP/s"], "units.cuda_core.peak.fp16": ["50 TFLOP/s", "70 TFLOP/s"]},
+        "store": {"variables": ["latency", "speedup"]},
+    }
+    plain = dse.sweep(spec)
+    monkeypatch.setattr(job_networks, "LARGE_GRID", 1)
+    grouped = dse.sweep(spec)
+    for name in ("latency", "latency_low", "latency_high", "speedup_low", "speedup_high"):
+        np.testing.assert_allclose(grouped[name], plain[name], rtol=1e-13)
+
+
 def test_the_users_jax_is_left_alone(swept):
     import jax
 
