@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages made from the Markdown files at the top of the repository, and links between them and docs/."""
+"""MkDocs hooks: pages for the Markdown files at the top of the repository, and links between them and docs/."""
 
 import posixpath
 import re
@@ -15,7 +15,7 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages made from files at the top of the repository."""
+    """Add the pages for files at the top of the repository."""
     for source, uri in PAGES.items():
         if (TOP / source).exists() and files.get_file_from_path(uri) is None:
             files.append(File.generated(config, uri, content=(TOP / source).read_text()))
@@ -36,7 +36,7 @@ def rewrite(link: re.Match[str], uri: str, files: Files) -> str:
         return link[0]
     source = next((file for file, page in PAGES.items() if page == uri), f"docs/{uri}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-    found = PAGES.get(path, path.removeprefix("docs/"))
-    if files.get_file_from_path(found) is None and not path.startswith("docs/"):
+    target_page = PAGES.get(path, path.removeprefix("docs/"))
+    if files.get_file_from_path(target_page) is None and not path.startswith("docs/"):
         return text if (TOP / path).exists() else link[0]
-    return f"{image}[{text}]({posixpath.relpath(found, posixpath.dirname(uri) or '.')}{anchor})"
+    return f"{image}[{text}]({posixpath.relpath(target_page, posixpath.dirname(uri) or '.')}{anchor})"

@@ -96,6 +96,6 @@ def _check_writable(path: Path) -> None:
     if is_folder:
         raise InputError(f"'{path}' is a folder", "give a file, or another path")
     if not existing.is_dir():
-        raise InputError(f"'{path.parent}' cannot be made a folder: '{existing}' is a file", "give another path")
+        raise InputError(f"'{path.parent}' cannot be created as a folder: '{existing}' is a file", "give another path")
     if not os.access(existing, os.W_OK):
         raise InputError(f"'{existing}' cannot be written to", "give another path")

@@ -1,7 +1,7 @@
 """Checksums (CRC-32C) of the files that hold results, so that damage is reported and damaged data never read.
 
 A file ends in the checksum of all bytes before it. NetCDF, HDF5 and zip readers ignore bytes after their data, so other tools read such
-files as usual. Where files are found by their names, the checksum covers the name too, so that a renamed file is not taken for another.
+files as usual. Where files are looked up by name, the checksum covers the name too, so that a renamed file is not taken for another.
 """
 
 import io

@@ -39,7 +39,7 @@ def to_single_line(text: str) -> str:
 
 
 class InputError(ValueError):
-    """Raised for anything that a user can fix; `problems` holds every problem found, not just the first."""
+    """Raised for anything that a user can fix; `problems` holds every problem, not only the first."""
 
     def __init__(self, message: str, fix: str, file: Path | None = None, line: int | None = None, key: str = ""):
         self.problems: tuple[Problem, ...] = (Problem(message, fix, file, line, key),)

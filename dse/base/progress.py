@@ -14,7 +14,7 @@ def no_progress(count: int = 1) -> None:
 def progress_bar(description: str, total: int, shown: bool) -> Iterator[Callable[..., object]]:
     """Show a progress bar, if `shown`, which vanishes at the end; yields `update(count)`, to be called as parts of `total` are done.
 
-    Where nothing is shown, no bar is made: a bar of tqdm holds a lock, which a killed worker would never release.
+    Where nothing is shown, there is no bar: a bar of tqdm holds a lock, which a killed worker would never release.
     """
     if not shown:
         yield no_progress

@@ -111,7 +111,7 @@ def _simulate_orders(network: Network, capacity: int, user_order: Order | None) 
 def _search_order(
     network: Network, row: Row, moves: int, seed: int, out: Path | None, write_orders: bool, progress: Callable[[int], Any]
 ) -> Row:
-    """Columns of the best order found by annealing, and the share of the gap to the lower bound that it closes."""
+    """Columns of the best order after annealing, and the share of the gap to the lower bound that it closes."""
     capacity, lower = row["values"], row["lower_bound"]
     result = reorder(network, capacity, moves, seed, out and out / "annealing", progress)
     if out and write_orders:

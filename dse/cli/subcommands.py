@@ -113,7 +113,7 @@ def _add_io(subcommands: Subcommands) -> None:
     parser.add_argument("--moves", type=int, default=20_000, help="moves of simulated annealing at each capacity; 0: none (default: 20000)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the annealing and of a generated network (default: 0)")
     parser.add_argument("-o", "--out", type=Path, help="folder for figure, table and checkpoints, from which a stopped run continues")
-    parser.add_argument("--write-orders", action="store_true", help="also write the orders that the annealing found to OUT")
+    parser.add_argument("--write-orders", action="store_true", help="also write the orders that result from the annealing to OUT")
     _add_json(parser)
 
 

@@ -65,7 +65,7 @@ def _check_consecutive(layers: Sequence[Any], names: Sequence[str]) -> None:
 def network_from_masks(
     parsed: ParsedNetwork, layers: Sequence[str] | None = None, tolerance: float = 0.0, layout: str = LAYOUTS[0]
 ) -> Network:
-    """Build a network from the masks that a reader found, of the named layers in this order (default: all).
+    """Build a network from the masks of a parsed network; `layers`: names of the layers in their order (default: all).
 
     A weight is zero if |w| <= `tolerance`. `layout` is the order of k where a convolution is stored as a matrix: "channels-last"
     (all channels of one kernel position, then the next position) or "channels-first" (all positions of one channel, then the

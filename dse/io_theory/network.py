@@ -37,7 +37,7 @@ class Network:
     original_input_index: Int[np.ndarray, "input"]  # of each remaining input, among the original inputs
     relu: bool = True  # applied to every computed neuron except the outputs
     removed_neurons: dict[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # assumptions made while the network was read
+    notes: tuple[str, ...] = ()  # assumptions of the reader
 
     @property
     def num_connections(self) -> int:
@@ -101,16 +101,16 @@ def build_network(
     _check_reached(is_output & ~reached, names)
     bias = _fold_constants(source, target, weight, bias, np.flatnonzero(~reached), rank, relu)
     live = reached & needed
-    kept, source, target, weight = _renumber(source, target, weight, live, rank)
+    neurons, source, target, weight = _renumber(source, target, weight, live, rank)
     return Network(
         source,
         target,
         weight,
-        bias[kept],
-        is_output[kept],
-        [names[int(n)] for n in kept],
+        bias[neurons],
+        is_output[neurons],
+        [names[int(n)] for n in neurons],
         int(is_input.sum()),
-        (np.cumsum(is_input) - 1)[kept[is_input[kept]]],
+        (np.cumsum(is_input) - 1)[neurons[is_input[neurons]]],
         relu,
         {"no input reaches": int((~reached).sum()), "reach no output": int((reached & ~needed).sum())},
         notes,
@@ -130,13 +130,13 @@ def _renumber(
 ) -> tuple[Int[np.ndarray, "live"], PerConnection, PerConnection, Float[np.ndarray, "connection"]]:
     """Number the live neurons in topological order and sort the connections between them by target, then source."""
     by_rank = np.argsort(rank)
-    kept = by_rank[live[by_rank]]
+    neurons = by_rank[live[by_rank]]
     number = np.full(len(live), -1)
-    number[kept] = np.arange(len(kept))
+    number[neurons] = np.arange(len(neurons))
     between = live[source] & live[target]
     source, target, weight = number[source[between]], number[target[between]], weight[between]
     order = np.lexsort((source, target))
-    return kept, source[order].astype(np.int32), target[order].astype(np.int32), weight[order]
+    return neurons, source[order].astype(np.int32), target[order].astype(np.int32), weight[order]
 
 
 def _check_unique(source: PerConnection, target: PerConnection, names: Sequence[str]) -> None:

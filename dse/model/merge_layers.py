@@ -1,4 +1,4 @@
-"""Merge layers whose work is proportional: their times have a constant ratio on every design, so that one layer stands for their sum.
+"""Merge layers whose work is proportional: their times have a constant ratio on every design, so that one layer replaces them.
 
 Repeated blocks are proportional, and so are layers that only move bytes. The merge is an exact transformation of the evaluator's input: the
 time of a layer under an execution scales with its work (and overhead), so that proportional layers take the same execution.

@@ -16,7 +16,7 @@ from dse.workload import Variant
 def efficiency_of(
     options: ModelOptions, kernels: Sequence[KernelRecord] = (), described: Accelerator | None = None, with_samples: bool = True
 ) -> Efficiency:
-    """The efficiency that a fidelity asks for; `kernels` and `described` are those of a `FittedEfficiency`."""
+    """The efficiency that the fidelity needs; `kernels` and `described` are those of a `FittedEfficiency`."""
     return FittedEfficiency(kernels, described, with_samples) if options.fidelity == "calibrated" else ConstantEfficiency()
 
 

@@ -58,7 +58,7 @@ class PiecewiseLinear:
         return cls(np.append(breakpoints, np.inf), *sums)
 
     def table(self, precision: np.dtype, pieces: int = 0) -> tuple[Table, int]:
-        """As arrays of at least so many pieces, and how often a bucket has to be halved until a breakpoint is found."""
+        """Arrays with at least `pieces` pieces, and the number of halvings that narrow a bucket down to one breakpoint."""
         missing, integer = max(0, pieces - len(self.breakpoints)), np.dtype(f"i{precision.itemsize}")
         breakpoints, slopes, heights = (
             np.pad(values, (0, missing), mode="edge").astype(precision) for values in (self.breakpoints, self.slopes, self.heights)

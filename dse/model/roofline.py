@@ -3,8 +3,8 @@
     latency = sum over layers of ( min over legal executions of ( combine over resources of work * inverse rate ) + overhead )
 
 `resource_times`, `combine`, `execution_times` and `fastest` are its inner part; `network_latency`, `network_energy` and `network_breakdown`
-sum over the layers. Whatever evaluates designs calls these functions: a grid passes inverse rates [execution, term, row, column], a search
-batch [execution, term, design], a single design [execution, term, 1].
+sum over the layers. Callers differ in the shape of the inverse rates only: a grid passes [execution, term, row, column], a search batch
+[execution, term, design], a single design [execution, term, 1].
 
 Layers are scanned, carrying the sum, so that nothing of size designs x layers is ever stored (Shinn et al. 2023, arXiv 2310.00496,
 extended by the choice of execution). The relative error of a latency is at most (n u) / (1 - n u), with u = 2^-24 in float32 and
@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from dse.schema.model_options import ResourceOverlap
 
 EXECUTIONS_PER_STEP = 64  # of a step of the scan: their sum stays in registers, and compiling takes below a second
-ROOTS_PER_STEP = 16  # the same where roots are drawn, whose compilation is slow
+ROOTS_PER_STEP = 16  # the same for the 4-norm, whose compilation is slow
 TIE = 16  # machine epsilons by which equal times may differ: an inverse rate is a product of a dozen numbers, each rounded
 DECISION = np.int16  # the type of decisions: one is held for each layer and design
 XLA_OPTIONS = {"xla_cpu_prefer_vector_width": 512}  # where a CPU has them: 1.1 to 1.7 times as fast as with 256 bits
@@ -39,7 +39,7 @@ class Combination(NamedTuple):
     """How the times of resources make that of a layer: the first `unit_terms` terms are the compute unit's, the others a resource each.
 
     `full` overlap: the slowest resource sets the time; `none`: they add up; `pipelined`: a 4-norm of the unit and the slowest of the
-    others, a maximum that is rounded where both are alike.
+    others: a smooth maximum, 19% above the maximum where the two are equal.
     """
 
     unit_terms: int
@@ -134,8 +134,8 @@ def network_breakdown(
 ) -> Float[Array, "execution resource *design"]:
     """Time [s] of the network in each execution while bound by each resource (the overhead first, if any); the sum is the latency.
 
-    The decisions are made first and held as integers. Where each of the sums repeated the comparisons, the compiler would round each of
-    them in its own way, and in a tie a layer could count twice, or not at all.
+    All decisions come first, as integers. If every sum repeated the comparisons, the compiler could round each of them differently, and
+    a tied layer could count twice or not at all.
     """
     executions, resources = network.work.shape[1], network.work.shape[2] - combination.unit_terms + 1
     separate = combination.overlap == "none"  # each resource has its own time; else the bounding one has the whole
@@ -164,12 +164,12 @@ def _decide(
 ) -> tuple[Int[Array, "layer *design"], Float[Array, "layer *design"] | None]:
     """Decide what runs each layer and what bounds it, all layers together: execution * `codes` + bounding resource; and, where that is
     no single resource's time, the combined time of the resources [s]."""
-    beside_designs = (..., *[None] * (inverse_rates.ndim - 2))
-    work = jnp.moveaxis(network.work, 0, -1)[beside_designs]  # [execution, term, layer, 1, ...]
-    overhead = None if network.overhead is None else network.overhead.T[beside_designs]
-    legal = None if network.legal is None else network.legal.T[beside_designs]
+    with_design_axes = (..., *[None] * (inverse_rates.ndim - 2))
+    work = jnp.moveaxis(network.work, 0, -1)[with_design_axes]  # [execution, term, layer, 1, ...]
+    overhead = None if network.overhead is None else network.overhead.T[with_design_axes]
+    legal = None if network.legal is None else network.legal.T[with_design_axes]
     times = execution_times(work, legal, overhead, inverse_rates, combination)
-    execution = choose(times, _preference(network).T[beside_designs])
+    execution = choose(times, _preference(network).T[with_design_axes])
     by_execution = [resource_times(amounts, rates, combination.unit_terms) for amounts, rates in zip(work, inverse_rates, strict=True)]
     chosen = [_select(execution, resource) for resource in zip(*by_execution, strict=True)]
     decision = execution if codes == 1 else execution * DECISION(codes) + bounding_resource(chosen)

@@ -62,7 +62,7 @@ def _flops_of_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:
 
 
 def _activation_share(layers: LayerArrays, variant: Variant, execution: Execution, left_out: set[str]) -> PerLayer:
-    """Share of the activations that are used, if the run treats their zeros in one of the ways `left_out`.
+    """Share of the activations that are used, if the run treats their zeros in one of the modes `left_out`.
 
     Zeros of weights and activations are independent: a product is left out if either operand is zero.
     """
@@ -90,7 +90,7 @@ def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> 
 def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> StoredWeights:
     """How an execution stores each layer of a variant, and which layers it may run.
 
-    A sparse run may run the pruned layers whose pattern it contains; of several ways to store a layer, the one with the fewest executed
+    A sparse run may run the pruned layers whose pattern it contains; of several stored forms of a layer, the one with the fewest executed
     elements is used, of equals the one with the least metadata. A dense execution may run every layer, structured pruning as a smaller
     matrix. (Whether a pruned layer should run dense is an option of the model, `dense_fallback`.)
     """
@@ -150,7 +150,7 @@ def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, optio
 
 
 def _smaller(current: StoredWeights, option: StoredWeights) -> StoredWeights:
-    """Of two ways to store each layer, the legal one with fewer executed elements, of equals the one with less metadata."""
+    """Of two stored forms of each layer, the legal one with fewer executed elements, of equals the one with less metadata."""
     tie = (option.executed_elements == current.executed_elements) & (option.metadata_bits < current.metadata_bits)
     better = option.legal & ((option.executed_elements < current.executed_elements) | tie)
 

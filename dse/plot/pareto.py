@@ -27,7 +27,7 @@ MAX_MARKERS = 5000  # points of a cloud that are drawn as dots, not as pixels
 MAX_PANELS = 24
 PANELS_ACROSS = 3
 DENSE_VALUES = {"speedup": 1.0, "accuracy_drop": 0.0}
-MAX_PRUNINGS = 7  # pairs of method and pattern in a panel that are told apart by colours
+MAX_PRUNINGS = 7  # pairs of method and pattern in a panel up to which each has its own colour
 
 
 def front_table(front: xr.Dataset) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What a search found: its best designs over each constrained cost, and its progress next to random search."""
+"""Results of a search: its best designs over each constrained cost, and its progress next to random search."""
 
 import numpy as np
 import pandas as pd

@@ -21,12 +21,12 @@ Table = Any
 LABEL_DIMS = ("accelerator", "batch", "dtype", "variant")
 
 
-def select_design(dataset: xr.Dataset, *kept_axes: str) -> tuple[xr.Dataset, str]:
-    """The dataset with every swept axis but `kept_axes` at its first value, and a note that names these values."""
+def select_design(dataset: xr.Dataset, *free_axes: str) -> tuple[xr.Dataset, str]:
+    """The dataset with every swept axis but `free_axes` at its first value, and a note that names these values."""
     dataset = dataset.expand_dims([dim for dim in LABEL_DIMS if dim in dataset.coords and dim not in dataset.dims])
-    shown = {*LABEL_DIMS, *kept_axes, "resource", "execution"}
+    shown = {*LABEL_DIMS, *free_axes, "resource", "execution"}
     selected = dataset.isel({str(dim): 0 for dim in dataset.dims if dim not in shown})
-    axes = [str(name) for name in selected.coords if "." in str(name) and name not in kept_axes]  # axes are named by dotted paths
+    axes = [str(name) for name in selected.coords if "." in str(name) and name not in free_axes]  # axes are named by dotted paths
     return selected, "; ".join(f"{axis} = {_text(selected[axis])}" for axis in axes)
 
 

@@ -1,4 +1,4 @@
-"""Speedup against sparsity: what hardware gains from a pattern, whatever the accuracy.
+"""Speedup against sparsity: what hardware gains from a pattern, without regard to accuracy.
 
 Hypothetical patterns, which have no accuracy, are drawn too. A pattern of free density is a curve, one of fixed density (an N:M) a
 labelled star. A light band, or the bar of a star, shows the interval of the speedup where the fidelity has one. The dotted curve is

@@ -108,10 +108,10 @@ def wrap_name(text: str, width: int) -> str:
 
 def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     """Add one legend for all panels below them, with the notes above it, and settle the layout (labels are placed after that)."""
-    found = {
+    unique = {
         label: handle for ax in np.ravel(np.asarray(axes, object)) for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    handles = dict(sorted(found.items(), key=lambda item: item[1].get_gid() == REFERENCE))  # the reference lines last
+    handles = dict(sorted(unique.items(), key=lambda item: item[1].get_gid() == REFERENCE))  # the reference lines last
     entry_width = 0.5 + 0.065 * max(map(len, handles), default=1)  # inches, at 8 points
     columns = max(1, min(int(figure.get_figwidth() / entry_width), len(handles)))
     lines = textwrap.wrap("; ".join(filter(None, notes)), int(14 * figure.get_figwidth()), break_on_hyphens=False)

@@ -1,6 +1,6 @@
 """The layer rows that operators of a graph become: one for each that multiplies, or that moves data between other kernels.
 
-An operator becomes the same row whatever file it is read from: layers with weights are named after their weight tensor,
+An operator becomes the same row in every file format: layers with weights are named after their weight tensor,
 others by kind and order ("matmul_1", "softmax_1"). Sizes are per sample; `batch` is the number of samples that the graph was
 exported for.
 """

@@ -29,7 +29,7 @@ MAX_GENERATED = 2**24  # elements of a computed weight, however few numbers it i
 class WeightTensor:
     """A weight tensor [m, ...]: output channels of all groups by the inputs of one group (a convolution: channels, height, width).
 
-    `slabs()` reads it from the start: consecutive pieces along the first dimension, of any number type (booleans if the file
+    `slabs()` reads it from the start: consecutive slabs along the first dimension, of any number type (booleans if the file
     only holds a mask). It raises InputError if the file is broken.
     """
 

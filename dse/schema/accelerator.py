@@ -110,9 +110,9 @@ class Accelerator(StrictModel):
 
     @property
     def document(self) -> YamlDocument:
-        """The description that the accelerator was made from."""
+        """The description that the accelerator was read from."""
         if self._document is None:
-            raise InputError(f"'{self.name}' was made without a description", "use dse.load_accelerator or Accelerator.from_dict")
+            raise InputError(f"'{self.name}' has no description", "use dse.load_accelerator or Accelerator.from_dict")
         return self._document
 
     def value(self, path: str) -> Any:

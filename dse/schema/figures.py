@@ -1,4 +1,4 @@
-"""The kinds of figures that a sweep can be drawn as, what each shows and what it needs.
+"""The kinds of figures of a sweep, what each shows and what it needs.
 
 The sweep schema (`plots`), `dse plot --kind`, the documentation and `dse.plot.FIGURES` all take the kinds from here. Only the
 standard library is imported, because `dse --help` lists the kinds.

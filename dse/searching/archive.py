@@ -11,7 +11,7 @@ from dse.searching.simplicity import complexity
 from dse.searching.space import DesignMatrix
 from dse.sweeping.pareto_front import nondominated
 
-MAX_BEST = 1000  # designs that are kept besides the front
+MAX_BEST = 1000  # designs in the archive besides the front
 MAX_TIED = 100_000  # designs equal to the best one that are counted
 
 Values = Float[np.ndarray, "design value"]
@@ -78,7 +78,7 @@ class Archive:
         self._record_history()
 
     def merge(self, other: "Archive") -> None:
-        """Add what another archive of the same evaluator has kept."""
+        """Add the designs of another archive of the same evaluator."""
         self.evaluated_count, self.feasible_count = (
             self.evaluated_count + other.evaluated_count,
             self.feasible_count + other.feasible_count,
@@ -92,7 +92,7 @@ class Archive:
         self._record_history()
 
     def replace_designs(self, designs: DesignMatrix, replacements: DesignMatrix) -> None:
-        """Replace kept designs by equivalent ones."""
+        """Replace designs in the archive by equivalent ones."""
         objectives, excess = self.evaluator.score(replacements)
         values = self._with_limited_results(objectives, excess)
         removed = {design.tobytes() for design in designs}
@@ -101,15 +101,15 @@ class Archive:
         self.designs, self.values = _without_repetitions(designs, values)
 
     def front_indices(self) -> Int[np.ndarray, "front"]:
-        """Indices of the kept designs that no other one dominates."""
+        """Indices of the designs in the archive that no other one dominates."""
         return np.flatnonzero(nondominated(self.values)) if len(self.values) else np.empty(0, int)
 
     def ranking(self) -> Int[np.ndarray, "design"]:
-        """Indices of the kept designs, best first: by the objectives, then by the limited results, then the simplest."""
+        """Indices of the designs in the archive, best first: by the objectives, then by the limited results, then the simplest."""
         return self._rank(self.designs, self.values)
 
     def best_index(self) -> int:
-        """Index of the best kept design."""
+        """Index of the best design in the archive."""
         candidates = np.flatnonzero(self.values[:, 0] == self.values[:, 0].min())
         return int(candidates[self._rank(self.designs[candidates], self.values[candidates])[0]])
 
@@ -163,7 +163,7 @@ class Archive:
         return np.stack([columns[name] for name in self.value_names], axis=1)
 
     def _keep(self, designs: DesignMatrix, values: Values) -> None:
-        """Keep what is on the front or among the best, of these designs and of those that were kept before."""
+        """Keep the front and the best of these designs and those already in the archive."""
         if len(designs) > 4 * MAX_BEST:  # most of a large batch is neither
             selected = nondominated(values) | self._are_among_best(designs, values)
             designs, values = designs[selected], values[selected]

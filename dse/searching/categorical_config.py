@@ -30,7 +30,7 @@ from dse.searching.problem import SearchProblem
 from dse.searching.space import Space, grid_index
 from dse.workload import Variant
 
-LEAST_BYTES = 1e-300  # whose logarithm stands for that of none
+LEAST_BYTES = 1e-300  # represents zero bytes, which have no logarithm
 NEAR = 1e-9  # logarithmic distance at which a value is on the grid
 MOST_LAYERS_PER_STEP = 8  # of the scan: the layers of a variant are filled up to whole steps
 UNIT_WORK = 1.0  # FLOPs of missing layers and of executions that are not legal: the time of none has no derivative
@@ -95,7 +95,7 @@ def _interpolate(table: Any, grid: np.ndarray, at: Array) -> Any:
 def build_config(
     accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool
 ) -> CategoricalConfig:
-    """The arrays of `variants` under one categorical configuration; raises InputError if it does not compute in the precision asked for."""
+    """The arrays of `variants` under one categorical configuration; raises InputError if it has no unit for the dtype of the search."""
     grids = {dimension.path: dimension.grid for dimension in space.dimensions if dimension.grid is not None}
     by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
     tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem) for variant in variants]
@@ -112,8 +112,8 @@ def build_config(
     layers = [tables.build(each) for each in tabulated]
     stacked = LayerTables(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*layers, strict=True)))
     steps = np.repeat(np.arange(len(layers)), [len(each.is_layer) for each in layers])
-    kept = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
-    arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, kept], depends[:, :, kept])
+    terms = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
+    arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, terms], depends[:, :, terms])
     inside = (level.reuse_capacity for level in memory_levels(by_capacity[0], problem.options.fidelity))
     return CategoricalConfig(
         accelerator,
@@ -162,7 +162,7 @@ def _tabulated_terms(variant: Variant, accelerators: Sequence[Accelerator], spac
 @dataclass(frozen=True)
 class _TableBuilder:
     """Builds the tables of one variant from its terms: the first `capacities` of them are those of the capacities, the first one and all
-    others those of the slowdown. `design` is None where no energy is asked for."""
+    others those of the slowdown. `design` is None if energies are not needed."""
 
     executions: Sequence[Execution]
     flop_terms: Sequence[int]

@@ -17,7 +17,7 @@ from dse.searching.space import Space
 
 
 def evaluate_base(space: Space, problem: SearchProblem) -> Base:
-    """Latencies and, if the worst network is found by it, energies of the dense networks."""
+    """Latencies [s] of the dense networks; also energies [J], if the search scores the worst network by energy."""
     needs_energy = problem.needs_energy and problem.search.over_workloads == "worst"
     return Base(_latencies(space, problem), _energies(space, problem) if needs_energy else None)
 

@@ -48,7 +48,7 @@ def refine(archive: Archive) -> None:
 
 
 def _refine_front(archive: Archive, max_evaluated: int) -> None:
-    """Evaluate the neighbours of every design on the front, also of those found meanwhile (Pareto local search, Paquete et al. 2004)."""
+    """Evaluate the neighbours of every design on the front and of those that join it (Pareto local search, Paquete et al. 2004)."""
     space, explored = archive.evaluator.space, set[bytes]()
     while archive.evaluated_count < max_evaluated:
         front = archive.designs[archive.front_indices()]
@@ -69,7 +69,7 @@ def _nudge(space: Space, design: Design) -> DesignMatrix:
 
 
 def _select_starts(archive: Archive) -> list[Design]:
-    """The best kept design of each categorical configuration, best first."""
+    """The best design in the archive for each categorical configuration, best first."""
     categorical = [number for number, dimension in enumerate(archive.evaluator.space.dimensions) if dimension.categorical]
     order = np.argsort(archive.values[:, 0], kind="stable")
     _, first = np.unique(archive.designs[order][:, categorical], axis=0, return_index=True)

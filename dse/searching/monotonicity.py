@@ -1,7 +1,7 @@
 """How an expression changes with the latency and the energy of a network variant, derived from its syntax tree.
 
 All results are positive. A set of directions says how a value changes with a quantity: empty if it does not depend on it, {1} if it
-increases, {-1} if it decreases, and both if it may do either or this analysis cannot tell.
+increases, {-1} if it decreases, and both if it may do either or this analysis cannot decide.
 """
 
 import ast

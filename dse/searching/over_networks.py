@@ -1,9 +1,9 @@
 """Results of a design over several networks: first those of each network, then one figure over all of them.
 
 Seconds and joules of different networks are not comparable. Their weighted geometric mean is: a change of scale of one network changes
-the mean of every design by the same factor. The worst network is found by figures relative to its base, which is the dense network on the
-accelerator as described. Latency, energy and EDP of the worst network are then scaled by the geometric mean of the bases, so that the
-design with the least `latency` is the one with the most `performance`.
+the mean of every design by the same factor. The worst network is the one with the worst figure relative to its base: the same network,
+dense, on the accelerator as described. Latency, energy and EDP of the worst network are then scaled by the geometric mean of the bases, so
+that the design with the least `latency` is the one with the most `performance`.
 """
 
 from collections.abc import Mapping

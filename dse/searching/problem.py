@@ -121,7 +121,7 @@ def _describe_provenance(
 
 
 def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> SearchSpec:
-    """The search of a specification; raises InputError with every problem that can be found without reading other files."""
+    """The search of a specification; raises InputError with every problem that shows without reading other files."""
     if spec.search is None:
         problems.add(document.make_problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
         problems.raise_if_any()

@@ -51,12 +51,12 @@ def search(
 
     Examples:
         >>> import dse
-        >>> found = dse.search({
+        >>> front = dse.search({
         ...     "name": "small_search", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16", "batch": 32,
         ...     "axes": {"memory.dram.bandwidth": {"from": "1 TB/s", "to": "8 TB/s", "steps": 8}},
         ...     "search": {"maximize": ["performance"], "constraints": ["accuracy_drop <= 1.0"], "sampler": "exhaustive"},
         ... })
-        >>> found["memory.dram.bandwidth"].values[found.best]
+        >>> front["memory.dram.bandwidth"].values[front.best]
         array([8.e+12])
     """
     evaluator = load_evaluator(spec)

@@ -203,7 +203,7 @@ class Levels(_Format):
     order: Order = "row"
     levels: tuple[Rank, ...] = Field(min_length=1, examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"])
     stores_description = (
-        "patterns with as many levels, if a reader can tell the length of each row: by 'pointer', 'padded: true' or a bit mask"
+        "patterns with as many levels, if a reader can infer the length of each row: by 'pointer', 'padded: true' or a bit mask"
     )
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ MAX_LEVELS = 8  # properties of a pattern are computed recursively, some of them
 
 
 def _forms() -> list[tuple[list[str], Callable[..., Pattern]]]:
-    """Each form of a level as regular expressions, piece by piece, and the function that makes the pattern from its numbers."""
+    """Each form of a level as a list of regular expressions, and the function that builds the pattern from its numbers."""
     return [
         (["dense"], lambda: DENSE),
         (["unstructured"], lambda: UNSTRUCTURED),
@@ -79,9 +79,9 @@ def as_pattern(pattern: Pattern | str) -> Pattern:
 def _parse_level(text: str, part: str, start: int) -> Pattern:
     """Parse one level, which begins at character `start` of the text."""
     level, matched = part.strip().lower(), 0
-    for pieces, build in _forms():
-        length = _matched_length(pieces, level)
-        if length == len(level) and (match := re.fullmatch("".join(_capture_number(piece) for piece in pieces), level)):
+    for tokens, build in _forms():
+        length = _matched_length(tokens, level)
+        if length == len(level) and (match := re.fullmatch("".join(_capture_number(token) for token in tokens), level)):
             return build(*map(int, match.groups()))
         matched = max(matched, length)
     place = start + len(part) - len(part.lstrip()) + matched
@@ -89,18 +89,18 @@ def _parse_level(text: str, part: str, start: int) -> Pattern:
     raise InputError(f"'{text}' is not a pattern{where}", f"write {KNOWN_FORMS}")
 
 
-def _capture_number(piece: str) -> str:
-    return f"({piece})" if piece == NUMBER else piece
+def _capture_number(token: str) -> str:
+    return f"({token})" if token == NUMBER else token
 
 
-def _matched_length(pieces: list[str], text: str) -> int:
-    """The number of characters of the text that the first pieces of a form match."""
+def _matched_length(tokens: list[str], text: str) -> int:
+    """The number of characters of the text that the first tokens of a form match."""
     length = 0
-    for piece in pieces:
-        if match := re.compile(piece).match(text, length):
+    for token in tokens:
+        if match := re.compile(token).match(text, length):
             length = match.end()
             continue
-        literal = piece.replace("\\", "") if piece != NUMBER else ""
+        literal = token.replace("\\", "") if token != NUMBER else ""
         while literal and length < len(text) and text[length] == literal[0]:
             length, literal = length + 1, literal[1:]
         break
@@ -200,7 +200,7 @@ def read_pattern_aliases(description: object) -> dict[str, Pattern]:
     return _resolve_aliases(tuple((name, text) for name, text in written.items() if isinstance(text, str)))
 
 
-@lru_cache(maxsize=16)  # every pattern of a description asks for its names
+@lru_cache(maxsize=16)  # every pattern of a description resolves these names
 def _resolve_aliases(written: tuple[tuple[str, str], ...]) -> dict[str, Pattern]:
     """Parse patterns whose texts may use the names of each other."""
     patterns: dict[str, Pattern] = {}

@@ -119,7 +119,7 @@ class BlockFamily(Pattern):
 class Structured(Pattern):
     """Any fraction of whole rows, columns or input channels: compaction leaves a smaller dense matrix, which every unit runs.
 
-    The number of columns of a channel depends on the layer; a matrix alone only tells that its columns are whole.
+    The number of columns of a channel depends on the layer; a matrix alone only shows that whole columns are kept.
     """
 
     axis: Literal["row", "column", "channel"]

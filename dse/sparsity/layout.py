@@ -82,7 +82,7 @@ class Layout:
 
 
 def is_decodable(grid: tuple[Rank, ...], inside: tuple[Rank, ...]) -> bool:
-    """Whether a reader can tell the length of every fibre: from the pattern, pointers, padding to the longest, or one bit for each place.
+    """Whether a reader can infer the length of every fibre: from the pattern, pointers, padding to the longest, or one bit for each place.
 
     `grid`: the ranks of the grid of tiles; `inside`: the ranks inside a tile.
     """

@@ -1,6 +1,6 @@
 """Find the legal mask of a pattern with the largest score.
 
-The score of a mask is the sum of the scores of the elements that it keeps, so each choice is made on its own: the best N of each M, the
+The score of a mask is the sum of the scores of the elements that it keeps, so choices are independent: the best N of each M, the
 best blocks, the best four columns and then the best N of them, an inner pattern within each tile of an outer one. Each choice is optimal.
 The columns of V:N:M are optimal for M up to MAX_EXACT_COLUMNS, where all combinations are scored; for larger M, the columns with the
 largest sums are taken.

@@ -135,7 +135,7 @@ def _number_choices(fibres: Fibres) -> PerFibre:
 
 
 def _choices_from_numbers(numbers: PerFibre, size: int, kept: int) -> Fibres:
-    """The inverse of `_number_choices`; the largest place is found first."""
+    """The inverse of `_number_choices`; the largest place is decoded first."""
     fibres, table = np.zeros((len(numbers), size), bool), _binomials(size, kept)
     for number in range(kept, 0, -1):
         place = np.searchsorted(table[:, number], numbers, side="right") - 1

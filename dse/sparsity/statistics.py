@@ -1,7 +1,7 @@
 """Exact statistics of a real mask: nonzeros of rows, columns and blocks, and the elements that patterns would store.
 
-A matrix is read in slabs of rows and never held in memory as a whole. A group of M along k is a 1 x M block, so one count of blocks tells
-both which blocks are occupied and whether the mask is N:M.
+A matrix is read in slabs of rows and never held in memory as a whole. A group of M along k is a 1 x M block, so one count of blocks
+shows both which blocks are occupied and whether the mask is N:M.
 """
 
 from collections.abc import Iterable

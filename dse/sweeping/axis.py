@@ -30,7 +30,7 @@ _CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|forma
 
 
 class QuantityTexts(Sequence[str]):
-    """Numbers with their unit, as a description states them; each text is made on access, since an axis may have millions."""
+    """Numbers with their unit, as a description states them; each text is formatted on access, since an axis may have millions."""
 
     def __init__(self, values: Float[np.ndarray, "value"], unit: str):
         self.values, self.unit = values, unit

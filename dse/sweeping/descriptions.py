@@ -56,7 +56,7 @@ def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any
 
 
 def _place_of_description(key: str, document: YamlDocument) -> tuple[Any, ...]:
-    """Where the description of a workload stands: below its key, or in a list, with or without a selection around it."""
+    """Path of a workload's description in the document: below its key, or in a list, with or without a selection around it."""
     listed = document.data["workloads"]
     place: Any = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
     return ("workloads", place, "workload") if "workload" in listed[place] else ("workloads", place)

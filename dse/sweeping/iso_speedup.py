@@ -9,7 +9,7 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_loss, check_drop
 
-DENSE = -1  # the index that stands for the dense network among the variants
+DENSE = -1  # the index of the dense network among the variants
 UNITS = {False: "points of the metric", True: "%"}  # by `relative`
 SPEEDUP_ATTRS = {"units": "1", "long_name": "best dense latency / latency within the loss of accuracy"}
 BEST_ATTRS = {"long_name": "variant that reaches it, -1 for the dense network"}

@@ -20,7 +20,7 @@ from dse.sweeping.job_networks import JobNetworks, network_work
 from dse.sweeping.kernel_shapes import KernelShapes
 from dse.sweeping.plan import Plan
 
-MOST_TABULATED = 2**24  # designs of a group that are kept for all blocks
+MOST_TABULATED = 2**24  # designs of a group whose latencies are tabulated for all blocks
 
 Block = Sequence[slice]  # of each rate axis
 Results = Float[np.ndarray, "*rates"]
@@ -84,8 +84,8 @@ class JobEvaluator:
 
     def _broadcastable(self, group: LayerGroup, block: Block) -> np.ndarray:
         """The latency of a group, with axes of length 1 where it does not depend on them."""
-        kept = self._tables.get(group)
-        latency = self._group_latency(group, block) if kept is None else kept[tuple(block[axis] for axis in group.axes)]
+        table = self._tables.get(group)
+        latency = self._group_latency(group, block) if table is None else table[tuple(block[axis] for axis in group.axes)]
         return np.expand_dims(latency, [axis for axis in range(len(block)) if axis not in group.axes])
 
     @cached_property

@@ -22,7 +22,7 @@ LARGE_SAMPLES = 2**14  # the same of samples: every shape of groups is compiled
 @dataclass(frozen=True, eq=False)
 class JobNetworks:
     """`latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters;
-    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not ask for them."""
+    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not need them."""
 
     merge: LayerMerge
     latency: Sequence[LayerGroup]
@@ -64,7 +64,7 @@ def network_work(
 
 
 def _sample_groups(job: Job, plan: Plan) -> list[Samples]:
-    """Every sample but the best estimate, which stands alone where there are no others.
+    """Every sample without the best estimate; only the best estimate if there are no samples.
 
     On a large grid, executions that another one beats in every sample are dropped, and layers are grouped by the executions that are left.
     """
@@ -94,12 +94,13 @@ def _undominated(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, job:
     samples = len(work)
     stacked = NetworkWork(work.reshape(-1, *work.shape[2:]), np.tile(legal, (samples, 1)), overhead.reshape(-1, overhead.shape[2]))
     constant, factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)
-    kept = drop_dominated(stacked, constant, [factor.extremes for factor in factors], plan.spec.model.resource_overlap)
-    return kept.legal_mask.reshape(samples, *legal.shape).any(axis=0)
+    undominated = drop_dominated(stacked, constant, [factor.extremes for factor in factors], plan.spec.model.resource_overlap)
+    return undominated.legal_mask.reshape(samples, *legal.shape).any(axis=0)
 
 
 def _groups(network: NetworkWork, job: Job, plan: Plan) -> list[LayerGroup]:
-    """Group layers by axes, unless the grid is small, or more than the fastest time is asked for: then nothing may be dropped."""
+    """Group layers by axes; all in one group if the grid is small, or if shares or energies need executions that
+    grouping drops."""
     if plan.rate_grid_size < LARGE_GRID or plan.needs_breakdown or plan.spec.store.needs_energy:
         return [single_group(network, len(plan.rate_axes))]
     constant, factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)

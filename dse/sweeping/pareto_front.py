@@ -49,7 +49,7 @@ def _exactly_nondominated(points: Points) -> tuple[Bool[np.ndarray, " point"], I
     """Which points no other one dominates, equal ones included, and a number that equal points share.
 
     O(n log n) up to three objectives: for two a running minimum (Kung, Luccio, Preparata 1975, J. ACM 22(4)), for three a staircase
-    that grows; for more, blocks of points are compared with the front found so far.
+    that grows; for more, blocks of points are compared with the front so far.
     """
     order = np.lexsort(points.T[::-1])
     ordered = points[order]

@@ -1,4 +1,4 @@
-"""The provenance of a dataset: what it was made from, as attributes, and the way back to the plan."""
+"""The provenance of a dataset: the inputs that it was computed from, as attributes, and the plan rebuilt from them."""
 
 import datetime
 import importlib.metadata
@@ -47,12 +47,12 @@ def attributes(plan: Plan) -> dict[str, str]:
 
 
 def read_spec(dataset: xr.Dataset) -> SweepSpec:
-    """The specification that a dataset was made from; raises InputError if it has none."""
+    """The specification of a dataset; raises InputError if it has none."""
     return _read_document(dataset).validate(SweepSpec)
 
 
 def rebuild_plan(dataset: xr.Dataset) -> Plan:
-    """The plan that a dataset was made from, with its descriptions read again; raises InputError if they have changed since."""
+    """The plan of a dataset, with its descriptions read again; raises InputError if they have changed since."""
     document = _read_document(dataset)
     plan = build_plan(document.validate(SweepSpec), document)
     _check_descriptions(dataset, plan, "run 'dse sweep' again")
@@ -63,7 +63,7 @@ def check_same_sweep(dataset: xr.Dataset, plan: Plan) -> None:
     """Raise InputError unless resuming `dataset` gives the same results as evaluating `plan`."""
     fix = "give another path, or remove it"
     if dataset.attrs.get("spec_sha256") != plan.document.sha256:
-        raise InputError("the dataset was made from another specification", fix)
+        raise InputError("the dataset was computed from another specification", fix)
     _check_descriptions(dataset, plan, fix)
     before, now = json.loads(dataset.attrs["versions"]), _package_versions()
     if changed := [f"{name} {before.get(name)} (now {now[name]})" for name in DECISIVE_PACKAGES if before.get(name) != now[name]]:
@@ -74,12 +74,12 @@ def _check_descriptions(dataset: xr.Dataset, plan: Plan, fix: str) -> None:
     before = json.loads(dataset.attrs["description_sha256"])
     now = _description_hashes(plan, with_contents=any(name.endswith(CONTENTS_SUFFIX) for name in before))
     if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
-        raise InputError(f"changed since the dataset was made: {', '.join(changed)}", fix)
+        raise InputError(f"changed since the dataset was computed: {', '.join(changed)}", fix)
 
 
 def _read_document(dataset: xr.Dataset) -> YamlDocument:
     if "spec" not in dataset.attrs or "spec_path" not in dataset.attrs:
-        raise InputError("the dataset does not name the specification that it was made from", "give one that 'dse sweep' wrote")
+        raise InputError("the dataset does not name the specification that it was computed from", "give one that 'dse sweep' wrote")
     return parse_document(Path(dataset.attrs["spec_path"]), dataset.attrs["spec"])
 
 

@@ -31,7 +31,7 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
         dataset.to_netcdf(path, engine="h5netcdf")
         checksum.append_trailer(path)
         return
-    dask = sys.modules.get("dask")  # xarray would ask a Dask cluster for a lock, which it offers for files only
+    dask = sys.modules.get("dask")  # xarray would request a lock from a Dask cluster, which offers one for files only
     with dask.config.set(scheduler="synchronous") if dask else nullcontext():
         content = dataset.to_netcdf(engine="h5netcdf")
     with path.open("wb") as file:

@@ -28,7 +28,7 @@ def sweep(
 
     The results are written to `out` if that is given: to a Zarr store if the path ends in .zarr, otherwise as netCDF. A Zarr store is
     filled chunk by chunk, so results may be larger than memory. A reduction (`keep` in the specification) is merged from partials, which
-    are in a folder beside `out` until it is complete.
+    are in a folder next to `out` until it is complete.
 
     Args:
         spec: a name of the catalogue, the path of a YAML file, or a mapping with the keys of such a file, in which accelerators and

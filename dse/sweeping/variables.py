@@ -18,7 +18,7 @@ ATTRIBUTES = {
     "dense_latency_low": {"units": "s", "long_name": "5% quantile of the dense latency over samples of the kernel parameters"},
     "dense_latency_high": {"units": "s", "long_name": "95% quantile of the dense latency over samples of the kernel parameters"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
-    "execution_share": {"units": "1", "long_name": "share of the latency spent in the execution"},
+    "execution_share": {"units": "1", "long_name": "share of the latency in the execution"},
     "fits": {
         "long_name": "weights (stored as small as a legal execution allows), key-value cache and the largest working set of activations "
         "at this batch fit the outermost memory together (true if its capacity is not given)"

@@ -1,4 +1,4 @@
-"""Select the network variants of a sweep: measured ones, and hypothetical ones made from patterns."""
+"""Select the network variants of a sweep: measured ones, and hypothetical ones, derived from patterns."""
 
 from typing import Any
 

@@ -3,7 +3,7 @@
 A chunk of the sweep covers complete chunks of the arrays, one file each, and every file is written atomically. After a chunk is written,
 its record `progress/done/N.json` lists the checksums of its files. So a process may be killed at any moment: a chunk without a record is
 evaluated and written again, to the same bits. The file `progress/manifest` holds the checksums of all other files as JSON, so that damage
-is found before results are read.
+is detected before results are read.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Trace a pruned network, in whatever file it is, into a workload.
+"""Trace a pruned network, read from a file of any supported format, into a workload.
 
 detect       chooses the reader for a path
 trace        counts the masks of each network state

@@ -147,8 +147,8 @@ def _realised_sparsity(rows: tuple[LayerRow, ...], nonzeros: dict[str, float]) -
     prunable = [row for row in rows if row.kind in WITH_WEIGHTS and row.prunable]
     sizes = {row.name: (row.m or 0) * (row.k or 0) * row.experts for row in prunable}
     total = sum(sizes[row.name] * row.count for row in prunable)
-    kept = sum(nonzeros.get(row.name, sizes[row.name]) * row.count for row in prunable)
-    return 1 - kept / total if total else 0.0
+    total_nonzeros = sum(nonzeros.get(row.name, sizes[row.name]) * row.count for row in prunable)
+    return 1 - total_nonzeros / total if total else 0.0
 
 
 def _check_distinct(network: ParsedNetwork, states: list[TracedState]) -> None:

@@ -1,4 +1,4 @@
-"""`python tests/benchmarks`: every table of README.md and docs/ that tells how fast something is, on an idle machine."""
+"""`python tests/benchmarks`: every table of README.md and docs/ with timings, on an idle machine."""
 
 import subprocess
 import sys

@@ -3,7 +3,7 @@
     python tests/benchmarks/capacity.py
 
 The designs of `throughput.py`, and as many with an axis of ten capacities. `capacity` evaluates every latency twice, what is attainable
-and what no schedule can beat. Everything between specification and dataset is timed. The three take turns, so that a busy machine slows
+and what no schedule can beat. The time is that from specification to dataset. The three take turns, so that a busy machine slows
 all of them: the ratio is the median over the turns.
 """
 
@@ -31,8 +31,8 @@ VARIABLES = {"latency": "latency, dense_latency", "latency and shares": "latency
 def main() -> None:
     print(f"{'':50}{'seconds':>9}{'ratio':>8}")
     for what, variables in VARIABLES.items():
-        asked = [_plan(f"{text}store: {{variables: [{variables}]}}\n") for text in SWEEPS.values()]
-        turns = [[_seconds(plan) for plan in asked] for _ in range(1 + TURNS)][1:]  # the first compiles
+        plans = [_plan(f"{text}store: {{variables: [{variables}]}}\n") for text in SWEEPS.values()]
+        turns = [[_seconds(plan) for plan in plans] for _ in range(1 + TURNS)][1:]  # the first compiles
         for name, times in zip(SWEEPS, zip(*turns, strict=True), strict=True):
             ratio = statistics.median(time / turn[0] for time, turn in zip(times, turns, strict=True))
             print(f"{f'{name}, {what}':50}{statistics.median(times):9.3f}{ratio:8.2f}")

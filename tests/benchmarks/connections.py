@@ -46,7 +46,7 @@ def _simulations() -> None:
         for capacity in (32, 1024):
             rates = []
             for policy in POLICIES:
-                _, seconds = timed(partial(simulate, net, two_optimal_order(net), capacity, policy))
+                _, seconds = time_call(partial(simulate, net, two_optimal_order(net), capacity, policy))
                 rates.append(net.num_connections / seconds)
                 assert policy == "fifo" or rates[-1] > BAR, rates
             print(f"{f'{name}, W={net.num_connections}, M={capacity}':34}" + "".join(f"{rate:12.2e}" for rate in rates))
@@ -89,9 +89,9 @@ def _compare(width: int, density: float, batch: int) -> tuple[list[float], float
     sparse, net = [csr_array(matrix) for matrix in dense], network_from_matrices(dense)
     x = rng.standard_normal((width, batch)).astype(np.float32)
     programs = [compile_program(net, order) for order in (two_optimal_order(net), tile_order(net, 258))]
-    expected, csr = timed(partial(_by_layer, sparse, x))
-    other, blas = timed(partial(_by_layer, dense, x))
-    own = [timed(partial(run_program, program, x)) for program in programs]
+    expected, csr = time_call(partial(_by_layer, sparse, x))
+    other, blas = time_call(partial(_by_layer, dense, x))
+    own = [time_call(partial(run_program, program, x)) for program in programs]
     for result in (other, *(result for result, _ in own)):
         assert np.abs(result - expected).max() < 1e-5 * max(np.abs(expected).max(), 1)
     return [csr / seconds for _, seconds in own] + [blas / seconds for _, seconds in own], own[0][1] / net.num_connections / batch * 1e9
@@ -103,7 +103,7 @@ def _by_layer(matrices: list[Any], x: np.ndarray) -> np.ndarray:
     return matrices[-1] @ x
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def time_call(work: Callable[[], Any]) -> tuple[Any, float]:
     """The result, and the median time of the runs after the first, which compiles."""
     result, times = work(), []
     for _ in range(RUNS):

@@ -44,7 +44,7 @@ STARTS = {"--help": ["--help"], "check a sweep": ["check", "sweeps/zoo.yaml"], "
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        sweep = partial(swept, Path(folder))
+        sweep = partial(random_sweep, Path(folder))
         table("designs, 54 layers", {f"{side**2:.1e}": sweep(54, [side, side]) for side in (100, 320, 1000, 3200, 10_000)})
         table("layers, 4.4e6 designs", {str(count): sweep(count, TWO) for count in LAYERS})
         with patch.object(rate_pairs, "BREAK_EVEN", np.inf):
@@ -55,23 +55,24 @@ def main() -> None:
     table("start-up", {name: partial(subprocess.run, ["dse", *words], stdout=subprocess.DEVNULL) for name, words in STARTS.items()})
 
 
-def table(what: str, ways: dict[str, Callable[[], Any]]) -> None:
-    seconds = [timed(way) for way in ways.values()]
+def table(what: str, cases: dict[str, Callable[[], Any]]) -> None:
+    seconds = [time_case(case) for case in cases.values()]
     print(
-        f"| {what} | {' | '.join(ways)} |\n|---|{'---|' * len(ways)}\n| seconds | {' | '.join(f'{s:.3g}' for s in seconds)} |\n", flush=True
+        f"| {what} | {' | '.join(cases)} |\n|---|{'---|' * len(cases)}\n| seconds | {' | '.join(f'{s:.3g}' for s in seconds)} |\n",
+        flush=True,
     )
 
 
-def timed(way: Callable[[], Any]) -> float:
+def time_case(case: Callable[[], Any]) -> float:
     times = []
     for _ in range(RUNS + 1):  # the first compiles
         start = time.perf_counter()
-        way()
+        case()
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:])
 
 
-def swept(folder: Path, layers: int, steps: list[int]) -> Callable[[], Any]:
+def random_sweep(folder: Path, layers: int, steps: list[int]) -> Callable[[], Any]:
     """A sweep of so many random layers on a grid of so many steps."""
     name = "-".join(map(str, ["random", layers, *steps]))
     (folder / name).mkdir(exist_ok=True)

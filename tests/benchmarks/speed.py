@@ -1,4 +1,4 @@
-"""What evaluating designs costs, beside other ways to do it and the machine's limit; prints the tables of the README.
+"""The cost of evaluating designs, compared with other methods and the machine's limit; prints the tables of docs/explanation/speed.md.
 
     python tests/benchmarks/speed.py [--designs 1e9]
 
@@ -60,7 +60,7 @@ def main() -> None:
 
 def brute_force() -> None:
     print(f"| {LAYERS} layers x {DESIGNS:,} designs | float64 | float32 |\n|---|---|---|")
-    columns = [ways(np.dtype(name)) for name in ("float64", "float32")]
+    columns = [time_methods(np.dtype(name)) for name in ("float64", "float32")]
     limits = [column["fused C, 2 threads"] for column in columns]
     for name in columns[0]:
         cells = (
@@ -69,8 +69,8 @@ def brute_force() -> None:
         print(f"| {name} | {' | '.join(cells)} |")
 
 
-def ways(precision: np.dtype) -> dict[str, float]:
-    """Seconds by each way, all of which give the same latencies."""
+def time_methods(precision: np.dtype) -> dict[str, float]:
+    """Seconds of each method; all of them give the same latencies."""
     random = np.random.default_rng(0)
     flops, moved, x, y = (random.uniform(0.5, 1.5, size).astype(precision) for size in (LAYERS, LAYERS, DESIGNS, DESIGNS))
     work = np.stack([flops, moved], axis=-1)[:, None, :]
@@ -85,37 +85,37 @@ def ways(precision: np.dtype) -> dict[str, float]:
         )
         plain = jax.jit(jax.vmap(lambda u, v: jnp.maximum(flops * u, moved * v).sum()))
         on_device = [jnp.asarray(x), jnp.asarray(y)]
-        made: dict[str, Callable[[], Any]] = {
+        methods: dict[str, Callable[[], Any]] = {
             "NumPy, chunks of 10,000": partial(_numpy, flops, moved, x, y),
             "jit(vmap)": lambda: plain(*on_device).block_until_ready(),
             "dse": lambda: [kernel(rows=some).block_until_ready() for some in rows],
             "fused C, 2 threads": _fused(flops, moved, x, y),
         }
-        found = {name: _timed(way) for name, way in made.items()}
-    exact = (np.maximum(np.float64(flops)[:, None] * x[:1000], np.float64(moved)[:, None] * y[:1000])).sum(axis=0)
-    for name, (_, latency) in found.items():
+        timings = {name: _time(method) for name, method in methods.items()}
+    exact = (np.maximum(flops.astype(float)[:, None] * x[:1000], moved.astype(float)[:, None] * y[:1000])).sum(axis=0)
+    for name, (_, latency) in timings.items():
         assert (
             np.abs(np.asarray(latency[0] if name == "dse" else latency).ravel()[:1000] / exact - 1).max() < 60 * np.finfo(precision).eps
         ), name
-    return {name: seconds for name, (seconds, _) in found.items()}
+    return {name: seconds for name, (seconds, _) in timings.items()}
 
 
-def _timed(way: Callable[[], Any]) -> tuple[float, Any]:
-    """The median time of the runs after the first, which compiles."""
-    result, times = way(), []
+def _time(method: Callable[[], Any]) -> tuple[float, Any]:
+    """The median time [s] of the runs after the first, which compiles, and the result."""
+    result, times = method(), []
     for _ in range(RUNS):
         start = time.perf_counter()
-        way()
+        method()
         times.append(time.perf_counter() - start)
     return statistics.median(times), result
 
 
 def _numpy(flops: np.ndarray, moved: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    found = np.empty_like(x)
+    latency = np.empty_like(x)
     for start in range(0, len(x), 10_000):
         at = slice(start, start + 10_000)
-        found[at] = np.maximum(flops[:, None] * x[at], moved[:, None] * y[at]).sum(axis=0)
-    return found
+        latency[at] = np.maximum(flops[:, None] * x[at], moved[:, None] * y[at]).sum(axis=0)
+    return latency
 
 
 def _fused(flops: np.ndarray, moved: np.ndarray, x: np.ndarray, y: np.ndarray) -> Callable[[], np.ndarray]:
@@ -143,9 +143,11 @@ def front(steps: int) -> None:
         dse.sweep(path)  # compiles much of what follows
         path.write_text(FRONT.format(steps=steps))
         start = time.perf_counter()
-        found = dse.sweep(path)
+        pareto_front = dse.sweep(path)
     seconds, memory = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"front of {steps**4:.2e} designs: {found.sizes['point']} points in {seconds:.2f} s, peak memory {memory:.2f} GB", flush=True)
+    print(
+        f"front of {steps**4:.2e} designs: {pareto_front.sizes['point']} points in {seconds:.2f} s, peak memory {memory:.2f} GB", flush=True
+    )
 
 
 if __name__ == "__main__":

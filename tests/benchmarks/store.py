@@ -2,8 +2,8 @@
 
     python tests/benchmarks/store.py [--designs 1e7] [--at FOLDER]
 
-Eight states of ResNet-50 on a grid of bandwidth, two peaks and latencies in float32: 1e8 designs are 3.2 GB, and the raw write of the
-same bytes goes to the same folder. Evaluation is timed piece by piece, the results dropped. The store includes everything from the specification on.
+Eight variants of ResNet-50 on a grid of bandwidth, two peaks and latencies in float32: 1e8 designs are 3.2 GB, and the raw write of the
+same bytes goes to the same folder. Evaluation is timed chunk by chunk, the results dropped. The store includes everything from the specification on.
 """
 
 import argparse
@@ -50,19 +50,19 @@ def _compare(folder: Path, steps: int) -> None:
     spec, out = folder / "many.yaml", folder / "many.zarr"
     spec.write_text(SPEC.format(steps=steps))
     plan = load_plan(spec)
-    print(f"{plan.design_count:.3g} designs x {len(plan.variants)} states, {plan.result_bytes / 1e9:.3g} GB")
+    print(f"{plan.design_count:.3g} designs x {len(plan.variants)} variants, {plan.result_bytes / 1e9:.3g} GB")
     run.evaluate(CompiledSweep.of_plan(plan).restrict(ChunkGrid(plan, max_chunk_designs(plan))[0]))  # compiles
     size = plan.result_bytes
-    disk = _told("raw write, flushed", size, lambda: _raw(folder / "raw", size))
-    evaluated = _told("evaluation alone", size, lambda: _evaluated(plan))
-    stored = _told("evaluated and stored", size, lambda: (dse.sweep(spec, out), os.sync()))
+    disk = _measure_rate("raw write, flushed", size, lambda: _raw(folder / "raw", size))
+    evaluation = _measure_rate("evaluation alone", size, lambda: _evaluate(plan))
+    store = _measure_rate("evaluated and stored", size, lambda: (dse.sweep(spec, out), os.sync()))
     on_disk = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    print(f"the slower of disk and evaluation: {stored / min(disk, evaluated):.0%} of it")
-    print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.completed_chunks(out).size} pieces; peak memory {_peak():.2f} GB")
+    print(f"the slower of disk and evaluation: {store / min(disk, evaluation):.0%} of it")
+    print(f"on disk {on_disk / 1e9:.3g} GB in {zarr_store.completed_chunks(out).size} chunks; peak memory {_peak():.2f} GB")
 
 
-def _told(what: str, size: int, work: Callable[[], object]) -> float:
-    """The rate [B/s] at which results of `size` bytes are made."""
+def _measure_rate(what: str, size: int, work: Callable[[], object]) -> float:
+    """Rate [B/s] of `work`, which makes or writes `size` bytes."""
     start = time.perf_counter()
     work()
     seconds = time.perf_counter() - start
@@ -79,10 +79,10 @@ def _raw(path: Path, size: int) -> None:
     path.unlink()
 
 
-def _evaluated(plan: Plan) -> None:
+def _evaluate(plan: Plan) -> None:
     compiled = CompiledSweep.of_plan(plan)
-    for piece in ChunkGrid(plan, max_chunk_designs(plan)):
-        run.evaluate(compiled.restrict(piece))
+    for chunk in ChunkGrid(plan, max_chunk_designs(plan)):
+        run.evaluate(compiled.restrict(chunk))
 
 
 def _peak() -> float:

@@ -41,20 +41,20 @@ NUMPY_CHUNK = 10_000  # the fastest of 1e3, 1e4 and 1e5 on the machines tried
 
 
 def main() -> None:
-    work = 2 * 54 * 1e6  # two network states, layers, designs
+    work = 2 * 54 * 1e6  # two variants, layers, designs
     print(f"{'':46}{'seconds':>9}{'designs x layers / s':>22}{'ratio':>8}{'traces':>8}")
     for what, variables in (
         ("latency", "latency, dense_latency"),
         ("latency and shares", "latency, dense_latency, bound_share, execution_share"),
     ):
-        reference, seconds = _timed(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), breakdown=what != "latency"))
+        reference, seconds = _time(partial(_numpy, _plan(f"store: {{variables: [{variables}]}}"), with_breakdown=what != "latency"))
         print(f"{f'NumPy chunked, float64, {what}':46}{seconds:9.3f}{work / seconds:22.2e}{1:8.1f}")
         for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
             before = _count_traces()
-            found, own = _timed(partial(run.run_in_memory, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
+            results, own = _time(partial(run.run_in_memory, _plan(f"store: {{variables: [{variables}], dtype: {dtype}}}")))
             traces = _count_traces() - before
             print(f"{f'dse, {dtype}, {what}':46}{own:9.3f}{work / own:22.2e}{seconds / own:8.1f}{traces:8}")
-            worst = np.abs(found.latency.values.ravel() / reference - 1).max()
+            worst = np.abs(results.latency.values.ravel() / reference - 1).max()
             assert worst < tolerance, worst
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, NumPy's included")
 
@@ -71,7 +71,7 @@ def _plan(extra: str) -> Plan:
         return load_plan(path)
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def _time(work: Callable[[], Any]) -> tuple[Any, float]:
     """The result, and the median time of the runs after the first, which compiles."""
     result, times = work(), []
     for _ in range(RUNS):
@@ -81,18 +81,18 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, statistics.median(times)
 
 
-def _numpy(plan: Plan, breakdown: bool) -> np.ndarray:
+def _numpy(plan: Plan, with_breakdown: bool) -> np.ndarray:
     """Latencies of the pruned network, after those of the dense one."""
-    dense, pruned = [_numpy_case(job, plan, breakdown) for job in jobs_of(plan)]
+    dense, pruned = [_numpy_case(job, plan, with_breakdown) for job in jobs_of(plan)]
     assert (dense > 0).all()
     return pruned
 
 
-def _numpy_case(job: Job, plan: Plan, breakdown: bool) -> np.ndarray:
+def _numpy_case(job: Job, plan: Plan, with_breakdown: bool) -> np.ndarray:
     terms, shape = job.terms, [len(values) for values in plan.rate_axes.values()]
     constant, factors = factored_inverse_rates(terms.executions, job.accelerator, plan.rate_axes)
     designs, executions = int(np.prod(shape)), range(len(terms.executions))
-    latency, spent = np.empty(designs), np.empty((len(executions), 2, designs))
+    latency, breakdown = np.empty(designs), np.empty((len(executions), 2, designs))
     for start in range(0, designs, NUMPY_CHUNK):
         here = slice(start, start + NUMPY_CHUNK)
         inverse = constant[:, :, None]
@@ -103,9 +103,9 @@ def _numpy_case(job: Job, plan: Plan, breakdown: bool) -> np.ndarray:
         times = [np.where(terms.legal[:, e, None], np.maximum(*part), np.inf) for e, part in enumerate(parts)]
         fastest = np.minimum.reduce(times)
         latency[here] = terms.count @ fastest
-        for e in executions if breakdown else ():
+        for e in executions if with_breakdown else ():
             mine, by_memory = terms.count[:, None] * np.where(times[e] == fastest, times[e], 0), parts[e][1] > parts[e][0]
-            spent[e, 0, here], spent[e, 1, here] = np.where(by_memory, 0, mine).sum(0), np.where(by_memory, mine, 0).sum(0)
+            breakdown[e, 0, here], breakdown[e, 1, here] = np.where(by_memory, 0, mine).sum(0), np.where(by_memory, mine, 0).sum(0)
     return latency
 
 

@@ -165,7 +165,7 @@ def test_an_output_that_cannot_be_written_is_reported_before_the_evaluation(fold
     (folder / "taken").write_text("")
     done = dse("sweep", "small.yaml", "-o", "taken", cwd=folder)
     assert done.returncode == 2
-    assert f"'taken' cannot be made a folder: '{folder / 'taken'}' is a file; give another path" in done.stderr
+    assert f"'taken' cannot be created as a folder: '{folder / 'taken'}' is a file; give another path" in done.stderr
 
 
 def test_an_interrupt_exits_130(monkeypatch, capsys):
@@ -196,7 +196,7 @@ def test_plot_names_the_figures_that_need_a_changed_description(folder, edited):
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
     done = dse("plot", "out/results.nc", cwd=folder)
     assert done.returncode == 1
-    assert "layers was not drawn: changed since the dataset was made: accelerator chip" in done.stderr
+    assert "layers was not drawn: changed since the dataset was computed: accelerator chip" in done.stderr
     written = {path.name for path in (folder / "out").iterdir()}
     assert written >= {"results.nc", "sparsity_roofline.png", "sparsity_roofline.csv"}
     assert not written & {"layers.png", "layers.csv", "roofline.png", "roofline.csv"}

@@ -59,7 +59,7 @@ def test_validate_cost_lists_every_device(capsys):
     assert entry.main(["validate", "cost"]) == 0
     table = capsys.readouterr().out
     assert "assumed: " in table
-    assert all(row.device in table and row.remark in table for row in load_published_devices())
+    assert all(row.device in table and row.note in table for row in load_published_devices())
     assert entry.main(["validate", "cost", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert len(result["devices"]) == len(load_published_devices())

@@ -106,7 +106,7 @@ def test_replacing_takes_what_yaml_and_numpy_hold_and_leaves_the_original(chip):
 
 
 def test_an_accelerator_made_without_a_description_cannot_be_changed():
-    with pytest.raises(InputError, match=r"'chip' was made without a description; use dse\.load_accelerator"):
+    with pytest.raises(InputError, match=r"'chip' has no description; use dse\.load_accelerator"):
         Accelerator.model_validate(CHIP).replace({"memory.dram.bandwidth": "1 TB/s"})
 
 

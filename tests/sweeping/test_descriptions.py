@@ -62,7 +62,7 @@ def test_the_provenance_of_objects_is_complete(spec, chip, net):
 def test_a_workload_that_was_changed_in_memory_is_evaluated_and_reported_as_such(spec, net):
     results = dse.sweep({**spec, "workloads": [replace(net, variants=net.variants[:2])]})
     assert results.sizes["variant"] == 2
-    with pytest.raises(InputError, match="changed since the dataset was made: workload net in memory; run 'dse sweep' again"):
+    with pytest.raises(InputError, match="changed since the dataset was computed: workload net in memory; run 'dse sweep' again"):
         provenance.rebuild_plan(results)
 
 

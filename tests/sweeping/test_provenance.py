@@ -11,7 +11,7 @@ from dse.sweeping import provenance
 
 
 def test_a_dataset_without_a_specification_is_refused():
-    with pytest.raises(InputError, match="does not name the specification that it was made from"):
+    with pytest.raises(InputError, match="does not name the specification that it was computed from"):
         provenance.rebuild_plan(xr.Dataset())
 
 
@@ -19,7 +19,7 @@ def test_a_dataset_knows_when_its_descriptions_changed(folder, edited):
     found = dse.sweep(folder / "small.yaml")
     assert provenance.rebuild_plan(found).spec.name == "small"
     edited("chip.yaml", ("1 TB/s", "2 TB/s"))
-    with pytest.raises(InputError, match="changed since the dataset was made: accelerator chip; run 'dse sweep' again"):
+    with pytest.raises(InputError, match="changed since the dataset was computed: accelerator chip; run 'dse sweep' again"):
         provenance.rebuild_plan(found)
 
 

@@ -217,19 +217,19 @@ def test_partials_are_resumed_by_the_same_sweep_only(specs, complete_results, tm
     assert "front.nc.parts' exists already; resume it with --resume" in refused()
     text = spec.read_text()
     spec.write_text(text.replace("accuracy_drop]", "fits]"))
-    assert "made from another specification; give another path" in refused(resume=True)
+    assert "computed from another specification; give another path" in refused(resume=True)
     assert main(["sweep", str(spec), "-o", str(path), "--resume"]) == 2
     spec.write_text(text)
     chip = spec.with_name("chip.yaml").read_text()
     spec.with_name("chip.yaml").write_text(chip.replace("100 TFLOP/s", "101 TFLOP/s"))
-    assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(2, 2))
+    assert "changed since the dataset was computed: accelerator chip; give another path" in refused(shard=(2, 2))
     spec.with_name("chip.yaml").write_text(chip)
     assert {file.name: file.read_bytes() for file in partials_folder(path).iterdir()} == before
     dse.sweep(spec, path, resume=True)
     dse.sweep(spec, path, shard=(2, 2))  # nothing is missing
     assert_same(path, complete_results["front"])
     spec.write_text(text + "# a comment\n")
-    assert "made from another specification; give another path, or remove it" in refused(resume=True)
+    assert "computed from another specification; give another path, or remove it" in refused(resume=True)
     spec.write_text(text)
     partials_folder(path).mkdir()
     assert "front.nc.parts' exists already, and does not belong to a sweep; give another path" in refused(resume=True)

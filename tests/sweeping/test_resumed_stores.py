@@ -137,7 +137,7 @@ def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, complet
                     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
                 return pool.submit(*arguments)
 
-        with pytest.raises(InputError, match="changed since the dataset was made: accelerator chip"):
+        with pytest.raises(InputError, match="changed since the dataset was computed: accelerator chip"):
             dse.sweep(spec, path, executor=Late())
         edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
         dse.sweep(spec, path, executor=pool, resume=True)
@@ -238,10 +238,10 @@ def test_a_store_is_resumed_by_the_same_sweep_only(spec, complete, edited):
     assert "exists already; resume it with --resume" in refused()
     text, versions = spec.read_text(), json.loads((complete / "zarr.json").read_text())
     spec.write_text(text + "# a comment\n")
-    assert "made from another specification; give another path" in refused(resume=True)
+    assert "computed from another specification; give another path" in refused(resume=True)
     spec.write_text(text)
     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
-    assert "changed since the dataset was made: accelerator chip; give another path" in refused(shard=(1, 2))
+    assert "changed since the dataset was computed: accelerator chip; give another path" in refused(shard=(1, 2))
     edited("chip.yaml", ("101 TFLOP/s", "100 TFLOP/s"))
     assert files(complete) == before
     known = json.loads(versions["attributes"]["versions"]) | {"jax": "0.1"}
@@ -258,7 +258,7 @@ def test_a_store_is_resumed_by_the_same_sweep_only(spec, complete, edited):
         ("x.nc", {"resume": True}, "only Zarr stores and reductions \\('keep'\\) can be resumed"),
         (None, {"shard": (1, 2)}, "only Zarr stores and reductions \\('keep'\\) can be resumed"),
         ("x.zarr", {"shard": (0, 2)}, "there is no shard 0 of 2; write one from 1 on"),
-        ("small.yaml/x.zarr", {}, "cannot be made a folder"),
+        ("small.yaml/x.zarr", {}, "cannot be created as a folder"),
         ("net.zarr", {"resume": True}, "exists already, and is not a store of a sweep; give another path"),
     ],
 )

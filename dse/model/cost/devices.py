@@ -34,7 +34,7 @@ class PublishedDevice(StrictModel):
     matrix_fp4: float | None = None
     sparse: str | None = None
     fitted: Literal["yes", "no"]
-    remark: str = ""
+    note: str = ""
     unverified: str = ""
     source: str
 

@@ -1,7 +1,7 @@
 """Which of several executions runs a layer where all of them take equally long: the one of least energy, then the first by name.
 
-Ties are common: whatever the memory limits takes equally long on every unit that stores it alike. The order of units and runs in a
-description does not count.
+Ties are common: a memory-bound layer takes equally long on all units that store it in the same format. The order of units and runs in
+a description does not matter.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
 
 PROCESS = "cost.process"
-REFERENCE = 7e-9  # m: assumed where a description has no process; all units scale alike with it
+REFERENCE = 7e-9  # m: assumed where a description has no process; the energy of every unit scales with it
 DIGITS = 12  # of an energy that count
 
 

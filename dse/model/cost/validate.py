@@ -45,7 +45,7 @@ def _row(device: PublishedDevice, area_mm2: float, power_w: float) -> Row:
         "predicted [W]": power_w,
         "power error": power_w / device.tdp_w - 1,
         "fitted": device.fitted,
-        "remark": device.remark,
+        "note": device.note,
     }
 
 
@@ -76,8 +76,8 @@ def report_errors(as_json: bool) -> tuple[str, bool]:
 
 
 def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> str:
-    labelled = [{**row, "fitted": "" if row["fitted"] == "yes" else "not fitted: " + row["remark"]} for row in rows]
-    columns = [key for key in labelled[0] if key != "remark"]
+    labelled = [{**row, "fitted": "" if row["fitted"] == "yes" else "not fitted: " + row["note"]} for row in rows]
+    columns = [key for key in labelled[0] if key != "note"]
     cells = [[key.replace("fitted", "") for key in columns], *([_format_cell(key, row[key]) for key in columns] for row in labelled)]
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]

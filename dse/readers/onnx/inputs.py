@@ -8,7 +8,7 @@ from onnx import GraphProto, ValueInfoProto
 from dse.base.errors import InputError
 from dse.readers.parsed_network import Shape
 
-Dim = int | str  # a size, the symbol that stands for one, or '?' for one without a symbol
+Dim = int | str  # a size, its symbol, or '?' for a size without a symbol
 OPEN = 0  # a size that stays open; the exporter's symbols mean nothing to the shape inference
 
 

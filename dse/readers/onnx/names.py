@@ -1,4 +1,4 @@
-"""Names of the layers of an ONNX graph: those of their modules, as far as exporters have kept them."""
+"""Names of the layers of an ONNX graph: those of their modules, where the exporter preserved them."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ _PARAMETRIZED = re.compile(r"\.parametrizations\.(\w+)\.original\d*$")
 
 
 def find_module_name(node: NodeProto, weight: str, bias: str) -> str | None:
-    """The module of a layer with these tensors ('' for none); None if it cannot be found."""
+    """The module of a layer with these tensors ('' for none); None if it is unknown."""
     if name := _module_of_tensor(weight):
         return name
     module = _module_of_scopes(node) or _module_of_path(node)

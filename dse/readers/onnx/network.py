@@ -63,7 +63,7 @@ def _check_has_weights(path: Path, layers: list[Layer], became: list[Operator]) 
 
 
 def _check_weights_complete(layers: list[Layer]) -> None:
-    """Raise InputError for every weight whose data is missing or short, before hours are spent on reading the others."""
+    """Raise InputError for every weight whose data is missing or short, before hours of reading the others."""
     problems = ProblemCollector()
     for stored in {layer.stored.name: layer.stored for layer in layers if layer.stored}.values():
         with problems.collect():

@@ -129,7 +129,7 @@ def _evaluate_small(node: NodeProto, info: TensorInfo) -> None:
         return
     try:
         outputs = evaluate_node(node, info.values, info.opsets)
-    except Exception:  # the reference implementation raises whatever NumPy raises; the value stays unknown
+    except Exception:  # the reference implementation raises any exception of NumPy; the value stays unknown
         return
     for name, array in outputs.items():
         if is_small(array.size):

@@ -63,7 +63,7 @@ class WeightMatrix:
 
 
 class WeightTracer:
-    """Finds the stored tensor from which a tensor of the graph is made by constant operators."""
+    """Finds the stored tensor from which constant operators compute a tensor of the graph."""
 
     def __init__(self, file: OnnxFile, info: TensorInfo):
         self.file, self.info = file, info

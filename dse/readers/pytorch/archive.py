@@ -140,7 +140,7 @@ def archive_errors(path: Path) -> Iterator[None]:
 
 def _find_program(path: Path, archive: zipfile.ZipFile) -> tuple[str, str]:
     """The folder at the top of the archive ('' or 'NAME/'), and the name of its only program."""
-    if min((member.header_offset for member in archive.infolist()), default=0):  # the directory found is that of an archive inside
+    if min((member.header_offset for member in archive.infolist()), default=0):  # the directory is that of an inner archive
         raise InputError("not a whole torch.export archive (its end is missing)", FIX)
     members = archive.namelist()
     programs = [match.groups() for name in members if (match := re.fullmatch(r"((?:[^/]+/)?)models/([^/]+)\.json", name))]

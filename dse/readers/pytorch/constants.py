@@ -99,13 +99,13 @@ class Constant:
 
     def distinct_matrices(self) -> "Constant":
         """The different matrices in it [..., rows, columns], without the last steps that only repeat them for each sample."""
-        kept = len(self.steps)
-        while kept and self.steps[kept - 1].operation in ("expand", "reshape"):
-            before = replace(self, steps=self.steps[: kept - 1]).shape
+        count = len(self.steps)
+        while count and self.steps[count - 1].operation in ("expand", "reshape"):
+            before = replace(self, steps=self.steps[: count - 1]).shape
             if len(before) < 2 or before[-2:] != self.shape[-2:]:
                 break
-            kept -= 1
-        return replace(self, steps=self.steps[:kept])
+            count -= 1
+        return replace(self, steps=self.steps[:count])
 
 
 def fold(node: Node, constants: Mapping[str, Constant], shapes: Mapping[str, Shape]) -> tuple[Constant, ...]:

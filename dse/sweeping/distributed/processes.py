@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def worker_processes(count: int) -> Iterator[Executor]:
-    """An executor of `count` spawned processes (JAX does not survive a fork), which end with this process, whatever ends it."""
+    """An executor of `count` spawned processes (JAX does not survive a fork), which end with this process, even if it is killed."""
     existing = set(multiprocessing.active_children())
     threads = max(1, len(os.sched_getaffinity(0)) // count) if hasattr(os, "sched_getaffinity") else 1
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _initialise_worker, (threads,))

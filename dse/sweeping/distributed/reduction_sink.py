@@ -1,6 +1,6 @@
 """Store the partials of a reduction, until all of them are merged into the result.
 
-The partials are files in a folder beside the result, for example `front.nc.parts` beside `front.nc`. The folder is removed when the
+The partials are files in a folder next to the result, for example `front.nc.parts` next to `front.nc`. The folder is removed when the
 result is complete. Every file is written atomically, so a process may be killed at any moment.
 """
 
