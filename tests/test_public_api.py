@@ -3,15 +3,19 @@
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import dse
 
 FUNCTIONS = [name for name in dse.__all__ if inspect.isfunction(getattr(dse, name))]
+CLASSES = [name for name in dse.__all__ if inspect.isclass(getattr(dse, name))]
+API_PAGES = "\n".join(page.read_text() for page in (Path(__file__).parents[1] / "docs/reference/api").glob("*.md"))
 
 
 def test_dir_and_all_agree():
@@ -32,6 +36,26 @@ def test_every_public_function_documents_its_arguments_and_has_an_example(name):
         assert f"\n    {parameter}: " in text
     for section in ("Args", "Returns", "Raises", "Examples"):
         assert f"\n{section}:\n" in text
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_class_has_an_example(name):
+    assert "\nExamples:\n" in inspect.getdoc(getattr(dse, name))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS + CLASSES)
+def test_every_public_name_is_rendered_on_a_page(name):
+    assert f"\n::: dse.{name}\n" in API_PAGES
+
+
+@pytest.mark.parametrize(
+    ("path", "members"), re.findall(r"^::: dse\.([\w.]+)\n    options:\n      members: \[(.*)\]$", API_PAGES, re.MULTILINE)
+)
+def test_every_member_on_a_page_exists_and_is_documented(path, members):
+    module, _, name = f"dse.{path}".rpartition(".")
+    documented = getattr(importlib.import_module(module), name)
+    for member in members.split(", "):
+        assert inspect.getdoc(inspect.getattr_static(documented, member)), member
 
 
 def test_the_version_is_that_of_the_distribution():
@@ -70,5 +94,5 @@ def test_the_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     assert tried > 0
 
 
-def test_every_public_function_has_its_example_executed():
-    assert {getattr(dse, name).__module__ for name in FUNCTIONS} <= set(modules_with_examples())
+def test_every_public_name_has_its_example_executed():
+    assert {getattr(dse, name).__module__ for name in FUNCTIONS + CLASSES} <= set(modules_with_examples())

@@ -39,7 +39,23 @@ def to_single_line(text: str) -> str:
 
 
 class InputError(ValueError):
-    """Raised for anything that a user can fix; `problems` holds every problem, not only the first."""
+    """Raised for anything that a user can fix; `problems` holds every problem, not only the first.
+
+    The text has one line for each problem: `FILE:LINE: path: problem; fix`.
+
+    Attributes:
+        problems: all problems, each with `message`, `fix`, `file`, `line` and `key` (the dotted path, column or option).
+
+    Examples:
+        >>> import dse
+        >>> a100 = dse.load_accelerator("a100-sxm4-80gb")
+        >>> try:
+        ...     a100.replace({"memory.dram.bandwidth": "4 TB", "memory.l2.capacity": "-1 MB"})
+        ... except dse.InputError as error:
+        ...     print(error)
+        memory.dram.bandwidth: 'TB' is the wrong unit here; write a quantity in B/s, as in '2039 GB/s'
+        memory.l2.capacity: '-1 MB' is not positive and finite; write a number above 0, as in '80 GB'
+    """
 
     def __init__(self, message: str, fix: str, file: Path | None = None, line: int | None = None, key: str = ""):
         self.problems: tuple[Problem, ...] = (Problem(message, fix, file, line, key),)
@@ -63,11 +79,33 @@ class InputError(ValueError):
 
 
 class InfeasibleError(Exception):
-    """Raised if no design meets every constraint; the message names the hardest constraint and by how much it is missed."""
+    """Raised if no design meets every constraint; the message names the hardest constraint and by how much it is missed.
+
+    Examples:
+        >>> import dse
+        >>> try:
+        ...     dse.search({
+        ...         "name": "tiny_chip", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16",
+        ...         "axes": {"memory.dram.bandwidth": ["1 TB/s", "2 TB/s"]},
+        ...         "search": {"maximize": ["performance"], "constraints": ["area <= 1 mm^2"], "sampler": "exhaustive"},
+        ...     })
+        ... except dse.InfeasibleError as error:
+        ...     print(error)
+        no feasible design among 2: 'area <= 1 mm^2' is hardest to meet, ...
+    """
 
 
 class UnfinishedError(Exception):
-    """Raised if work stops through no fault of its inputs, for example because a disk is full; what was written so far is kept."""
+    """Raised if work stops through no fault of its inputs, for example because a disk is full; what was written so far is kept.
+
+    Examples:
+        >>> import dse
+        >>> def sweep_on_a_small_disk(spec, out):
+        ...     try:
+        ...         return dse.sweep(spec, out)
+        ...     except dse.UnfinishedError as error:
+        ...         print(error, "(then call dse.sweep with resume=True)")
+    """
 
     @classmethod
     def cannot_write(cls, path: Path, error: BaseException, fix: str = "go on with --resume") -> "UnfinishedError":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from dse.base.errors import InputError, did_you_mean
@@ -47,7 +47,33 @@ class Cost(StrictModel):
 
 
 class Accelerator(StrictModel):
-    """A hardware description; `memory` is listed outermost first."""
+    """A hardware description: compute units with their runs, memory levels, overhead and cost.
+
+    Every number has a dotted path, such as `memory.dram.bandwidth` or `units.tensor_core.runs.sparse_24.gain`. Accelerators are
+    immutable: `replace` returns a changed copy.
+
+    Attributes:
+        name: its name in results.
+        source: source of all numbers that state none of their own.
+        hypothetical: whether the device does not exist.
+        units: compute units by name, each with dense `peak` rates by dtype [FLOP/s] and sparse `runs`.
+        memory: memory levels by name, outermost first, with `capacity` [B] and `bandwidth` [B/s].
+
+    Raises:
+        InputError: a number has no unit or a wrong one, a key is unknown, or a name is used twice; lists every problem.
+
+    Examples:
+        >>> import dse
+        >>> a100 = dse.load_accelerator("a100-sxm4-80gb")
+        >>> a100
+        Accelerator('a100-sxm4-80gb', units=[tensor_core, cuda_core], memory=[dram, l2])
+        >>> a100.value("units.tensor_core.peak.fp16")  # in SI units: FLOP/s
+        312000000000000.0
+        >>> a100.at("memory.l2.capacity").text
+        '40 MB'
+    """
+
+    model_config = ConfigDict(json_schema_extra={"description": "A hardware description; `memory` is listed outermost first."})
 
     name: str = Field(min_length=1, examples=["my-accelerator"])
     description: str = ""

@@ -22,7 +22,20 @@ POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 
 
 class ModelWarning(UserWarning):
-    """A property of the results that a reader should know."""
+    """A property of the results that a reader should know: an assumption, or an option or axis without effect.
+
+    Examples:
+        >>> import warnings
+        >>> import dse
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always", dse.ModelWarning)
+        ...     results = dse.sweep({
+        ...         "name": "cache", "accelerators": ["a100-sxm4-80gb"], "workloads": {"resnet50": {"methods": ["dense"]}},
+        ...         "dtype": "fp16", "axes": {"memory.l2.capacity": ["20 MB", "40 MB"]},
+        ...     })
+        >>> print(caught[0].message)
+        axes.memory.l2.capacity: ...
+    """
 
 
 def collect_warnings(compiled: CompiledSweep) -> list[str]:

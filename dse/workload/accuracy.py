@@ -44,7 +44,12 @@ def check_drop(drop: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyCurve:
-    """Measured variants of one method and pattern, sorted by realised sparsity, at most one for each sparsity."""
+    """Measured variants of one method and pattern, sorted by realised sparsity, at most one for each sparsity.
+
+    Attributes:
+        points: the variants.
+        metric: name, unit and direction of the accuracy.
+    """
 
     points: tuple[Variant, ...]
     metric: Metric
@@ -69,6 +74,7 @@ class AccuracyCurve:
 
     @cached_property
     def sparsities(self) -> Float[np.ndarray, " point"]:
+        """Realised sparsity of each point [1], ascending."""
         return np.array([point.sparsity for point in self.points])
 
     @cached_property

@@ -22,7 +22,24 @@ from dse.workload.variant import Variant
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload:
-    """A network: its layers for some inputs, and its pruned variants with their accuracies."""
+    """A network: its layers for some inputs, and its pruned variants with their accuracies.
+
+    Attributes:
+        layers: sizes of the layers, an array of shape [layer] for each column of `layers.csv`.
+        variants: the pruned variants.
+        description: task, metric and sources.
+        inputs: what the network is run on, as far as the caller has set it, such as `{"phase": "decode"}`.
+
+    Examples:
+        >>> import dse
+        >>> resnet = dse.load_workload("resnet50")
+        >>> resnet
+        Workload(resnet50: 54 layers, 69 variants)
+        >>> resnet.methods[:3]
+        ['agp', 'agp_blocks', 'asp']
+        >>> [variant.nominal_sparsity for variant in resnet.select_variants("magnitude_pruning")]
+        [0.5, 0.7, 0.8, 0.9, 0.95, 0.98]
+    """
 
     description: Description
     layers: LayerArrays
