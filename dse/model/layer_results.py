@@ -81,10 +81,10 @@ def evaluate(
 
     Returns:
         A dataset with the dim `layer`, in SI units. Every variable counts all repeats of its layer, so that sums over `layer` are those of
-        the network. Variables: `latency` [s], `flops`, `bytes`, `bound` (the resource that sets the latency), `unit` and `execution` that
-        run the layer, `rivals` (the other executions, with their latency relative to the chosen one), and others. Fidelity `capacity`
-        adds `latency_bound` and `bytes_bound`, which no schedule can beat, and `traffic` with the dim `memory`. Fidelity `calibrated` adds
-        `latency_low` and `latency_high`, the ends of a 90% interval, and the `kernel`.
+        the network. Variables: `latency` [s], `flops` [FLOP], `bytes` [B], `bound` (the resource that sets the latency), `unit` and
+        `execution` that run the layer, `rivals` (the other executions, with their latency relative to the chosen one), and others.
+        Fidelity `capacity` adds `latency_bound` [s] and `bytes_bound` [B], which no schedule can beat, and `traffic` [B] with the dim
+        `memory`. Fidelity `calibrated` adds `latency_low` and `latency_high` [s], the ends of a 90% interval, and the `kernel`.
 
     Raises:
         InputError: a description or an argument is invalid; lists every problem.

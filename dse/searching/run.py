@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
@@ -23,7 +24,7 @@ from dse.sweeping.model_warnings import ModelWarning
 
 
 def search(
-    spec: catalog.Reference,
+    spec: str | Path | Mapping[str, Any],
     *,
     storage: str | BaseStorage | None = None,
     resume: bool = False,
@@ -41,9 +42,10 @@ def search(
         progress: show a progress bar.
 
     Returns:
-        The Pareto front of the feasible designs along `point`: the value of every axis, and every result. `best` marks the design that
-        is the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`
-        and others, as JSON where they are not a number.
+        The Pareto front of the feasible designs along `point`, in SI units: the value of every axis, and every result (`performance`
+        [1], `speedup` [1], `latency` [s], `energy` [J], `area` [m^2], `power` [W]) that the search uses. `best` marks the design that is
+        the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances` and
+        others, as JSON where they are not a number.
 
     Raises:
         InputError: the specification is invalid; lists every problem with file, line and fix.

@@ -1,12 +1,13 @@
 """Run a sweep and write its results: the function `dse.sweep`."""
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
 from dse.base import atomic_write, lock
-from dse.base.catalog import Reference
 from dse.base.errors import InputError
 from dse.sweeping import run, store
 from dse.sweeping.distributed.run import run_distributed
@@ -17,7 +18,7 @@ from dse.sweeping.plan_checks import check_result_size
 
 
 def sweep(
-    spec: Reference,
+    spec: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
     *,
     executor: Executor | None = None,
@@ -36,13 +37,15 @@ def sweep(
         out: where to write the results, if anywhere.
         executor: evaluates and writes the chunks, in processes that see the same files, for example `Client(...).get_executor()` of
             Dask, or a ProcessPoolExecutor that spawns processes.
-        resume: go on with what is at `out`.
+        resume: continue the sweep whose results are at `out`.
         shard: (i, n): evaluate the i-th of n parts, i from 1 on, while other processes evaluate the others. Results that are missing
             read as NaN in a store, and are left out of a reduction.
 
     Returns:
-        Dataset with dimensions accelerator, one per axis, batch, dtype, variant (and resource, execution), in SI units. The variables of
-        a store are read when they are used.
+        A dataset in SI units with the dims accelerator, one per axis (named by its dotted path), batch, dtype and variant. Variables:
+        `latency` [s], `dense_latency` [s], `speedup` [1], `bound_share` [1] (dim resource), `execution_share` [1] (dim execution) and
+        `fits`, and those that `store` in the specification adds, such as `energy` [J], `area` [m^2] and `power` [W]. A reduction has
+        the dim `point` instead. The variables of a Zarr store are read when they are used.
 
     Raises:
         InputError: the specification, or a file that it names, has problems (all of them are reported), or another process writes to
