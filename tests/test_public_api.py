@@ -25,13 +25,13 @@ def test_dir_and_all_agree():
 
 @pytest.mark.parametrize("name", [name for name in dse.__all__ if name != "__version__"])
 def test_every_public_name_has_a_line_in_the_module_docstring(name):
-    assert f"\n    {name} " in dse.__doc__
+    assert f"\n    {name} " in str(dse.__doc__)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_documents_its_arguments_and_has_an_example(name):
     function = getattr(dse, name)
-    text = inspect.getdoc(function)
+    text = inspect.getdoc(function) or ""
     for parameter in inspect.signature(function).parameters:
         assert f"\n    {parameter}: " in text
     for section in ("Args", "Returns", "Raises", "Examples"):
@@ -40,7 +40,7 @@ def test_every_public_function_documents_its_arguments_and_has_an_example(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_public_class_has_an_example(name):
-    assert "\nExamples:\n" in inspect.getdoc(getattr(dse, name))
+    assert "\nExamples:\n" in (inspect.getdoc(getattr(dse, name)) or "")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS + CLASSES)

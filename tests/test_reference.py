@@ -96,6 +96,14 @@ def test_the_architecture_lists_every_package_from_the_command_line_down():
     assert tuple(row for row in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) if row in LAYERS) == LAYERS[::-1]
 
 
+def test_the_modules_of_the_model_that_the_architecture_names_exist():
+    page = (TOP / "docs" / "explanation" / "architecture.md").read_text()
+    table = page.partition("| module of `dse/model` |")[2].partition("\n\n")[0]
+    modules = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    assert len(modules) > 5
+    assert [module for module in modules if not (TOP / "dse" / "model" / f"{module}.py").exists()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_path_of_the_repository_named_exists(page):
     spans = [span.strip("`") for span in SPAN.findall(prose(page))]
