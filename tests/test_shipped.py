@@ -33,8 +33,9 @@ def test_every_accelerator_has_a_source_on_every_number(name):
 
 
 def test_the_catalogue_has_the_usual_devices_to_compare_with():
-    names = "v100 t4 a100-sxm4-40gb a100-sxm4-80gb a10 rtx3090 rtx4090 l4 l40s h100-sxm h100-pcie h200 b200 mi250x mi300x tpu-v4 tpu-v5"
-    for device in names.split():
+    older = "v100 t4 a100-sxm4-40gb a100-sxm4-80gb a10 rtx3090 rtx4090 l4 l40s h100-sxm h100-pcie h200 b200 mi250x mi300x tpu-v4 tpu-v5"
+    newer = "rtx5080 rtx5090 rtx-pro-6000 h20 h100-nvl gb200 b300 gb300 mi325x mi350x mi355x tpu-v6e tpu-v7 trainium2 trainium3 gaudi3"
+    for device in f"{older} {newer}".split():
         assert any(name.startswith(device) for name in catalog.list_names("accel_models")), device
 
 
@@ -153,7 +154,7 @@ def test_accelerators_with_unverified_numbers_say_so():
         for name in catalog.list_names("accel_models")
         if re.search("unverified: true", (catalog.data_root() / f"accel_models/{name}.yaml").read_text())
     }
-    assert {"rtx3090", "rtx4090", "l4", "mi300x", "tpu-v4"} <= marked
+    assert {"rtx3090", "rtx4090", "l4", "mi300x", "tpu-v4", "h100-nvl", "l20", "gb200"} <= marked
     assert "a100-sxm4-80gb" not in marked
 
 

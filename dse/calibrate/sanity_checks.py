@@ -8,7 +8,8 @@ from dse.base.errors import Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measurement import Measurement
 from dse.schema.accelerator import Accelerator
 
-MAX_OF_PEAK = 1.05  # boost clocks pass the data sheet by a few percent
+# Clocks pass those published: dense kernels reach 1.08 of the peak on RTX 4090 and RTX 5080 (SlideSparse, xzwgit/gpu-flops-bench).
+MAX_OF_PEAK = 1.1
 MAX_TIME_RATIO = 2.0  # of two times of one launch that noise explains
 
 

@@ -159,7 +159,7 @@ def test_operands_are_evicted_before_each_call(monkeypatch):
     ("reported", "name"),
     [
         ("NVIDIA H100 80GB HBM3", "h100-sxm5-80gb"), ("NVIDIA GeForce RTX 3090", "rtx3090"), ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
-        ("Tesla T4", "t4"), ("NVIDIA L40S", "l40s"),
+        ("Tesla T4", "t4"), ("NVIDIA L40S", "l40s"), ("NVIDIA GeForce RTX 5090", "rtx5090"), ("NVIDIA H100 NVL", "h100-nvl"),
     ],
 )  # fmt: skip
 def test_gpus_are_found_by_the_names_of_drivers(reported, name):

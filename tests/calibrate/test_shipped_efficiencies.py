@@ -78,7 +78,7 @@ def test_the_dense_efficiency_of_an_mi210():
 
 
 @pytest.mark.skipif(not SILICON.exists(), reason="these measurements do not ship with the package, and are not available")
-@pytest.mark.parametrize("device", ["a100-pcie-80gb", "rtx4090"])
+@pytest.mark.parametrize("device", ["a100-pcie-80gb", "rtx4090", "rtx5080"])
 def test_efficiencies_of_measurements_that_are_not_shipped(device):
     kernels = {"cuBLASLt": {""}, "cuSPARSELt": {""}}
     assert mean_efficiencies(SILICON / f"{device}_2to4.csv", kernels, ["fp16", "bf16"]) == stated(device, *DENSE_AND_24)

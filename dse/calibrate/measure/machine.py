@@ -25,6 +25,9 @@ DRIVER_NAMES = {
     "nvidia-b200": "b200-sxm-180gb", "nvidia-a100-80gb-pcie": "a100-pcie-80gb", "nvidia-geforce-rtx-3090": "rtx3090",
     "nvidia-geforce-rtx-4090": "rtx4090", "nvidia-a100-sxm4-80gb": "a100-sxm4-80gb", "nvidia-a100-sxm4-40gb": "a100-sxm4-40gb",
     "nvidia-l40s": "l40s", "nvidia-l4": "l4", "nvidia-a10": "a10", "tesla-t4": "t4", "tesla-v100-sxm2-32gb": "v100-sxm2-32gb",
+    "nvidia-geforce-rtx-4080": "rtx4080", "nvidia-geforce-rtx-5080": "rtx5080", "nvidia-geforce-rtx-5090": "rtx5090",
+    "nvidia-rtx-6000-ada-generation": "rtx6000-ada", "nvidia-rtx-pro-6000-blackwell-workstation-edition": "rtx-pro-6000",
+    "nvidia-h20": "h20", "nvidia-h100-nvl": "h100-nvl", "nvidia-l20": "l20", "nvidia-gb200": "gb200", "nvidia-gb300": "gb300",
 }  # fmt: skip
 
 
