@@ -95,12 +95,12 @@ def _describe_variant(variant: Variant) -> str:
 
 
 def evaluate_devices(evaluator: Evaluator) -> pd.DataFrame:
-    """Results of the shipped devices that exist and compute in the dtype of the search, one per row."""
+    """Results of the shipped devices that exist, compute in the dtype of the search and have a published area and power, one per row."""
     rows, problem = [], evaluator.problem
     for name in catalog.list_names("accel_models"):
         device = read_accelerator(catalog.find_path("accel_models", name))
         with suppress(InputError):  # another dtype, or no process to compute costs from
-            if not device.hypothetical:
+            if not device.hypothetical and device.cost.area is not None and device.cost.power is not None:
                 kernels = problem.kernels if problem.options.efficiencies else available_kernels(device, problem.options)
                 own = Evaluator(Space(device, ()), replace(problem, kernels=kernels), evaluator.base)
                 rows.append({"device": name} | {key: float(values[0]) for key, values in own.evaluate(np.empty((1, 0))).items()})

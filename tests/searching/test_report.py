@@ -152,3 +152,14 @@ def test_an_axis_that_changes_no_result_is_named(folder):
     with pytest.warns(ModelWarning, match="axis 'units.vector.runs.csr.efficiency' changes no result under fidelity 'sol'") as caught:
         dse.search(path)
     assert len(caught) == 1
+
+
+def test_devices_next_to_a_search_have_published_costs(folder):
+    """An accelerator without a published area is left out of the figure rather than drawn at a modelled one."""
+    evaluator = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]"))
+    devices = report.evaluate_devices(evaluator).set_index("device")
+    assert {"a100-sxm4-80gb", "rtx5090", "gb300"} <= set(devices.index)
+    assert {"gaudi3", "jetson-agx-orin", "tpu-v5e", "a100-native-1m"}.isdisjoint(devices.index)
+    for name in devices.index:
+        cost = dse.load_accelerator(name).cost
+        assert devices.loc[name, ["area", "power"]].tolist() == pytest.approx([cost.area.value, cost.power.value], rel=1e-9)
