@@ -27,5 +27,5 @@ def execute(options: Namespace) -> str:
 
 
 def file_prefix(dataset: Path) -> str:
-    """What the names of files derived from a dataset start with: nothing for 'results.nc', else the name of the dataset."""
+    """Prefix of the files derived from a dataset: empty for 'results.nc', else the name of the dataset."""
     return "" if dataset.stem == "results" else f"{dataset.stem}."

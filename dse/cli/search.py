@@ -98,7 +98,7 @@ def _ties_lines(front: xr.Dataset) -> list[str]:
 
 
 def _progress_lines(front: xr.Dataset) -> list[str]:
-    """What the whole search shows: importances, numbers of designs, hypervolumes and regret."""
+    """Lines about the whole search: importances, numbers of designs, hypervolumes and regret."""
     attrs = front.attrs
     lines = ["importance of each axis among random designs (PED-ANOVA)"]
     lines += [f"  {path}: {100 * share:.1f}%" for path, share in json.loads(attrs["importances"]).items()]

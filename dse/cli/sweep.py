@@ -114,7 +114,7 @@ def _parse_shard(text: str) -> tuple[int, int]:
 
 
 def _executor(options: Namespace) -> AbstractContextManager[Executor | None]:
-    """What evaluates the chunks: processes of this machine, Dask workers, or None for this process."""
+    """The executor of the chunks: processes of this machine, Dask workers, or None for this process."""
     if options.dask is not None and options.workers:
         raise InputError("--workers and --dask exclude each other", "leave one of them out")
     if options.workers:

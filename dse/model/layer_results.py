@@ -161,7 +161,7 @@ def _attributes(
 
 
 def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[str, np.ndarray]:
-    """What fitted kernels add: their names, and a 90% interval of the latency."""
+    """Variables of fitted kernels: their names, and a 90% interval of the latency [s]."""
     if terms.kernels is None:
         return {}
     latencies = fastest_times(times) * terms.count
@@ -170,7 +170,7 @@ def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[
 
 
 def _bounds(terms: LayerTerms, bound: LayerTerms, choice: np.ndarray, fastest: np.ndarray) -> dict[str, np.ndarray]:
-    """What on-chip capacity adds: no schedule, under whichever execution, takes less than `fastest` [layer]."""
+    """Variables of fidelity `capacity`: bounds and traffic; `fastest` [layer] is the least time of any schedule and execution [s]."""
     return {
         "latency_bound": fastest * terms.count,
         "bytes_bound": _pick(bound.traffic[..., 0], choice) * terms.count,

@@ -15,7 +15,7 @@ SIGNIFICANT_BITS = 44  # of the ratios that are compared: relative differences o
 
 @dataclass(frozen=True, eq=False)
 class LayerMerge:
-    """`group`: the merged layer that each layer belongs to; `first`: one layer of each merged layer."""
+    """Which layers are merged. `group`: the merged layer that each layer belongs to; `first`: one layer of each merged layer."""
 
     group: Int[np.ndarray, "layer"]
     first: Int[np.ndarray, "merged"]

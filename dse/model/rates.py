@@ -25,7 +25,7 @@ DENSE_FLOPS, STORED_FLOPS, METADATA_BYTES, TRAFFIC = range(4)
 
 @dataclass(frozen=True, eq=False)
 class AxisFactor:
-    """What one axis multiplies inverse rates by: 1 / value where a rate depends on the axis, else 1.
+    """Factor of one axis in the inverse rates: 1 / value where a rate depends on the axis, else 1.
 
     The factor is expanded for a part of the values at a time, because an axis may have millions.
     """

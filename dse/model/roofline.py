@@ -229,7 +229,7 @@ def _layers_per_step(network: NetworkWork, combination: Combination, sums: int =
 
 
 def layers_per_step(layers: int, executions: int, overlap: ResourceOverlap) -> int:
-    """How many layers of so many executions a step of the scan takes."""
+    """Number of layers in one step of the scan over `layers` layers of `executions` executions each."""
     most = ROOTS_PER_STEP if overlap == "pipelined" else EXECUTIONS_PER_STEP
     return max(1, min(layers, most // executions))
 

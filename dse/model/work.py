@@ -150,7 +150,7 @@ def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, optio
 
 
 def _smaller(current: StoredWeights, option: StoredWeights) -> StoredWeights:
-    """Of two stored forms of each layer, the legal one with fewer executed elements, of equals the one with less metadata."""
+    """The better of two stored forms of each layer: legal, then fewer executed elements, then less metadata."""
     tie = (option.executed_elements == current.executed_elements) & (option.metadata_bits < current.metadata_bits)
     better = option.legal & ((option.executed_elements < current.executed_elements) | tie)
 

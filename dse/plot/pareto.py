@@ -74,7 +74,7 @@ def _create_panels(count: int, pairs: int) -> tuple[Figure, list[Axes]]:
 
 
 def _cloud(dataset: xr.Dataset, record: FrontRecord, names: list[str]) -> Table:
-    """All points of which a front was taken, one column for each objective."""
+    """All points of the dataset, one column for each objective."""
     (shape, dims), values = objective_values(with_accuracy_drop(dataset, names), names)
     cells = np.arange(len(values)).reshape(shape)
     for group, indices in group_cells(dataset, dims, pool=not _group_name(record)):

@@ -133,7 +133,7 @@ def unverified_note(dataset: xr.Dataset) -> str:
 
 
 def _grouped(paths: Sequence[str]) -> list[str]:
-    """Dotted paths with the same parent as one: 'units.x.runs.{a, b}'."""
+    """Merge dotted paths with the same parent: 'units.x.runs.{a, b}'."""
     groups = itertools.groupby(paths, key=lambda path: path.rpartition(".")[0])
     names = [(parent, [path.rpartition(".")[2] for path in members]) for parent, members in groups]
     return [f"{parent}.{{{', '.join(last)}}}" if len(last) > 1 else f"{parent}.{last[0]}".lstrip(".") for parent, last in names]

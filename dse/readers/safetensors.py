@@ -30,7 +30,7 @@ class HeaderEntry(TypedDict):
 
 @dataclass(frozen=True)
 class _StoredTensor:
-    """Where a tensor is in its file."""
+    """Position of a tensor in its file."""
 
     path: Path
     shape: Shape

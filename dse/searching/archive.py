@@ -45,7 +45,7 @@ class Archive:
 
     @property
     def value_names(self) -> list[str]:
-        """What the columns of `values` are."""
+        """Names of the columns of `values`."""
         search = self.evaluator.problem.search
         limited = [str(constraint.expression) for constraint in search.bounds]
         return list(dict.fromkeys([*(str(objective) for objective, _ in search.objectives), *limited]))

@@ -33,13 +33,16 @@ class LayerTables(NamedTuple):
     energy: Float[Any, "step layer execution memory entry"] | None = None
 
     def one_layer_a_step(self) -> "LayerTables":
-        """The same layers, one a step: compiled sooner, and slower."""
+        """The same layers with one layer per step of the scan: faster to compile, slower to run."""
         return LayerTables(*(None if table is None else table.reshape(-1, 1, *table.shape[2:]) for table in self))
 
 
 class BatchArrays(NamedTuple):
-    """What a batch is evaluated with: the layers, which variant each step counts for, and the inverse rates: a constant part, and which
-    axes the rest depends on."""
+    """The arrays that all designs of a batch share.
+
+    `layers`: the layers in steps of the scan. `variants`: 1 where a step belongs to a variant. Inverse rates are `constant` times a factor
+    for each axis that `depends` marks.
+    """
 
     layers: LayerTables
     variants: Float[Any, "variant step"]
@@ -52,7 +55,7 @@ class BatchArrays(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Designs: values of the numeric axes, entries of the tables, and factors of what is not in the tables.
+    """A batch of designs: values of the numeric axes, positions in the tables, and factors of what is not tabulated.
 
     `entries`: the first row is the entry of the FLOP tables, then follows the entry of each memory's traffic. `overhead_factor` multiplies
     the overhead of every layer, `slowdown` the time of the unit in each execution.

@@ -38,8 +38,12 @@ UNIT_WORK = 1.0  # FLOPs of missing layers and of executions that are not legal:
 
 @dataclass(frozen=True, eq=False)
 class CategoricalConfig:
-    """`terms`: of each variant at the smallest tabulated values. `capacity_paths`: the tabulated axis, if any, that decides the traffic of
-    each memory, outermost first; `slowdown_paths`: the tabulated axes that decide the slowdown; `grids`: the values of all of these."""
+    """The arrays that evaluate every design of one categorical configuration.
+
+    `terms`: layer terms of each variant at the smallest tabulated values. `capacity_paths`: the tabulated axis, if any, that decides the
+    traffic of each memory, outermost first. `slowdown_paths`: the tabulated axes that decide the slowdown. `grids`: the values of all
+    tabulated axes.
+    """
 
     accelerator: Accelerator
     terms: list[LayerTerms]
@@ -161,8 +165,11 @@ def _tabulated_terms(variant: Variant, accelerators: Sequence[Accelerator], spac
 
 @dataclass(frozen=True)
 class _TableBuilder:
-    """Builds the tables of one variant from its terms: the first `capacities` of them are those of the capacities, the first one and all
-    others those of the slowdown. `design` is None if energies are not needed."""
+    """Builds the tables of one variant from its terms at each tabulated value.
+
+    The first `capacities` terms vary the capacities; the first one and all others vary what the slowdown depends on. `design` is None if
+    energies are not needed.
+    """
 
     executions: Sequence[Execution]
     flop_terms: Sequence[int]

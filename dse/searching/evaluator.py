@@ -77,7 +77,7 @@ class Evaluator:
         return list(self._configs.values())
 
     def evaluate(self, designs: DesignMatrix) -> dict[str, Float[np.ndarray, "design"]]:
-        """`performance`, `speedup`, and every result that the search names, over the networks."""
+        """Results of designs over all networks: `performance`, `speedup`, and every result that the search names."""
         return self.evaluate_networks(designs).combined
 
     def score(self, designs: DesignMatrix) -> tuple[Objectives, Excess]:
@@ -147,7 +147,7 @@ class Evaluator:
         return results
 
     def _split_batches(self, designs: DesignMatrix) -> Iterator[tuple[Int[np.ndarray, "row"], CategoricalConfig]]:
-        """Rows of designs of one categorical configuration each, at most so many that a batch fits in the cache or in memory."""
+        """Split designs into batches of one categorical configuration each, small enough for the cache or for memory."""
         size = MAX_BATCH
         if robust := self.problem.search.robust:
             size = max(1, min(MAX_BATCH, MAX_SAMPLED_LATENCIES // (robust.samples * len(self.variants))))

@@ -134,7 +134,7 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
 
 
 def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
-    """What was searched for, as attributes of a dataset."""
+    """The specification of a search, as attributes of a dataset."""
     problem = evaluator.problem
     search = problem.search
     run_on = {name: dense.run_on for name, (dense, *_) in problem.feasible_variants.items() if dense.run_on}

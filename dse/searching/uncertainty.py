@@ -20,7 +20,7 @@ from dse.workload import Variant
 
 
 def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, np.ndarray]:
-    """`latency_low`, `latency_high` and the same of performance and speedup [design]; nothing without fitted kernels, or where designs are
+    """Interval ends of latency [s], performance and speedup, each [design]; nothing without fitted kernels, or where designs are
     evaluated by random efficiencies anyway."""
     if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(designs):
         return {}

@@ -86,7 +86,7 @@ def _signed_trend(trend: Trend, sign: float) -> Trend:
 
 
 def _best_combination(combinations: Iterable[tuple[int, ...]], designs: int, evaluate_keys: Callable[[Choice], Keys]) -> Choice:
-    """Of all combinations of variants the one with the smallest keys, the first one of equal ones."""
+    """The combination of variants with the smallest keys; of equal ones the first."""
     best: Choice | None = None
     keys = np.empty(0)
     for combination in combinations:

@@ -13,7 +13,7 @@ from dse.workload import Variant
 
 @dataclass(frozen=True)
 class Job:
-    """`indices`: where the results go on each outer-loop dimension; `variants`: indices of the variants that they belong to.
+    """One job of a sweep. `indices`: its position on each outer-loop dimension; `variants`: indices of the variants that it evaluates.
 
     The job of a dense baseline (`is_dense_baseline`) belongs to all variants of its workload.
     """

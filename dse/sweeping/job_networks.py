@@ -21,8 +21,11 @@ LARGE_SAMPLES = 2**14  # the same of samples: every shape of groups is compiled
 
 @dataclass(frozen=True, eq=False)
 class JobNetworks:
-    """`latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters;
-    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not need them."""
+    """The layers of one job, merged and grouped.
+
+    `latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters;
+    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not need them.
+    """
 
     merge: LayerMerge
     latency: Sequence[LayerGroup]

@@ -18,9 +18,12 @@ from dse.sweeping.plan import Plan
 
 @dataclass(frozen=True)
 class KernelShapes:
-    """`layers`, `executions`: the most of any network whose layers are summed; `pieces`, `halvings`: the most of any piecewise-linear
-    sum; `terms`: the terms that ever set the time (some run has a gain cap or a decoder, some device an inner memory); `all_legal`: every
-    layer may take every execution, so that kernels need no mask."""
+    """The array shapes that all jobs of a sweep are padded to.
+
+    `layers`, `executions`: the maximum over the networks whose layers are summed. `pieces`, `halvings`: the maximum over the
+    piecewise-linear sums. `terms`: the terms that can set the time of some layer (the gain cap, a decoder and inner memories only where a
+    device has them). `all_legal`: every layer may take every execution, so kernels need no mask.
+    """
 
     layers: int
     executions: int
@@ -66,7 +69,7 @@ class KernelShapes:
 
     @property
     def resources(self) -> int:
-        """Of a breakdown: the unit, every other term, and the overhead."""
+        """Number of resources of a breakdown: the unit, every other term, and the overhead."""
         return len(self.terms) - self.combination.unit_terms + 1 + self.has_overhead
 
     def pad(self, network: NetworkWork) -> NetworkWork:
@@ -95,7 +98,7 @@ class KernelShapes:
         return self.grid_of_rates(self._pad_rates(constant), [self._pad_rates(factor) for factor in factors], lengths)
 
     def grid_of_rates(self, constant: np.ndarray, factors: Sequence[np.ndarray], lengths: Sequence[int]) -> Grid:
-        """The same where the inverse rates stay as they are."""
+        """A grid whose inverse rates need no padding."""
         first_column = first_column_axis(lengths, self.columns_at_once)
         return Grid(constant, factors, first_column, self.columns_at_once, self.rows_at_once, self.precision)
 

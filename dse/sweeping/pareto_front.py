@@ -153,19 +153,19 @@ def _volume_1d(front: Points, reference: Float[np.ndarray, " objective"]) -> flo
 
 
 def _volume_2d(front: Points, reference: Float[np.ndarray, " objective"]) -> float:
-    """By ascending x: each point adds a rectangle from its x to the reference and from its y to that of the point before."""
+    """Area in two objectives: by ascending x, each point adds a rectangle from its x to the reference and from its y to the previous y."""
     above = np.concatenate([reference[1:], front[:-1, 1]])
     return float(((reference[0] - front[:, 0]) * (above - front[:, 1])).sum())
 
 
 def _volume_3d(front: Points, reference: Float[np.ndarray, " objective"]) -> float:
-    """By ascending x: each point adds an area in the plane of y and z, with the depth from its x to the reference."""
+    """Volume in three objectives: by ascending x, each point adds an area in the plane of y and z, times its depth to the reference."""
     stairs, (depth, right, top) = Staircase(), map(float, reference)
     return sum((depth - x) * stairs.add(y, z, right, top) for x, y, z in front.tolist() if not stairs.covers(y, z))
 
 
 def _volume_by_slices(front: Points, reference: Float[np.ndarray, " objective"]) -> float:
-    """By ascending first objective: each point adds the volume in the others that no point before it has, times its depth."""
+    """Volume in more objectives: by ascending first objective, each point adds the new volume in the others, times its depth."""
     volume = 0.0
     for number, point in enumerate(front):
         shared = np.maximum(front[:number, 1:], point[1:])

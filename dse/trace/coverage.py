@@ -79,7 +79,7 @@ def _skipped(network: ParsedNetwork) -> list[Operator]:
 
 
 def _covered_quantity(network: ParsedNetwork) -> str:
-    """What the coverage counts: if it is unknown how often a layer runs, its weights instead of its multiply-adds."""
+    """The quantity of which the coverage is a share: multiply-adds, or weights if it is unknown how often a layer runs."""
     return "weights" if RUNS_ONCE_NOTE in network.notes else "multiply-adds"
 
 
@@ -104,7 +104,7 @@ def _report_state(state: TracedState) -> StateReport:
 
 
 def coverage_warnings(network: ParsedNetwork, states: list[TracedState]) -> list[str]:
-    """What may make results of this trace wrong: low coverage, skipped operators, missing weights or masks."""
+    """Warnings about a trace: low coverage, skipped operators, missing weights or masks."""
     warnings = []
     if (share := coverage(network)) < MIN_COVERAGE:
         warnings.append(f"only {share:.1%} of the {_covered_quantity(network)} are covered: predictions may be far off")

@@ -36,7 +36,7 @@ LAYOUT_NOTE = "the pattern holds if a convolution's k runs point by point of eac
 
 @dataclass(frozen=True)
 class WorkloadDetails:
-    """What a workload states and a file of weights does not: its task, metric and accuracies."""
+    """Task, metric and accuracies of a workload, which a file of weights does not hold."""
 
     task: str = "not given"
     metric: str = "accuracy"

@@ -64,7 +64,7 @@ class Workload:
 
     @property
     def unstated_inputs(self) -> list[str]:
-        """Those of phase and sequence length (which decide all results) that the caller did not set."""
+        """Which of `phase` and `sequence` the caller did not set; all results depend on them."""
         return [name for name in ("phase", "sequence") if name in self.all_inputs.keys() - self.inputs.keys()]
 
     @property
@@ -143,7 +143,7 @@ class Workload:
         )  # fmt: skip
 
     def with_activation_density(self, density: float) -> "Workload":
-        """The same network, assuming that this share of every layer's inputs is nonzero, instead of what was counted."""
+        """A copy of the network in which this share [1] of every layer's inputs is nonzero, instead of the counted shares."""
         layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, density, 1.0))
         variants = tuple(replace(variant, layers=layers, activation_density=None) for variant in self.variants)
         return replace(self, layers=layers, variants=variants)

@@ -15,7 +15,7 @@ def layer_energy(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndar
 
 
 def energy_by_memory(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndarray, "layer execution memory"]:
-    """The same by memory, outermost first; the energy of the operations is counted with the outermost one.
+    """Energy [J] of each layer by memory, outermost first; the energy of the operations is counted with the outermost one.
 
     Every memory whose traffic the terms count takes part: the outermost one and, where on-chip capacity counts, the inner ones.
     """

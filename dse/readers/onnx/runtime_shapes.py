@@ -55,7 +55,7 @@ def _shape_of_first_input(node: NodeProto, shapes: Mapping[str, Shape]) -> Shape
 
 
 def _broadcast_shape(node: NodeProto, shapes: Mapping[str, Shape]) -> Shape:
-    """Of the quantised elementwise operators, whose operands are inputs 0 and 3."""
+    """Shape of a quantised elementwise operator, whose operands are inputs 0 and 3."""
     return np.broadcast_shapes(*(shapes[node.input[place]] for place in (0, 3)))
 
 

@@ -193,7 +193,7 @@ def _read_payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[s
 
 
 def _stored_tensor(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> _StoredTensor:
-    """Where a tensor is; raises InputError if its file is too short for it."""
+    """Position of a tensor; raises InputError if its file is too short for it."""
     meta = payload.tensor_meta
     if meta is None or meta.layout != STRIDED or meta.dtype not in TORCH_SCALAR_TYPES:
         raise InputError(f"'{member}' is not a plain tensor", "export the network with plain tensors as parameters")

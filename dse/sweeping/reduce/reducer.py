@@ -20,11 +20,11 @@ class Reducer(Protocol):
     """A reduction of chunks. Its result does not depend on how the sweep is divided into chunks, rounding of sums aside."""
 
     def reduce_chunk(self, chunk: xr.Dataset, region: Region, /) -> Partial:
-        """What to keep of the results of a chunk; may run in any thread."""
+        """The partial of one chunk; may run in any thread."""
         ...
 
     def merge(self, partials: Sequence[Partial], /) -> Partial:
-        """What to keep of several partials, in the order of their chunks."""
+        """Merge several partials, in the order of their chunks, into one."""
         ...
 
     def tighten(self, partial: Partial, /) -> None:
