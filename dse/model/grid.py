@@ -17,7 +17,7 @@ from jax import Array
 from jaxtyping import Float
 
 from dse.model import jax_devices
-from dse.model.efficiency.interval import QUANTILES, quantiles
+from dse.model.efficiency.interval import quantiles
 from dse.model.roofline import XLA_OPTIONS, Combination, NetworkWork, network_breakdown, network_energy, network_latency
 
 MOST_COLUMNS = 2**14
@@ -90,21 +90,13 @@ def _samples_on_grid(
 
 @jax.jit
 def intervals(
-    latencies: Float[Array, "sample row column"], dense: Float[Any, "sample row column"] | None = None
-) -> Float[Array, "part row column"]:
-    """Quantiles (low, high) of the latency [s] over the samples. With the latencies of the dense network, `dense`, the quantiles of the
-    speedup follow; without them, the latency in each sample.
+    latencies: Float[Array, "sample row column"], dense: Float[Array, "sample row column"] | None = None
+) -> Float[Array, "quantile row column"]:
+    """Quantiles (low, high) of the latency [s] over the samples, then those of the speedup over the latencies of the `dense` network.
 
     It is a call of its own, because a compiler that fused it with the latencies would compute these again for each quantile.
     """
-    if dense is None:
-        return jnp.concatenate([quantiles(latencies, jnp), latencies])
-    return jnp.concatenate([quantiles(latencies, jnp), quantiles(dense / latencies, jnp)])
-
-
-def parts_of_intervals(samples: int, with_dense: bool) -> int:
-    """Length of the first axis of what `intervals` returns."""
-    return 2 * len(QUANTILES) if with_dense else len(QUANTILES) + samples
+    return quantiles(latencies, jnp) if dense is None else jnp.concatenate([quantiles(latencies, jnp), quantiles(dense / latencies, jnp)])
 
 
 def first_column_axis(shape: Sequence[int], width: int = MOST_COLUMNS) -> int:
@@ -147,25 +139,18 @@ class Grid:
             yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
 
     def evaluate(
-        self, function: Callable[..., Any], parts: tuple[int, ...] = (), design_input: np.ndarray | None = None
+        self, function: Callable[..., Any], parts: tuple[int, ...] = (), inputs: Sequence[Array] | None = None
     ) -> Float[np.ndarray, "*parts_and_shape"]:
         """Call `function(rows, columns)`, which returns [*parts, row, column], on every design: [*parts, *shape].
 
-        `design_input` [input, *shape] is passed on, cut to the rows and columns of each call.
+        `inputs`: a further argument for each call, as a function that was called before on an equal grid has returned it.
         """
         rows, width = math.prod(self.shape[: self.first_column]), math.prod(self.shape[self.first_column :])
         columns, results = self.column_rates, np.empty((*parts, rows, width), self.precision)
-        inputs = None if design_input is None else design_input.reshape(len(design_input), rows, width)
-        for at, rates in self.chunks():
-            arguments = [jax_devices.shard_rows(rates), columns]
-            if inputs is not None:
-                arguments.append(jax_devices.shard_rows(self._padded(inputs[:, at]), row_axis=1))
+        for call, (at, rates) in enumerate(self.chunks()):
+            arguments = [jax_devices.shard_rows(rates), columns, *([] if inputs is None else [inputs[call]])]
             results[..., at, :] = np.asarray(function(*arguments))[..., : at.stop - at.start, :width]
         return results.reshape((*parts, *self.shape))
-
-    def _padded(self, values: Float[np.ndarray, "input row column"]) -> Float[np.ndarray, "input _ _"]:
-        missing = self.rows_at_once - values.shape[1], self.columns_at_once - values.shape[2]
-        return np.pad(values, ((0, 0), (0, missing[0]), (0, missing[1])), mode="edge") if any(missing) else values
 
 
 def _axis_indices(designs: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, ...]:

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from jax import Array
 from jaxtyping import Float
 
 from dse.model import grid
@@ -54,19 +55,19 @@ class JobEvaluator:
         parts = self._evaluate(group, block, function, parts=(math.prod(shape) + 1,))
         return parts[:-1].reshape((*shape, *parts.shape[1:])), parts[-1]
 
-    def intervals(self, block: Block, dense: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Quantiles of the latency [quantile, *rates], and those of the speedup over `dense`, the latencies of the dense network in each
-        sample [sample, *rates]; without `dense` the latencies in each sample."""
-        groups = self.networks.samples
-        latencies = partial(self._call(grid.samples_on_grid), [self.shapes.pad_samples(samples) for samples in groups])
+    def intervals(self, block: Block, dense: Sequence[Array] | None) -> tuple[Float[np.ndarray, "quantile *rates"], list[Array]]:
+        """Quantiles of the latency, then those of the speedup over the samples `dense` of the dense network; and the samples of the
+        latency, one array [sample, row, column] for each call, which stay where they were computed."""
+        latencies = partial(self._call(grid.samples_on_grid), [self.shapes.pad_samples(samples) for samples in self.networks.samples])
+        samples: list[Array] = []
 
-        def function(rows: Any, columns: Any, dense: Any = None) -> Any:
-            return grid.intervals(latencies(rows, columns), dense)
+        def function(rows: Any, columns: Any, dense: Array | None = None) -> Array:
+            samples.append(latencies(rows, columns))
+            return grid.intervals(samples[-1] if dense is None else samples.pop(), dense)
 
-        parts = grid.parts_of_intervals(len(groups[0].work), dense is not None)
         axes, executions = range(len(self.factors)), range(len(self.constant))
-        results = self._grid(axes, executions, block).evaluate(function, (parts,), dense)
-        return results[: len(QUANTILES)], results[len(QUANTILES) :]
+        quantiles = len(QUANTILES) * (1 if dense is None else 2)
+        return self._grid(axes, executions, block).evaluate(function, (quantiles,), dense), samples
 
     def energy(self, block: Block, design: Design, dtype: str) -> Results:
         """Energy [J] of the work on each design of a block; `design` has the numbers that energies per operation and byte depend on."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from jax import Array
 from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES
@@ -35,7 +36,7 @@ class ResultArrays:
         self.has_decoders, self.kernel_names, self.dims = has_decoders, kernel_names, plan.dims
         self.arrays = _allocate_arrays(plan, len(resources), len(executions))
         self.cost_arrays = cost.allocate_arrays(plan)
-        self._dense_samples: dict[tuple[Any, ...], Float[np.ndarray, "sample ..."]] = {}
+        self._dense_samples: dict[tuple[Any, ...], list[Array]] = {}
 
     def add_latency(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the latency of one job [*rates]."""
@@ -62,12 +63,11 @@ class ResultArrays:
         for index in self._indices(job):
             self.arrays["dense_latency_bound" if job.is_dense_baseline else "latency_bound"][index] = self._expand(latency)
 
-    def add_intervals(self, job: Job, evaluate: Callable[[np.ndarray | None], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Store the intervals of one job.
+    def add_intervals(self, job: Job, evaluate: Callable[[Sequence[Array] | None], tuple[np.ndarray, list[Array]]]) -> None:
+        """Store the intervals of one job. The dense baseline of a variant comes before it.
 
-        `evaluate` takes the latencies of the dense network [sample, *rates], and returns the quantiles of the latency and of the speedup
-        [quantile, *rates]; without the dense latencies, it returns the latencies in each sample in the place of the latter. The dense
-        baseline of a variant comes before it.
+        `evaluate` takes the samples of the latency of the dense network and returns the quantiles of the latency, then those of the speedup
+        [quantile, *rates]. Without them it returns the quantiles of the latency, and its samples.
         """
         keys = [(*sorted(job.indices.items()), variant) for variant in job.variants]
         if job.is_dense_baseline:
@@ -76,10 +76,10 @@ class ResultArrays:
             self._store_quantiles("dense_latency", job, latency)
             return
         dense = self._dense_samples.pop(keys[0], None)
-        latency, speedup = evaluate(dense)
-        self._store_quantiles("latency", job, latency)
+        quantiles, _ = evaluate(dense)
+        self._store_quantiles("latency", job, quantiles[: len(QUANTILES)])
         if dense is not None:
-            self._store_quantiles("speedup", job, speedup)
+            self._store_quantiles("speedup", job, quantiles[len(QUANTILES) :])
 
     def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:
         """Store the energy of one job whose latency is stored: `dynamic` energy of its work [J], and leakage over its latency."""

@@ -5,6 +5,7 @@ import math
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -94,26 +95,28 @@ def test_each_sample_is_evaluated_as_a_network_of_its_own():
     work = network.work * random.uniform(1, 2, (samples, *network.work.shape))
     overhead = random.uniform(1e-6, 1e-5, (samples, *network.legal.shape))
     grid, combination = Grid(constant, factors, 1, 4, 2, np.dtype(float)), Combination(2, "pipelined")
-    dense = random.uniform(1e-3, 1e-2, (samples, 5, 3))
+    dense = random.uniform(1e-3, 1e-2, (samples, 6, 4))  # three calls of two rows, one row and one column more than the grid has
 
     groups = [  # two groups of layers, the executions of one in another order
         Samples(work[:, :3], network.legal[:3], overhead[:, :3], (0, 1, 2)),
         Samples(work[:, 3:, ::-1], network.legal[3:, ::-1], overhead[:, 3:, ::-1], (2, 1, 0)),
     ]
 
-    def evaluated(*inputs):
-        return intervals(samples_on_grid(groups, *inputs[:2], combination=combination), *inputs[2:])
+    latencies = partial(samples_on_grid, groups, combination=combination)
 
     with jax.enable_x64(True):
-        alone = grid.evaluate(evaluated, (2 + samples,))
-        paired = grid.evaluate(evaluated, (4,), dense)
+        sampled = grid.evaluate(latencies, (samples,))
+        alone = grid.evaluate(lambda rows, columns: intervals(latencies(rows, columns)), (2,))
+        calls = [jnp.asarray(dense[:, start : start + 2]) for start in (0, 2, 4)]
+        paired = grid.evaluate(lambda rows, columns, dense: intervals(latencies(rows, columns), dense), (4,), calls)
         each = np.stack([
             grid.evaluate(partial(latency_on_grid, NetworkWork(w, network.legal, o), combination=combination))
             for w, o in zip(work, overhead, strict=True)
         ])  # fmt: skip
-    np.testing.assert_allclose(alone[2:], each, rtol=1e-14)
-    np.testing.assert_allclose(alone[:2], np.quantile(each, [0.05, 0.95], axis=0), rtol=1e-14)
-    np.testing.assert_allclose(paired, np.concatenate([alone[:2], np.quantile(dense / each, [0.05, 0.95], axis=0)]), rtol=1e-14)
+    speedup = dense[:, :5, :3] / each
+    np.testing.assert_allclose(sampled, each, rtol=1e-14)
+    np.testing.assert_allclose(alone, np.quantile(each, [0.05, 0.95], axis=0), rtol=1e-14)
+    np.testing.assert_allclose(paired, np.concatenate([alone, np.quantile(speedup, [0.05, 0.95], axis=0)]), rtol=1e-14)
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 20, 33, 101])
