@@ -14,6 +14,7 @@ from dse.base.errors import InputError, did_you_mean
 
 Reference = str | Path | Mapping[str, Any]  # a name in the catalogue, a path, or a mapping with the contents of a file
 CatalogFolder = Literal["accel_models", "workloads", "sweeps"]
+KINDS: dict[CatalogFolder, str] = {"accel_models": "an accelerator", "workloads": "a workload", "sweeps": "a sweep or search"}
 
 
 @cache
@@ -40,7 +41,7 @@ def find_path(folder: CatalogFolder, reference: str | Path, relative_to: Path | 
         return _existing_path((relative_to or Path()) / reference)
     if reference not in list_names(folder):
         hint = did_you_mean(reference, list_names(folder))
-        raise InputError(f"no '{reference}' among the shipped {folder}", f"{hint} (a path needs a '/' or an ending)")
+        raise InputError(f"'{reference}' is not {KINDS[folder]} of the catalogue", f"{hint} (a path needs a '/' or an ending)")
     return data_root() / folder / (reference if folder == "workloads" else f"{reference}.yaml")
 
 

@@ -50,7 +50,7 @@ def test_a_launch_measured_twice_counts_once_with_its_mean_time(tmp_path):
         (GOOD.replace(",0.4,", ",-0.4,"), "table.csv:3: time_ms: -0.4 is out of range; write a number above 0"),
         (GOOD.replace(",0.4,", ",nan,"), "table.csv:3: time_ms: 'nan' is not valid here (Input should be a finite number); write a finite number"),
         (GOOD.replace(",1.5,", ",1.2,"), "table.csv:3: a speedup of 1.2 contradicts the times, whose ratio is 1.5; remove the wrong one"),
-        (GOOD.replace("a100-sxm4-80gb", "a1000"), "table.csv:3: device: no 'a1000' among the shipped accel_models"),
+        (GOOD.replace("a100-sxm4-80gb", "a1000"), "table.csv:3: device: 'a1000' is not an accelerator of the catalogue"),
         (GOOD.replace("fp16", "fp12"), "table.csv:3: dtype: unknown dtype 'fp12'"),
         (GOOD.replace("fp16", "fp4"), "table.csv:3: dtype: 'a100-sxm4-80gb' has no unit that computes in 'fp4'"),
         (GOOD.replace("2:4", "unstructured"), "table.csv:3: the density is missing: 'unstructured' may keep any fraction"),

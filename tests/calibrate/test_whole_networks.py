@@ -81,8 +81,8 @@ def test_each_dense_latency_counts_once(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("a100-sxm4-80gb", "a1000", "no 'a1000' among the shipped accel_models"),
-        ("deit-b", "deit-c", "no 'deit-c' among the shipped workloads"),
+        ("a100-sxm4-80gb", "a1000", "'a1000' is not an accelerator of the catalogue"),
+        ("deit-b", "deit-c", "'deit-c' is not a workload of the catalogue"),
         ("output", "outputs", "no layer of 'deit-b' is named"),
         ("bf16", "bf17", "unknown dtype 'bf17'"),
         (",2,3,", ",-2,3,", "time_ms: -2 is out of range"),

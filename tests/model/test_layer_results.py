@@ -40,8 +40,8 @@ def test_what_is_named_is_what_is_loaded_and_a_network_by_itself_is_dense(chip, 
 @pytest.mark.parametrize(
     ("device", "network", "told"),
     [
-        ("a100-sxm4", "resnet5", "accelerator: no 'a100-sxm4' among the shipped accel_models; did you mean 'a100-sxm4-40gb'"),
-        ("a100-sxm4", "resnet5", "variant: no 'resnet5' among the shipped workloads; did you mean 'resnet50'?"),
+        ("a100-sxm4", "resnet5", "accelerator: 'a100-sxm4' is not an accelerator of the catalogue; did you mean 'a100-sxm4-40gb'"),
+        ("a100-sxm4", "resnet5", "variant: 'resnet5' is not a workload of the catalogue; did you mean 'resnet50'?"),
         ("a100-sxm4", "resnet5", "batch: 0 is out of range; write a number of at least 1"),
         ("./chip.yml", "./net", "accelerator: 'chip.yml' does not exist; did you mean 'chip.yaml'?"),
         ("./chip.yaml", "./chip.yaml", "chip.yaml"),

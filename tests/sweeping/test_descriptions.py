@@ -112,7 +112,7 @@ def test_measured_efficiencies_of_an_object_are_found_from_anywhere(spec, edited
         ({"accelerators": [yaml.load(CHIP, Loader=CoreLoader)] * 2}, "accelerators: 'chip' is listed twice; list it once"),
         ({"workloads": ["./net", "./net"]}, "workloads: './net' is listed twice; list it once"),
         ({"workloads": [{"name": "x", "task": "t", "metric": {"name": "m"}, "sources": ["s"]}]}, "workloads.0.network: a description outside a folder has no layers without 'network'; add 'network', or give the path of a workload folder"),
-        ({"workloads": {"net": {"workload": "nett"}}}, "workloads.net: no 'nett' among the shipped workloads"),
+        ({"workloads": {"net": {"workload": "nett"}}}, "workloads.net: 'nett' is not a workload of the catalogue"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_references_is_reported_with_its_place(spec, changes, expected):
