@@ -97,7 +97,7 @@ class ResultArrays:
         return cost.add_variables(dataset, self.plan, self.cost_arrays)
 
     def _indices(self, job: Job) -> list[Index]:
-        """Where the results of a job go: one index for each variant that it belongs to."""
+        """Indices of a job's results in the dataset, one for each variant that it belongs to."""
         return [tuple(variant if dim == "variant" else job.indices.get(dim, slice(None)) for dim in self.dims) for variant in job.variants]
 
     def _store_quantiles(self, name: str, job: Job, quantiles: Float[np.ndarray, "quantile ..."]) -> None:
