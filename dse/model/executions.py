@@ -1,5 +1,7 @@
 """Executions: which unit may run which pattern, and which numbers of the description make up its rates.
 
+A run with `expanded` gives a second execution, which runs the patterns that its windows cover (`dse.model.expanded`).
+
 Each rate (peak * efficiency) is a product of numbers of the accelerator description, named by their dotted paths, so that a sweep
 over any of these numbers changes the rate and nothing else:
 
@@ -10,14 +12,14 @@ over any of these numbers changes the rate and nothing else:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run, Unit
+from dse.schema.compute_unit import EXPANDED_SUFFIX, Expansion, Run, Unit
 from dse.schema.model_options import Fidelity
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense
@@ -30,7 +32,10 @@ DENSE_RUN = Run.model_validate({"pattern": "dense"})  # every unit runs dense, w
 
 @dataclass(frozen=True)
 class Execution:
-    """One way to run a layer: a unit and one of its runs. A rate that is None does not limit the execution."""
+    """One way to run a layer: a unit and one of its runs, by windows over an expanded k unless `expansion` is none.
+
+    A rate that is None does not limit the execution.
+    """
 
     unit: str
     run_name: str
@@ -40,6 +45,7 @@ class Execution:
     decode_rate: Paths | None
     outermost_memory: str
     inner_memories: tuple[str, ...] = ()  # inner levels that can limit a layer
+    expansion: Expansion = "none"
 
     @property
     def pattern(self) -> Pattern:
@@ -54,8 +60,12 @@ class Execution:
         return not isinstance(self.pattern, Dense)
 
     @property
+    def is_expanded(self) -> bool:
+        return self.expansion != "none"
+
+    @property
     def name(self) -> str:
-        return f"{self.unit}.{self.run_name}"
+        return f"{self.unit}.{self.run_name}" + (EXPANDED_SUFFIX if self.is_expanded else "")
 
     @property
     def rates(self) -> tuple[Paths | None, ...]:
@@ -77,9 +87,10 @@ def list_executions(accelerator: Accelerator, dtype: OperandDtypes, fidelity: Fi
         problem = f"'{accelerator.name}' has no unit that computes in '{dtype.compute}'"
         raise InputError(problem, f"use one of {', '.join(supported)}, or give a unit a peak for '{dtype.compute}'")
     executions = [
-        _execution(accelerator, unit_name, run_name, run, dtype, fidelity)
+        execution
         for unit_name, unit in units.items()
         for run_name, run in enabled_runs(unit, dtype.compute).items()
+        for execution in _executions(accelerator, unit_name, run_name, run, dtype, fidelity)
     ]
     return sorted(executions, key=lambda execution: execution.is_sparse)
 
@@ -91,10 +102,12 @@ def enabled_runs(unit: Unit, dtype: str) -> Mapping[str, Run]:
     return runs if lists_dense else {"dense": DENSE_RUN, **runs}
 
 
-def _execution(accelerator: Accelerator, unit: str, run_name: str, run: Run, dtype: OperandDtypes, fidelity: Fidelity) -> Execution:
+def _executions(accelerator: Accelerator, unit: str, run_name: str, run: Run, dtype: OperandDtypes, fidelity: Fidelity) -> list[Execution]:
+    """The executions of one run: as it is listed, and expanded if the description says so."""
     run_path = f"units.{unit}.runs.{run_name}"
     stored_rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is DENSE_RUN else efficiency_paths(run_path, fidelity)))
     dense_rate = (*stored_rate, f"{run_path}.gain") if run.gain is not None else None
     decode_rate = (f"{run_path}.decode",) if run.decode is not None else None
     outermost, *inner = [level.name for level in memory_levels(accelerator, fidelity)]
-    return Execution(unit, run_name, run, stored_rate, dense_rate, decode_rate, outermost, tuple(inner))
+    listed = Execution(unit, run_name, run, stored_rate, dense_rate, decode_rate, outermost, tuple(inner))
+    return [listed] if run.expanded == "none" else [listed, replace(listed, expansion=run.expanded)]

@@ -1,8 +1,8 @@
 """Bytes that a network occupies in the outermost memory while it runs, in addition to its weights.
 
-Activations: the largest working set of any layer, which is its inputs and outputs and, if the layer graph is known, every tensor that a
-later layer still needs. Layers run one at a time, unfused. Key-value cache: keys and values of all tokens of each sample, in networks
-that generate text.
+Activations: the largest working set of any layer, which is its inputs (and the expanded ones, if an activation pass writes these) and
+outputs and, if the layer graph is known, every tensor that a later layer still needs. Layers run one at a time, unfused. Key-value cache:
+keys and values of all tokens of each sample, in networks that generate text.
 """
 
 from functools import lru_cache
@@ -18,10 +18,15 @@ def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> flo
     return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
 
 
-def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
-    """Bytes of the largest working set of any layer [B], without what the key-value cache holds."""
+def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes, expansion: PerLayer) -> float:
+    """Bytes of the largest working set of any layer [B], without what the key-value cache holds.
+
+    `expansion`: elements of the expanded inputs over those of the inputs, if a pass writes them to memory; 0 otherwise.
+    """
     read, other = working_set(layers)
-    return float((dtype.bytes_per_element("activations") * read + dtype.bytes_per_element("outputs") * other).max(initial=0.0)) * batch
+    expanded = expansion * layers.input_elements * layers.instances
+    activations = dtype.bytes_per_element("activations") * (read + expanded)
+    return float((activations + dtype.bytes_per_element("outputs") * other).max(initial=0.0)) * batch
 
 
 @lru_cache(maxsize=64)

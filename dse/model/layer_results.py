@@ -226,6 +226,11 @@ def _reason(terms: LayerTerms, variant: Variant, layer: int, execution: Executio
         return "not pruned"
     if not execution.is_sparse:
         return "dense_fallback is false"
-    if execution.pattern.storage_pattern_for(variant.pattern) is not None:
+    is_contained = execution.pattern.storage_pattern_for(variant.pattern) is not None
+    if execution.is_expanded and is_contained:
+        return f"'{variant.pattern}' fits '{execution.pattern}' without windows"
+    if execution.is_expanded:
+        return f"windows of '{execution.pattern}' store no less than all of '{variant.pattern}'"
+    if is_contained:
         return f"too large for the numbers of '{execution.format.kind}'"
     return f"'{variant.pattern}' does not fit '{execution.pattern}'"

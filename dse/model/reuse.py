@@ -17,9 +17,11 @@ from dse.base.dtype import OperandDtypes
 from dse.model import traffic
 from dse.model.capacity import Product, attainable_bytes, lower_bound_bytes
 from dse.model.executions import Execution
+from dse.model.expanded import expansion_in_memory
 from dse.model.fusion import Fusion
 from dse.model.needed_inputs import input_uses, needed_input_share, skips_empty_columns
-from dse.model.work import StoredWeights, computed_share
+from dse.model.stored_weights import StoredWeights
+from dse.model.work import computed_share
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.columns import shared_column_choices
@@ -39,6 +41,8 @@ class Reuse:
     has_weights: Bool[np.ndarray, "layer"]
     layers: LayerArrays  # for one sample
     count: PerLayer  # how often each layer runs, at the batch size
+    kernel_k: Float[np.ndarray, "layer execution"]  # columns of A as kernels see it: k, or the expanded k
+    expansion: Float[np.ndarray, "layer execution"]  # of the inputs by a pass in memory; 0 without one
 
     @classmethod
     def of(
@@ -53,7 +57,9 @@ class Reuse:
         products = [_layer_products(layers, variant, stored, execution, dtype, options) for stored, execution in pairs]
         names = [field.name for field in fields(Product)]
         columns = {name: np.stack([np.broadcast_to(getattr(one, name), len(layers)) for one in products], axis=1) for name in names}
-        return cls(Product(**columns), layers.has_flops, layers.has_weights, variant.layers, layers.count)
+        expansion = np.stack([expansion_in_memory(stored, execution) for stored, execution in pairs], axis=1)
+        kernel_k = np.stack([layers.k * (s.column_share if e.is_expanded else 1.0) for s, e in pairs], axis=1)
+        return cls(Product(**columns), layers.has_flops, layers.has_weights, variant.layers, layers.count, kernel_k, expansion)
 
     @cached_property
     def _distinct_products(self) -> tuple[Product, Int[np.ndarray, "layer execution"]]:
@@ -64,11 +70,11 @@ class Reuse:
 
     def attainable(self, capacity: float) -> Bytes:
         """Bytes that the best known schedule moves [B]."""
-        return self._evaluate(attainable_bytes, capacity)
+        return self._evaluate(attainable_bytes, capacity) + self._pass_bytes * self.product.needed_upper
 
     def lower_bound(self, capacity: float) -> Bytes:
         """Bytes that no schedule can beat, without fusion [B]."""
-        return self._evaluate(lower_bound_bytes, capacity)
+        return self._evaluate(lower_bound_bytes, capacity) + self._pass_bytes * self.product.needed_lower
 
     def _evaluate(self, traffic_of: Callable[[Product, float], FloatOrArray], capacity: float) -> Bytes:
         products, index = self._distinct_products
@@ -106,6 +112,12 @@ class Reuse:
         return Fusion(self.layers, self.layers.graph, tensor_bytes, np.where(self.has_product, row_bytes, 0.0))
 
     @property
+    def _pass_bytes(self) -> Bytes:
+        """Bytes that activation passes read and write if every input is needed [B]; B of the product is the expanded one."""
+        share_read = np.divide(1.0, self.expansion, out=np.zeros_like(self.expansion), where=self.expansion > 0)
+        return np.where(self.expansion > 0, self.product.b_bytes * (1 + share_read), 0.0)
+
+    @property
     def _weights(self) -> Bytes:
         return np.where(self.has_weights[:, None], self.product.a_bytes, 0.0)
 
@@ -134,26 +146,31 @@ def _layer_products(
     """The products of all layers under one execution, each field [layer] or a number."""
     operands = traffic.operand_bytes(layers, variant, stored, execution, dtype, options)
     needed = needed_input_share(layers, variant, execution, options)
-    m, k, n = layers.m * traffic.output_share(layers, variant, execution), layers.k, layers.n
+    expansion = np.maximum(expansion_in_memory(stored, execution), 1.0)
+    m, k, n = layers.m * traffic.output_share(layers, variant, execution), layers.k * expansion, layers.n
     # In a product of two activations, A is a share of the inputs.
     a_inputs = np.where(layers.kind == "matmul", m * k / (m * k + k * n), 0.0) * operands.inputs
     uses, max_uses_per_side = input_uses(variant.layers) if options.activations == "implicit" else (np.ones(len(layers)),) * 2
     density = np.where(layers.has_weights, np.clip(stored.elements / (m * k), 1e-12, 1.0), 1.0)
+    b_bytes = (operands.inputs - a_inputs) * expansion
     return Product(
-        m, k, n, operands.weights + a_inputs, operands.inputs - a_inputs, operands.outputs, density=density, groups=layers.groups,
+        m, k, n, operands.weights + a_inputs, b_bytes, operands.outputs, density=density, groups=layers.groups,
         uses=uses, max_uses_per_side=max_uses_per_side, sample_columns=np.where(layers.kind == "conv", variant.layers.n, 1.0),
         computed_share=computed_share(layers, variant, execution), needed_lower=needed.lower, needed_upper=needed.upper,
-        **_shared_columns(layers, variant, execution, density, options),
+        **_shared_columns(layers, variant, execution, density, variant.density / expansion, options),
     )  # fmt: skip
 
 
 def _shared_columns(
-    layers: LayerArrays, variant: Variant, execution: Execution, density: PerLayer, options: ModelOptions
+    layers: LayerArrays, variant: Variant, execution: Execution, density: PerLayer, nonzero: PerLayer, options: ModelOptions
 ) -> dict[str, PerLayer]:
-    """The fields of `Product` that say how rows of A share columns; if no column is skipped, everything stored counts as nonzero."""
+    """The fields of `Product` that say how rows of A share columns; if no column is skipped, everything stored counts as nonzero.
+
+    `density`, `nonzero`: the shares of the columns that the kernel reads that are stored, and that are nonzero.
+    """
     skipping = layers.has_weights & (variant.density < 1) & skips_empty_columns(variant, execution, options)
     keeps_whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
-    shared = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(variant.density, 1e-12, 1.0))
+    shared = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(nonzero, 1e-12, 1.0))
     independent = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}
     together = {
         "stripe_rows": shared.rows,

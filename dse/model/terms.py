@@ -13,9 +13,11 @@ from jaxtyping import Bool, Float
 from dse.base.dtype import OperandDtypes
 from dse.model import compaction, footprint, traffic, work
 from dse.model.executions import Execution, list_executions
+from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.memory_levels import memory_levels
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
+from dse.model.stored_weights import StoredWeights
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
@@ -93,7 +95,7 @@ class LayerTerms:
 
 def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:
     """The terms of `variant` where every byte crosses every memory once; raises InputError if no unit computes in `dtype`."""
-    candidates = list_executions(accelerator, dtype, options.fidelity)
+    candidates = [e for e in list_executions(accelerator, dtype, options.fidelity) if may_expand(e, options)]
     compacted = compaction.compact_variant(variant)
     layers = compacted.layers.at_batch(batch)
     stored = [work.store_weights(layers, compacted, execution) for execution in candidates]
@@ -110,7 +112,7 @@ def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dty
         *np.moveaxis(stacked[..., :TRAFFIC], -1, 0),
         traffic=stacked[..., TRAFFIC:],
         energy_flops=np.where(legal[:, used], energy_flops, 0.0),
-        footprint=_footprint(variant, compacted, layers, stored, legal, batch, dtype),
+        footprint=_footprint(variant, compacted, layers, list(zip(stored, candidates, strict=True)), legal, batch, dtype),
         unsupported=unsupported,
         candidates=tuple(candidates),
         legal_candidates=legal,
@@ -135,7 +137,7 @@ def with_capacity(terms: LayerTerms, accelerator: Accelerator, options: ModelOpt
 
 
 def _work_of_execution(
-    layers: LayerArrays, variant: Variant, stored: work.StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
+    layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution, dtype: OperandDtypes, options: ModelOptions
 ) -> Float[np.ndarray, "layer term"]:
     nothing = np.zeros(len(layers))
     columns = [nothing] * TRAFFIC
@@ -149,18 +151,20 @@ def _work_of_execution(
 
 
 def _legal_executions(
-    candidates: Sequence[Execution], stored: Sequence[work.StoredWeights], variant: Variant, dense_fallback: bool
+    candidates: Sequence[Execution], stored: Sequence[StoredWeights], variant: Variant, dense_fallback: bool
 ) -> tuple[Bool[np.ndarray, "layer execution"], bool]:
     """Which execution may run which layer, and whether a pruned layer is left that no sparse run takes.
 
-    Without `dense_fallback` a pruned layer that some sparse run takes may not run dense.
+    Without `dense_fallback` a pruned layer that some sparse run takes may not run dense. Expanded executions do not bind a layer so: no
+    unit lists its pattern.
     """
     legal = np.stack([s.legal for s in stored], axis=1)
     sparse = np.array([execution.is_sparse for execution in candidates])
-    has_sparse_run = np.any(legal & sparse, axis=1)
+    listed = np.array([not execution.is_expanded for execution in candidates])
+    has_sparse_run, has_listed_run = np.any(legal & sparse, axis=1), np.any(legal & sparse & listed, axis=1)
     compacted = isinstance(variant.pattern, Structured)  # a dense unit runs what is left as a smaller matrix
     if not dense_fallback and not compacted:
-        legal &= sparse | ~has_sparse_run[:, None]
+        legal &= sparse | ~has_listed_run[:, None]
     pruned = variant.layers.has_weights & (variant.density < 1)
     return legal, bool(np.any(pruned & ~has_sparse_run)) and not compacted
 
@@ -169,14 +173,20 @@ def _footprint(
     variant: Variant,
     compacted: Variant,
     layers: LayerArrays,
-    stored: Sequence[work.StoredWeights],
+    pairs: Sequence[tuple[StoredWeights, Execution]],
     legal: np.ndarray,
     batch: int,
     dtype: OperandDtypes,
 ) -> float:
-    """Bytes in the outermost memory: weights with biases, norms and embeddings, the key-value cache and activations [B]."""
-    sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s in stored], axis=1)
+    """Bytes in the outermost memory: weights with biases, norms and embeddings, the key-value cache and activations [B].
+
+    Weights, and inputs that an activation pass expands, are as small as a legal execution has them.
+    """
+    sizes = np.stack([traffic.weight_bytes(layers, s, dtype) for s, _ in pairs], axis=1)
+    expansions = np.stack([expansion_in_memory(s, execution) for s, execution in pairs], axis=1)
+    expansion = np.where(legal, expansions, np.inf).min(axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * compacted.layers.copies
     other = dtype.bytes_per_element("weights") * compacted.layers.other_parameters * compacted.layers.count
     weights = float((smallest + other).sum())
-    return weights + footprint.kv_cache_bytes(variant.layers, batch, dtype) + footprint.peak_activation_bytes(variant.layers, batch, dtype)
+    activations = footprint.peak_activation_bytes(variant.layers, batch, dtype, expansion)
+    return weights + footprint.kv_cache_bytes(variant.layers, batch, dtype) + activations

@@ -4,6 +4,8 @@ Each stored weight, its metadata, each needed input and each output crosses the 
 2310.00496). An input is needed if some nonzero weight multiplies it (`dse.model.needed_inputs`).
 
     bytes = s_w z + metadata + s_a needed inputs + s_o outputs
+
+If a pass expands the inputs in memory by a factor x, it reads them once and writes x times as many, which the kernel reads: 1 + 2 x.
 """
 
 from typing import NamedTuple
@@ -12,8 +14,10 @@ import numpy as np
 
 from dse.base.dtype import OperandDtypes
 from dse.model.executions import Execution
+from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
-from dse.model.work import StoredWeights, fit_activation_pattern
+from dse.model.stored_weights import StoredWeights
+from dse.model.work import fit_activation_pattern
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
 from dse.sparsity.kinds import Structured
@@ -33,7 +37,8 @@ def compulsory_bytes(
 ) -> PerLayer:
     """Bytes that one instance of each layer must move [B]: of the inputs, only the needed ones."""
     operands = operand_bytes(layers, variant, stored, execution, dtype, options)
-    return operands.weights + needed_input_share(layers, variant, execution, options).lower * operands.inputs + operands.outputs
+    moved_inputs = operands.inputs * (1 + 2 * expansion_in_memory(stored, execution))
+    return operands.weights + needed_input_share(layers, variant, execution, options).lower * moved_inputs + operands.outputs
 
 
 def operand_bytes(

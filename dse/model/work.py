@@ -4,33 +4,21 @@ A multiply-add counts as 2 FLOPs: C[m, n] = A[m, k] B[k, n] takes 2 m k n FLOPs 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from dse.model.executions import Execution
+from dse.model.expanded import expanded_storage
+from dse.model.stored_weights import StoredWeights, no_storage, smaller_storage
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.sparsity import expectation
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Structured
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
-
-
-@dataclass(frozen=True)
-class StoredWeights:
-    """The weights of each layer as one execution stores them; `legal` masks the layers that it may run.
-
-    `elements` are stored, padding included, next to `metadata_bits`. `executed_elements` take part in the computation: more than the
-    stored ones if only whole tiles are skipped. `column_share` is the share of k that the unit sees: less than 1 if columns are gathered.
-    """
-
-    legal: LayerMask
-    elements: PerLayer
-    metadata_bits: PerLayer
-    column_share: PerLayer
-    executed_elements: PerLayer
 
 
 def dense_flops(layers: LayerArrays) -> PerLayer:
@@ -90,16 +78,16 @@ def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> 
 def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> StoredWeights:
     """How an execution stores each layer of a variant, and which layers it may run.
 
-    A sparse run may run the pruned layers whose pattern it contains; of several stored forms of a layer, the one with the fewest executed
-    elements is used, of equals the one with the least metadata. A dense execution may run every layer, structured pruning as a smaller
-    matrix. (Whether a pruned layer should run dense is an option of the model, `dense_fallback`.)
+    A sparse run may run the pruned layers whose pattern it contains, and an expanded one those whose pattern its windows cover. Of several
+    stored forms of a layer, the one with the fewest executed elements is used, of equals the one with the least metadata. A dense execution
+    may run every layer, structured pruning as a smaller matrix. (Whether a pruned layer should run dense is an option of the model,
+    `dense_fallback`.)
     """
     if not execution.is_sparse:
         return _store_dense(layers, variant)
-    best = _no_storage(len(layers))
-    for option in _storage_options(layers, variant, execution.pattern):
-        if execution.format.can_store(option.pattern):
-            best = _smaller(best, _store_as(layers, variant, execution, option))
+    listed = (_store_as(layers, variant, execution, option) for option in _storage_options(layers, variant, execution))
+    forms = expanded_storage(layers, variant, execution) if execution.is_expanded else listed
+    best = reduce(smaller_storage, forms, no_storage(len(layers)))
     elements, executed = (np.where(best.legal, values, layers.weights) for values in (best.elements, best.executed_elements))
     return replace(best, elements=elements, executed_elements=executed)
 
@@ -107,11 +95,6 @@ def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -
 def _store_dense(layers: LayerArrays, variant: Variant) -> StoredWeights:
     kept = layers.weights * (variant.density if isinstance(variant.pattern, Structured) else 1.0)
     return StoredWeights(np.ones(len(layers), bool), kept, np.zeros(len(layers)), np.ones(len(layers)), kept)
-
-
-def _no_storage(layers: int) -> StoredWeights:
-    infinite = np.full(layers, np.inf)
-    return StoredWeights(np.zeros(layers, bool), infinite, np.zeros(layers), np.ones(layers), infinite)
 
 
 class _StorageOption(NamedTuple):
@@ -122,12 +105,17 @@ class _StorageOption(NamedTuple):
     elements: PerLayer
 
 
-def _storage_options(layers: LayerArrays, variant: Variant, run_pattern: Pattern) -> Iterator[_StorageOption]:
-    """The patterns as which hardware that lists `run_pattern` can store a variant.
+def _storage_options(layers: LayerArrays, variant: Variant, execution: Execution) -> Iterator[_StorageOption]:
+    """The patterns as which a run can store a variant in its format.
 
     First what the variant's pattern guarantees, then what was counted from its masks: an unstructured variant may happen to be 2:4 in some
     layers, and a mask can be stored as the blocks that it occupies, if that leaves anything out.
     """
+    options = _pattern_options(layers, variant, execution.pattern)
+    return (option for option in options if execution.format.can_store(option.pattern))
+
+
+def _pattern_options(layers: LayerArrays, variant: Variant, run_pattern: Pattern) -> Iterator[_StorageOption]:
     pruned = layers.has_weights & (variant.density < 1)
     guaranteed = (run_pattern.storage_pattern_for(variant.pattern), gathered_pattern(run_pattern, variant.pattern))
     for pattern in filter(None, guaranteed):
@@ -147,23 +135,6 @@ def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, optio
     executed = _executed_elements(layers, variant, execution, option.pattern, cost.elements)
     columns = (cost.elements, cost.metadata_bits, column_share, executed)
     return StoredWeights(option.layers & cost.fits, *(np.zeros(len(layers)) + column for column in columns))
-
-
-def _smaller(current: StoredWeights, option: StoredWeights) -> StoredWeights:
-    """The better of two stored forms of each layer: legal, then fewer executed elements, then less metadata."""
-    tie = (option.executed_elements == current.executed_elements) & (option.metadata_bits < current.metadata_bits)
-    better = option.legal & ((option.executed_elements < current.executed_elements) | tie)
-
-    def choose(new: PerLayer, old: PerLayer) -> PerLayer:
-        return np.where(better, new, old)
-
-    return StoredWeights(
-        option.legal | current.legal,
-        choose(option.elements, current.elements),
-        choose(option.metadata_bits, current.metadata_bits),
-        choose(option.column_share, current.column_share),
-        choose(option.executed_elements, current.executed_elements),
-    )
 
 
 def gathered_pattern(run_pattern: Pattern, pattern: Pattern) -> VNM | None:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from dse.base.errors import InputError
 from dse.calibrate.efficiency_ratios import EfficiencyRatio, shipped_ratios
+from dse.model.expanded import can_execute
 from dse.plot import style
 from dse.plot.selection import Table, select_design
 from dse.sparsity.kinds import NM, UNSTRUCTURED
@@ -60,8 +61,8 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
 
 def _executable_variants(plan: Plan, axes: Sequence[str]) -> xr.DataArray:
     """Whether the run of each axis can execute each variant [axis, accelerator, variant]."""
-    patterns = [[device.at(axis.removesuffix(EFFICIENCY_SUFFIX)).pattern for device in plan.accelerators] for axis in axes]
-    executable = [[[p.storage_pattern_for(v.pattern) is not None for v in plan.variants] for p in row] for row in patterns]
+    runs = [[device.at(axis.removesuffix(EFFICIENCY_SUFFIX)) for device in plan.accelerators] for axis in axes]
+    executable = [[[can_execute(run, variant.pattern) for variant in plan.variants] for run in row] for row in runs]
     return xr.DataArray(executable, dims=("axis", "accelerator", "variant"))
 
 

@@ -115,7 +115,7 @@ def _roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: Opera
     roofs = []
     for execution in list_executions(accelerator, dtype, plan.spec.model.fidelity):
         layers = rows[rows.execution == execution.name]
-        if len(layers) or execution.dense_rate or not execution.is_sparse:
+        if len(layers) or not execution.is_sparse or (execution.dense_rate and not execution.is_expanded):
             roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
     roofs += [
         Roof(name, precision, "", peak.value, used=False)
@@ -129,15 +129,17 @@ def _roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: Opera
 def _run_roof(accelerator: Accelerator, variant: Variant, execution: Execution, layers: Table, dtype: OperandDtypes) -> Roof:
     """The roof of one run for the layers that it executes.
 
-    An uncapped sparse run is as high as its layers reduce the work. A run that gathers the columns of a V:N:M sees 4 of M, and its gain
-    cap counts from these, so its roof is M / 4 times as high.
+    An uncapped or expanded sparse run is as high as its layers reduce the work. A run that gathers the columns of a V:N:M sees 4 of M, and
+    its gain cap counts from these, so its roof is M / 4 times as high.
     """
-    uncapped = execution.is_sparse and not execution.dense_rate
-    reduction = layers.dense_flops.sum() / layers.flops.sum() if uncapped else 1.0
-    vnm = gathered_pattern(execution.pattern, variant.pattern) if len(layers) and not uncapped else None
-    peak = np.prod([accelerator.value(path) for path in execution.dense_rate or execution.stored_rate])
+    follows_layers = execution.is_sparse and (execution.is_expanded or not execution.dense_rate)
+    reduction = layers.dense_flops.sum() / layers.flops.sum() if follows_layers else 1.0
+    vnm = gathered_pattern(execution.pattern, variant.pattern) if len(layers) and not follows_layers else None
+    rate = execution.stored_rate if follows_layers else execution.dense_rate or execution.stored_rate
+    peak = np.prod([accelerator.value(path) for path in rate])
     pattern = str(vnm or execution.pattern) if execution.is_sparse else ""
-    if uncapped:
+    pattern += " expanded" if execution.is_expanded else ""
+    if follows_layers:
         pattern += f" ({reduction:.3g}x)"
     height = float(reduction * (vnm.m / VNM_COLUMNS if vnm else 1.0) * peak)
     return Roof(execution.unit, dtype.compute, pattern, height, used=bool((layers.dense_flops > 0).any()))

@@ -16,6 +16,7 @@ from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE, VNM_COLUMNS, BlockFamily, Structured, VNMFamily
 from dse.sparsity.mask import check_matrix_size
 from dse.sparsity.pattern import Pattern
+from dse.sparsity.windows import window_cover
 
 LINE_WIDTH = 132
 RunKey = tuple[str, str, float | None]  # name of the run, storage pattern, gain (None: 1 / density)
@@ -28,11 +29,15 @@ def report_pattern(text: str, density: float | None, shape_text: str, value_bits
     if not 0 < value_bits <= 1024:
         raise InputError(f"weights of {value_bits:g} bit are out of range", "write a number above 0 and at most 1024")
     check_matrix_size(pattern, *shape)
-    formats, devices = format_rows(pattern, density, shape, value_bits), device_rows(pattern)
+    formats, devices, windows = format_rows(pattern, density, shape, value_bits), device_rows(pattern), window_rows(pattern)
     if as_json:
-        return json.dumps({"pattern": str(pattern), "density": density, "formats": formats, "devices": devices}, indent=2)
+        return json.dumps(
+            {"pattern": str(pattern), "density": density, "formats": formats, "devices": devices, "windows": windows}, indent=2
+        )
     matrix = f"({shape[0]} x {shape[1]} weights of {value_bits:g} bit; expected sizes of random masks where a size depends on the mask)"
-    return "\n".join([f"{pattern}: density {density:g}", "", *_format_lines(formats), matrix, "", *_device_lines(devices)])
+    return "\n".join(
+        [f"{pattern}: density {density:g}", "", *_format_lines(formats), matrix, "", *_device_lines(devices), *_window_lines(windows)]
+    )
 
 
 def _parse_shape(text: str) -> tuple[int, int]:
@@ -108,6 +113,38 @@ def _runs(accelerator: Accelerator, pattern: Pattern) -> list[RunKey]:
                 columns_ratio = vnm.m / VNM_COLUMNS if vnm is not None else 1.0
                 runs.append((f"{unit_name}.{name}", str(storage), _largest_gain(run, storage, columns_ratio)))
     return runs
+
+
+def window_rows(pattern: Pattern) -> list[Row]:
+    """How windows of each N:M that a shipped device runs cover the pattern, the fewest stored elements first.
+
+    `windows`: for each `group` of columns; `expansion`: columns after expansion over k; `stored`: share of the elements that is stored.
+    N:M that contain the pattern need no windows and are left out.
+    """
+    paths = [catalog.find_path("accel_models", name) for name in catalog.list_names("accel_models")]
+    units = [unit for path in paths for unit in read_accelerator(path).units.values()]
+    patterns = dict.fromkeys(run.pattern for unit in units for run in unit.runs.values())
+    covers = [window_cover(pattern, unit) for unit in patterns if unit.storage_pattern_for(pattern) is None]
+    rows = [
+        {
+            "of": str(cover.unit),
+            "windows": len(cover.starts),
+            "group": cover.group,
+            "expansion": cover.expansion,
+            "stored": cover.stored_share,
+        }
+        for cover in covers
+        if cover is not None
+    ]
+    return sorted(rows, key=lambda row: (row["stored"], row["expansion"]))
+
+
+def _window_lines(rows: list[Row]) -> list[str]:
+    if not rows:
+        return []
+    lines = [f"{row['of']:12}{row['windows']} for {row['group']:<10}{row['expansion']:<12.4g}{row['stored']:<10.4g}" for row in rows]
+    header = f"{'windows of':12}{'for columns':16}{'expanded k':12}stored"
+    return ["", header, *(line.rstrip() for line in lines), "(a run executes them if it says 'expanded')"]
 
 
 def _largest_gain(run: Run, storage: Pattern, columns_ratio: float) -> float | None:

@@ -244,7 +244,8 @@ def _children(part: object) -> Mapping[str, object]:
 def _format_run(run: Run) -> str:
     """'2:4 stored as nm_index, disabled'."""
     stored = "" if run.pattern == DENSE else f" stored as {run.format.kind}"
-    return f"{run.pattern}{stored}{'' if run.enabled else ', disabled'}"
+    expanded = "" if run.expanded == "none" else f", expanded {run.expanded.replace('_', ' ')}"
+    return f"{run.pattern}{stored}{expanded}{'' if run.enabled else ', disabled'}"
 
 
 def _leaf_paths(part: object, prefix: str) -> Iterator[str]:

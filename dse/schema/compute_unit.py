@@ -25,6 +25,8 @@ def _check_tile(value: object) -> object:
 
 TileSize = Annotated[str, BeforeValidator(_check_tile)]
 ZeroHandling = Literal["skipped", "gated"]
+Expansion = Literal["none", "in_memory", "on_chip"]
+EXPANDED_SUFFIX = "_expanded"  # of the names of executions
 
 
 class Activations(StrictModel):
@@ -65,6 +67,11 @@ class Run(StrictModel):
         default=None, description="block of weights that is only skipped if all are zero, rows x columns", examples=["16x16"]
     )
     activations: Activations | None = Field(default=None, description="default: zero activations take the time and energy of any number")
+    expanded: Expansion = Field(
+        default="none",
+        description="whether it also runs patterns that windows of its N:M cover, over an expanded k. in_memory: a pass writes the expanded"
+        " activations to memory; on_chip: the unit repeats activations as it loads them",
+    )
     decode: Bandwidth | None = Field(default=None, description="rate at which the decoder reads metadata; default: no limit")
     source: str | None = None
     kind: SourceKind = "datasheet"
@@ -79,6 +86,17 @@ class Run(StrictModel):
             )
         if self.pattern == DENSE and not self.enabled:
             raise field_error("every unit runs dense", "remove 'enabled', or the unit's peak for the dtype")
+        return self
+
+    @model_validator(mode="after")
+    def _check_expanded(self) -> Self:
+        if self.expanded == "none":
+            return self
+        if not isinstance(self.pattern, NM):
+            raise field_error(f"'expanded' covers patterns by windows of an N:M, not of '{self.pattern}'", "remove 'expanded'")
+        if self.zeros == "gated" or self.tile is not None:
+            skips = "gates zero weights" if self.zeros == "gated" else "skips whole tiles"
+            raise field_error(f"a run that {skips} saves no time by windows", "remove 'expanded'")
         return self
 
 
@@ -110,6 +128,9 @@ class Unit(StrictModel):
 
     def _run_errors(self, name: str, run: Run) -> list[tuple[KeyPath, PydanticCustomError]]:
         errors: list[tuple[KeyPath, PydanticCustomError]] = []
+        if run.expanded != "none" and name + EXPANDED_SUFFIX in self.runs:
+            message = f"'{name + EXPANDED_SUFFIX}' names the expanded execution of '{name}'"
+            errors.append((("expanded",), field_error(message, "give the other run another name")))
         if name == "dense" and run.pattern != DENSE:
             errors.append(((), field_error(f"a run named 'dense' runs the pattern dense, not '{run.pattern}'", "give it another name")))
         for index, dtype in enumerate(run.dtypes or ()):

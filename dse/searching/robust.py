@@ -30,7 +30,7 @@ class EfficiencySamples:
         for index, execution in enumerate(executions):
             if not execution.is_sparse:
                 continue
-            factor = np.exp(self.options.spread * self._normal_deviates(execution.name)[number])
+            factor = np.exp(self.options.spread * self._normal_deviates(f"{execution.unit}.{execution.run_name}")[number])
             paths = efficiency_paths(f"units.{execution.unit}.runs.{execution.run_name}", self.fidelity)
             if axes := [path for path in paths if path in values]:
                 sampled_values |= {path: np.minimum(values[path] * factor, 1.0) for path in axes}

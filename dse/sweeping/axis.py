@@ -26,7 +26,7 @@ from dse.sparsity import grammar
 Role = Literal["rate", "categorical", "tabulated", "unused"]
 
 MAX_CATEGORICAL_STEPS = 1000
-_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|format\.\w+)")
+_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+)")
 
 
 class QuantityTexts(Sequence[str]):

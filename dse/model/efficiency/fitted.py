@@ -116,7 +116,12 @@ def _limit_assumed(
 def select_for_variant(
     execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[KernelRecord]
 ) -> KernelSelection:
-    """Select the kernels for the weights of `variant` under `execution`; raises InputError where none has values as wide."""
+    """Select the kernels for the weights of `variant` under `execution`; raises InputError where none has values as wide.
+
+    An expanded execution takes the kernel of the run's own pattern. That it runs as well after an activation pass is assumed.
+    """
+    if execution.is_expanded:
+        return replace(select_kernels(execution, execution.pattern, described, dtype.compute, kernels), kind="assumed")
     pattern = execution.pattern.storage_pattern_for(variant.pattern) or execution.pattern
     if isinstance(variant.pattern, VNM) and isinstance(pattern, NM) and pattern.m == VNM_COLUMNS:
         pattern = variant.pattern  # whose columns are gathered for an N:4 unit
@@ -135,6 +140,7 @@ def _execution_efficiency(
     execution, layers = terms.executions[number], terms.layers
     launches = _launches(terms, number, accelerator, variant, dtype, selection)
     heads = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
+    passes = 2 if execution.expansion == "in_memory" else 1  # launches: that of the activation pass, and that of the kernel
     moved, rates, nearest = terms.traffic[:, number, 0] * heads, launches.rates, selection.nearest_index(launches.density)
     kernels = selection.kernels[: nearest.max() + 1]
     launch, unit, memory = np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels])
@@ -147,7 +153,7 @@ def _execution_efficiency(
     slowdown = slowdown * np.where(slowdown > 1, selection.slowdown_over_dense * factors[:, :, None], 1.0)
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
-    return _ExecutionEfficiency(np.maximum(slowdown, 1.0), np.where(has_work, launch * factors / heads, 0.0), names)
+    return _ExecutionEfficiency(np.maximum(slowdown, 1.0), np.where(has_work, passes * launch * factors / heads, 0.0), names)
 
 
 def _launches(
@@ -157,7 +163,7 @@ def _launches(
     assert terms.reuse is not None, "fitted kernels count bytes by capacity"
     execution, layers = terms.executions[number], terms.layers
     product = replace(terms.reuse.product, **{name: value[:, number] for name, value in vars(terms.reuse.product).items()})
-    k = layers.k if execution.is_sparse else product.k * product.density  # a dense kernel has no columns that were removed
+    k = terms.reuse.kernel_k[:, number] if execution.is_sparse else product.k * product.density  # a dense kernel has no removed columns
     density = np.clip(product.density * product.k / k, 1e-12, 1.0)
     measured_spread = np.full(len(layers), np.nan) if variant.row_spread is None else variant.row_spread
     is_random = execution.is_sparse and execution.pattern.density is None
