@@ -18,7 +18,7 @@ def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> flo
     return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
 
 
-def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes, expansion: PerLayer) -> float:
+def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes, expansion: PerLayer | float = 0.0) -> float:
     """Bytes of the largest working set of any layer [B], without what the key-value cache holds.
 
     `expansion`: elements of the expanded inputs over those of the inputs, if a pass writes them to memory; 0 otherwise.
