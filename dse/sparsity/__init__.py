@@ -1,8 +1,9 @@
 """Sparsity patterns, storage formats and pruning.
 
 A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
-takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits. `pruning` finds the best mask of a
-pattern, `mask` checks a mask, `statistics` counts a real one, and `expectation` and `columns` compute means over random masks.
+takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits. `windows` covers a pattern by windows
+of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one, and `expectation` and
+`columns` compute means over random masks.
 
 >>> import numpy as np
 >>> from dse.sparsity import apply
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from dse.sparsity.format import best_format
 from dse.sparsity.grammar import parse
 from dse.sparsity.mask import legal
+from dse.sparsity.windows import expand_weights
 
 if TYPE_CHECKING:
     from dse.sparsity.encoding import count, decode, encode
     from dse.sparsity.pruning import apply, nearest, random_mask
 
-__all__ = ["apply", "best_format", "count", "decode", "encode", "legal", "nearest", "parse", "random_mask"]
+__all__ = ["apply", "best_format", "count", "decode", "encode", "expand_weights", "legal", "nearest", "parse", "random_mask"]
 
 _MODULES = {
     "apply": "pruning", "nearest": "pruning", "random_mask": "pruning", "count": "encoding", "decode": "encoding", "encode": "encoding",

@@ -184,6 +184,27 @@ def test_a_sweep_of_a_network_pruned_to_6_8(workload):
     assert np.all(share[1:] > 0.5)
 
 
+def test_a_sweep_equals_evaluating_each_design_alone():
+    axes = {
+        "units.tensor_core.runs.sparse_24.expanded": ["none", "in_memory", "on_chip"],
+        "units.tensor_core.runs.sparse_24.gain": {"from": 1.2, "to": 2, "steps": 3},
+        "memory.dram.bandwidth": ["0.5 TB/s", "4 TB/s"],
+    }
+    results = sweep_6_8("bert-base", "a100-sxm4-80gb", axes, batch=4)
+    device, layers = dse.load_accelerator("a100-sxm4-80gb"), dse.load_workload("bert-base").dense.layers
+    density = np.where(layers.prunable & (layers.k > 1), 0.75, 1.0)
+    variant = Variant("bert-base", layers, "test", parse("6:8"), 0.25, density)
+    for expanded in axes["units.tensor_core.runs.sparse_24.expanded"]:
+        for bandwidth in (0.5e12, 4e12):
+            for gain in (1.2, 1.6, 2.0):
+                numbers = {"units.tensor_core.runs.sparse_24.gain": gain, "memory.dram.bandwidth": f"{bandwidth} B/s"}
+                design = device.replace({"units.tensor_core.runs.sparse_24.expanded": expanded} | numbers)
+                alone = dse.evaluate(design, variant, 4, "fp16", dense_fallback=True).latency.sum()
+                at = {"units.tensor_core.runs.sparse_24.expanded": expanded, "memory.dram.bandwidth": bandwidth}
+                swept = results.latency.sel(at).sel({"units.tensor_core.runs.sparse_24.gain": gain}, method="nearest")
+                assert float(swept) == pytest.approx(float(alone), rel=1e-9)
+
+
 def test_fitted_kernels_of_the_run_are_assumed_after_a_pass_with_a_launch_of_its_own():
     device = dse.load_accelerator("a100-pcie-80gb")
     on_chip, in_memory = (device.replace({"units.tensor_core.runs.sparse_24.expanded": e}) for e in ("on_chip", "in_memory"))

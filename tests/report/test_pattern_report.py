@@ -67,3 +67,12 @@ def test_invalid_arguments_are_refused(arguments, message, capsys):
     assert main(["pattern", *arguments]) == 2
     captured = capsys.readouterr()
     assert (message in captured.err, captured.out) == (True, "")
+
+
+def test_the_windows_of_shipped_units_that_cover_a_pattern(capsys):
+    windows = {row["of"]: row for row in json_report(capsys, "6:8")["windows"]}
+    assert windows["2:4"] == {"of": "2:4", "windows": 3, "group": 8, "expansion": 1.5, "stored": 0.75}
+    assert "4:8" not in windows  # two windows would store all 8
+    assert main(["pattern", "6:8"]) == 0
+    assert "2:4         3 for 8         1.5         0.75" in capsys.readouterr().out
+    assert json_report(capsys, "unstructured", "--density", "0.1")["windows"] == []
