@@ -15,6 +15,7 @@ from dse.base.csv_table import read_rows
 from dse.base.errors import InputError
 from dse.calibrate.measurement import Measurement
 from dse.networks.layers import LayerArrays, LayerRow
+from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 
@@ -24,20 +25,23 @@ PEAK, BANDWIDTH = 1e12, 1e15  # bound by compute, unless a test says otherwise
 EXPANDED = "u.sparse_24_expanded"
 
 
-def chip(expanded: str = "in_memory", pattern: str = "2:4", gain: float | None = 2, bandwidth: float = BANDWIDTH, **more: Any) -> dict:
+def chip(
+    expanded: str = "in_memory", pattern: str = "2:4", gain: float | None = 2, bandwidth: float = BANDWIDTH, **more: Any
+) -> dict[str, Any]:
     run = {"pattern": pattern, "expanded": expanded} | ({} if gain is None else {"gain": gain})
     memory = {"dram": {"capacity": "1 GB", "bandwidth": f"{bandwidth} B/s"}}
-    units = {"u": {"peak": {"fp16": f"{PEAK} FLOP/s"}, "runs": {"sparse_24": run}}}
+    units: dict[str, Any] = {"u": {"peak": {"fp16": f"{PEAK} FLOP/s"}, "runs": {"sparse_24": run}}}
     return {"name": "chip", "source": "a test", "units": units, "memory": memory} | more
 
 
 def network(pattern: str, m: int = M, k: int = K, n: int = N, density: float | None = None) -> Variant:
     layers = LayerArrays.from_rows([LayerRow(name="fc", kind="gemm", m=m, k=k, n=n)])
     density = parse(pattern).density if density is None else density
+    assert density is not None
     return Variant("net", layers, "test", parse(pattern), 1 - density, np.array([density]))
 
 
-def run(accelerator: Mapping[str, Any], variant: Variant, **options: Any):
+def run(accelerator: Mapping[str, Any] | Accelerator, variant: Variant, **options: Any):
     return dse.evaluate(accelerator, variant, dtype="fp16", **options).isel(layer=0)
 
 
@@ -71,7 +75,7 @@ def test_other_units(unit, gain, pattern, speedup):
 
 @given(st.integers(1, 4000), st.floats(9, 13), st.sampled_from(["4:6", "6:8", "8:10", "12:14"]), st.sampled_from(["in_memory", "on_chip"]))
 def test_the_expanded_execution_runs_exactly_when_it_is_the_fastest(n, log_bandwidth, pattern, expanded):
-    bandwidth, half = 10**log_bandwidth, parse(pattern).m // 2
+    bandwidth, half = 10**log_bandwidth, int(pattern.split(":")[1]) // 2
     k = 840  # a multiple of every group
     accelerator = chip(expanded, bandwidth=bandwidth)
     result, dense = (run(accelerator, network(p, k=k, n=n)) for p in (pattern, "dense"))
@@ -140,11 +144,11 @@ def test_a_pass_adds_its_bytes_to_those_of_a_kernel_on_the_wide_matrix():
 
 
 def test_layers_are_not_fused_across_a_pass():
-    accelerator = chip("in_memory") | {"memory": {"dram": {"bandwidth": "1 PB/s"}, "l2": {"capacity": "1 MB"}}}
-    assert run(accelerator, network("6:8"), fidelity="capacity").execution == EXPANDED
-    assert run(accelerator, network("6:8"), fidelity="capacity", fusion="fitting").execution == "u.dense"
-    accelerator["units"]["u"]["runs"]["sparse_24"]["expanded"] = "on_chip"
-    assert run(accelerator, network("6:8"), fidelity="capacity", fusion="fitting").execution == EXPANDED
+    memory = {"memory": {"dram": {"bandwidth": "1 PB/s"}, "l2": {"capacity": "1 MB"}}}
+    in_memory, on_chip = (chip(expanded) | memory for expanded in ("in_memory", "on_chip"))
+    assert run(in_memory, network("6:8"), fidelity="capacity").execution == EXPANDED
+    assert run(in_memory, network("6:8"), fidelity="capacity", fusion="fitting").execution == "u.dense"
+    assert run(on_chip, network("6:8"), fidelity="capacity", fusion="fitting").execution == EXPANDED
 
 
 @pytest.fixture
@@ -243,7 +247,7 @@ def test_calibrated_speedups_of_expanded_kernels_are_those_measured(pattern, ide
     """Large fp16 GEMMs on an A100 PCIe: dense at k over 2:4 at the expanded k, without the pass (SlideSparse, arXiv 2603.05232)."""
     rows = {(r.m, r.k, r.n): r for _, r in read_rows(SILICON / "a100-pcie-80gb_2to4.csv", Measurement) if str(r.dtype) == "fp16"}
     device = dse.load_accelerator("a100-pcie-80gb").replace({"units.tensor_core.runs.sparse_24.expanded": "on_chip"})
-    group = parse(pattern).m
+    group = int(pattern.split(":")[1])
     wide_k = {k: k if pattern == "2:4" else -(-k // group) * (group - 2) * 2 for _, k, _ in rows}
     pairs = [(row, rows.get((m, wide_k[k], n))) for (m, k, n), row in rows.items() if n >= 8192 and m * k >= 2**22]
     pairs = [(row, wide) for row, wide in pairs if row.dense_ms is not None and wide is not None]

@@ -35,8 +35,10 @@ def fits(columns: tuple[int, ...], starts: tuple[int, ...], n: int, m: int) -> b
     return all(assign(column, set()) for column in columns)
 
 
-def full_mask(pattern: NM, m: int, k: int, generator: np.random.Generator) -> np.ndarray:
+def full_mask(text: str, m: int, k: int, generator: np.random.Generator) -> np.ndarray:
     """A random mask that keeps as much as an N:M pattern allows."""
+    pattern = parse(text)
+    assert isinstance(pattern, NM)
     mask = np.zeros((m, k), bool)
     for row in range(0, m, pattern.v):
         for left in range(0, k, pattern.m):
@@ -44,6 +46,12 @@ def full_mask(pattern: NM, m: int, k: int, generator: np.random.Generator) -> np
             kept = generator.permutation(columns)[: pattern.n]
             mask[row : row + pattern.v, kept] = True
     return mask
+
+
+def known_cover(pattern: str, unit: str) -> WindowCover:
+    cover = window_cover(parse(pattern), parse(unit))
+    assert cover is not None
+    return cover
 
 
 def cover_all(starts: tuple[int, ...], kept: int, group: int, n: int, m: int) -> bool:
@@ -90,7 +98,7 @@ def test_the_condition_says_of_any_starts_whether_all_masks_fit():
 @pytest.mark.parametrize("half", range(3, 9))
 def test_2_4_units_cover_2n_minus_2_of_2n_with_n_minus_1_windows(half):
     """SlideSparse (arXiv 2603.05232): windows of stride 2, K expanded by 2 - 2 / N, and no padding stored."""
-    cover = window_cover(parse(f"{2 * half - 2}:{2 * half}"), parse("2:4"))
+    cover = known_cover(f"{2 * half - 2}:{2 * half}", "2:4")
     assert cover.starts == tuple(range(0, 2 * half - 2, 2))
     assert cover.expansion == pytest.approx(2 - 2 / half)
     assert cover.stored_share == pytest.approx((half - 1) / half)
@@ -114,7 +122,7 @@ def test_2_4_units_cover_2n_minus_2_of_2n_with_n_minus_1_windows(half):
     ],
 )
 def test_windows_of_other_units_and_patterns_by_hand(unit, pattern, windows, expansion, stored):
-    cover = window_cover(parse(pattern), parse(unit))
+    cover = known_cover(pattern, unit)
     assert (len(cover.starts), cover.expansion, cover.stored_share) == pytest.approx((windows, expansion, stored))
 
 
@@ -141,7 +149,7 @@ def test_the_expanded_product_is_the_product(case):
     unit, pattern, m, k, seed = case
     cover = window_cover(parse(pattern), parse(unit))
     generator = np.random.default_rng(seed)
-    weights = generator.integers(1, 9, (m, k)) * full_mask(parse(pattern), m, k, generator)
+    weights = generator.integers(1, 9, (m, k)) * full_mask(pattern, m, k, generator)
     other = generator.integers(-9, 9, (k, 3))
     if cover is None:
         with pytest.raises(InputError, match="store no less than all"):
