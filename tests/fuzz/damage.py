@@ -1,11 +1,14 @@
-"""Ways to damage an input: bytes, numbers and words in text, values in JSON, members of zip archives."""
+"""Ways to damage an input: bytes, numbers and words in text, values in JSON, members of zip archives, and whole files by their ending."""
 
 import io
 import json
 import math
+import os
 import re
+import struct
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -130,3 +133,65 @@ def zipped(members: list[tuple[str, bytes, int]]) -> bytes:
         for name, content, method in members:
             made.writestr(zipfile.ZipInfo(name), content, method)
     return buffer.getvalue()
+
+
+def damaged_file(random: Random, name: str, given: bytes) -> bytes:
+    """The content of a file, damaged in a way that suits the ending of its name."""
+    suffix, rate = Path(name).suffix, random.random()
+    if suffix == ".json" and rate < 0.8:
+        return as_json(random, given)
+    if suffix in (".csv", ".yaml", ".smtx") and rate < 0.85:
+        return text(random, given)
+    if suffix in (".npz", ".pt", ".pt2", ".pth", ".bin") and rate < 0.7 and zipfile.is_zipfile(io.BytesIO(given)):
+        return archive(random, given, _damaged_member)
+    if suffix == ".npy" and rate < 0.6:
+        return _header_changed(random, given)
+    if suffix == ".safetensors" and rate < 0.7:
+        length = struct.unpack("<Q", given[:8])[0]
+        header = as_json(random, given[8 : 8 + length])
+        return struct.pack("<Q", len(header)) + header + given[8 + length :]
+    return data(random, given)
+
+
+def _damaged_member(random: Random, name: str, given: bytes) -> bytes:
+    if name.endswith(".json") and random.random() < 0.9:
+        return as_json(random, given)
+    if name.endswith(".npy") and random.random() < 0.6:
+        return _header_changed(random, given)
+    return data(random, given)
+
+
+def _header_changed(random: Random, given: bytes) -> bytes:
+    """The header of an array, of the same length where it can be, so that only what it says is wrong."""
+    match = re.search(rb"\{.*\}", given)
+    if match is None:
+        return data(random, given)
+    shape = random.choice(("(8, 12)", "(96,)", "(1000000000000, 12)", "(9999999999999999999999, 8)", "(-8, 12)", "(8, -12)", "(8, '12')", "8", "(0, 12)",
+                           "(2**40, 2)", "(True, 96)", "()", "(8.0, 12)", "(4611686018427387904, 4)", "(1073741824, 64)"))  # fmt: skip
+    descr = random.choice(
+        ("'<f4'", "'<f4'", "'<f4'", "'|O'", "'<U9'", "'>f4'", "'<i8'", "'<f2'", "'<c8'", "'|V4'", "'nonsense'", "[('a', '<f4')]", "3")
+    )
+    header = f"{{'descr': {descr}, 'fortran_order': {random.choice(('False', 'True', '3'))}, 'shape': {shape}, }}".encode()
+    room = match.end() - match.start()
+    return given[: match.start()] + header.ljust(room)[: max(room, len(header))] + given[match.end() :]
+
+
+def replace_by_strange_file(random: Random, path: Path) -> None:
+    """Put a folder, a link, a device or a pipe in the place of a file."""
+    kept = path.with_name(path.name + ".kept")
+    path.rename(kept)
+    action = random.randrange(7)
+    if action == 0:
+        path.mkdir()
+    elif action == 1:
+        path.symlink_to(path.name)
+    elif action == 2:
+        path.symlink_to("/dev/zero")
+    elif action == 3:
+        path.symlink_to("/dev/null")
+    elif action == 4:
+        os.mkfifo(path)
+    elif action == 5:
+        path.symlink_to("missing")
+    else:
+        path.symlink_to(path.parent)

@@ -18,7 +18,7 @@ from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import pool
 from dse.cli.validate_kernels import load_sets
 from tests.fuzz import damage
-from tests.fuzz.networks import check_refusal, run_command
+from tests.fuzz.outcome import captured, check_refusal
 
 CASES = 40
 
@@ -100,9 +100,9 @@ def _refused(random: Random, folder: Path, names: list[str]) -> str:
             if (folder / f"{name}.csv").is_file()
         ):
             return "refused"
-        code, _, error = run_command(["calibrate", *paths, "-o", str(out), "--draws", "0"])
+        code, _, error = captured(["calibrate", *paths, "-o", str(out), "--draws", "0"])
     else:
-        code, _, error = run_command(["validate", "--data", str(folder)])
+        code, _, error = captured(["validate", "--data", str(folder)])
     assert code == 2, f"exit code {code}: {error}"
     check_refusal(error)
     assert not out.exists()
@@ -111,7 +111,7 @@ def _refused(random: Random, folder: Path, names: list[str]) -> str:
 
 def _fitted(folder: Path, names: list[str]) -> str:
     out = folder / "efficiencies.yaml"
-    code, _, error = run_command(["calibrate", *(str(folder / f"{name}.csv") for name in names), "-o", str(out), "--draws", "0"])
+    code, _, error = captured(["calibrate", *(str(folder / f"{name}.csv") for name in names), "-o", str(out), "--draws", "0"])
     assert code in (0, 2), f"exit code {code}: {error}"
     assert out.exists() == (code == 0)
     return "fitted"

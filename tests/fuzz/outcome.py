@@ -1,6 +1,7 @@
 """Runs the product on an input and demands that it accepts or refuses it cleanly."""
 
 import io
+import re
 from collections.abc import Callable, Collection
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -63,3 +64,15 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 def _files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
+
+
+def check_refusal(message: str) -> None:
+    """One line a problem, each with what is wrong and what to do, none of them in the words of a library."""
+    lines = [line for line in message.splitlines() if line and not line.startswith(("warning:", "\rcounting", "counting"))]
+    assert lines, "refused without a message"
+    for line in lines:
+        if re.fullmatch(r"\.\.\. and \d+ more problems", line):
+            continue
+        assert "; " in line, f"no fix: {line!r}"
+    for foreign in ("Traceback", "pydantic", "validation error", "For further information", "errors.pydantic.dev"):
+        assert foreign not in message, message

@@ -18,7 +18,7 @@ from dse.io_theory import layered_network
 from dse.readers.parsed_network import MAX_GENERATED, MAX_REPEATS, WeightTensor, check_computed_size, check_weight_size
 from dse.trace.detect import parse_network
 from dse.trace.trace import CountOptions, trace_network
-from tests.fuzz.networks import exported_archive
+from tests.fuzz.torch_networks import exported_archive
 
 
 def refused(path: Path) -> str:
