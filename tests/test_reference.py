@@ -12,8 +12,8 @@ import dse
 from dse.networks.layers import LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
-from dse.schema.result_variables import CostVariable, TimeVariable
 from dse.schema.search import SearchSpec
+from dse.schema.stored_results import CostVariable, TimeVariable
 from dse.schema.sweep import SweepSpec
 from dse.workload.schema import AccuracyRow, Description, VariantRow
 from tests.test_documentation import PAGES, SPAN, help_text, name, prose, subcommands

@@ -9,12 +9,12 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.base.csv_table import read_rows
+from dse.base.input_file import read_rows
 from dse.base.yaml_document import load_document
-from dse.report.plan import describe_plan
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.searching import run as search
+from dse.sweeping.plan import describe_plan
 from dse.sweeping.plan_builder import load_plan
 from dse.workload.schema import Description, VariantRow
 

@@ -1,12 +1,23 @@
-"""Read input files safely: only regular files and the pipes of a shell, and text up to a size limit."""
+"""Read input files safely: only regular files and the pipes of a shell, text up to a size limit, and CSV tables.
 
+Every error of a table names its file, line and column.
+"""
+
+import csv
+import io
 import stat
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from dse.base.errors import InputError
+from pydantic import BaseModel, ValidationError
+
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.strict_model import explain_validation_error
 
 MAX_BYTES = 100_000_000  # of a text file
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+Row = TypeVar("Row", bound=BaseModel)
 
 
 def check_regular(path: Path) -> None:
@@ -45,3 +56,70 @@ def read_text(path: Path) -> str:
     if len(data) > MAX_BYTES:
         raise InputError(f"larger than {MAX_BYTES / 1e6:g} MB", "split it, or keep what is needed", path)
     return text
+
+
+def read_rows(path: Path, model: type[Row], problems: ProblemCollector | None = None) -> list[tuple[int, Row]]:
+    """Read the rows of a CSV file as `model`, each with its line number; an empty cell leaves a field at its default.
+
+    Raises InputError. With `problems`, those of single rows are collected there and the valid rows are returned.
+    """
+    header, lines = read_cells(path, _required_columns(model))
+    _check_header(path, header, model)
+    rows, row_problems = [], problems or ProblemCollector()
+    for line, cells in lines:
+        try:
+            rows.append((line, model.model_validate(_cells_by_column(header, cells))))
+        except ValidationError as error:
+            for loc, message, fix in explain_validation_error(model, error):
+                row_problems.add(Problem(message, fix, path, line, ".".join(map(str, loc))))
+    if not lines:
+        row_problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
+    if problems is None:
+        row_problems.raise_if_any()
+    return rows
+
+
+def read_cells(path: Path, required: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Read the header of a CSV file, and the cells of all other lines with their line numbers.
+
+    Raises InputError; for an empty file, the error lists the `required` columns.
+    """
+    lines = _read_lines(path)
+    if not lines:
+        raise InputError("the file is empty", f"write a header with at least {','.join(required)}, and rows below it", path)
+    header = [name.strip() for name in lines[0][1]]
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise InputError(f"cells are separated by {name}", "separate them by commas", path, 1)
+    return header, lines[1:]
+
+
+def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Line number and cells of each line that is not empty."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        return [(reader.line_num, cells) for cells in reader if cells]
+    except csv.Error as error:
+        raise InputError(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num) from error
+
+
+def _required_columns(model: type[BaseModel]) -> list[str]:
+    return [name for name, field in model.model_fields.items() if field.is_required()]
+
+
+def _check_header(path: Path, header: list[str], model: type[BaseModel]) -> None:
+    columns = model.model_fields
+    problems = [Problem(f"unknown column '{name}'", did_you_mean(name, columns), path, 1) for name in header if name not in columns]
+    missing = [name for name in _required_columns(model) if name not in header]
+    problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(columns)}", path, 1) for name in missing]
+    if len(set(header)) < len(header):
+        problems.append(Problem("a column is given twice", "keep one of each", path, 1))
+    if problems:
+        raise InputError.from_problems(problems)
+
+
+def _cells_by_column(header: list[str], cells: list[str]) -> dict[str, str]:
+    """Cells that are not empty, by column; cells beyond the header are named by position, so that validation refuses them."""
+    by_column = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if cell.strip()}
+    surplus = {f"cell {n + 1}": cell for n, cell in enumerate(cells) if n >= len(header)}
+    return by_column | surplus

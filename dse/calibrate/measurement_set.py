@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from dse.base import catalog
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.input_file import read_rows
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
 from dse.calibrate.sanity_checks import check_rates, check_repeats

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dse.base.csv_table import Row, read_cells
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.input_file import Row, read_cells
 from dse.base.strict_model import explain_validation_error
 
 Cells = dict[str, str]

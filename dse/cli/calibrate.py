@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tqdm import tqdm
 
-from dse.base import atomic_write
+from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.export import build_record, format_efficiency_file
@@ -33,7 +33,7 @@ def execute(options: Namespace) -> str:
     checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
     records = _fit_all(fittable, launches, measurements, checkpoint, options)
     text = format_efficiency_file(records, options.measurements, _command(options))
-    atomic_write.replace_file(options.out, lambda path: path.write_text(text))
+    output_file.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
     few_shapes = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
     left_out = [f"left out: {reason}" for reason in (*few_shapes, *measurements.left_out)]
@@ -52,7 +52,7 @@ def _load_all(options: Namespace) -> MeasurementSet:
         if getattr(options, name) < 0:
             problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))
     with problems.collect():
-        atomic_write.check_writable(options.out)
+        output_file.check_writable(options.out)
     problems.raise_if_any()
     return pool(sets)
 

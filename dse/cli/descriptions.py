@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dse.base.errors import InputError
 from dse.base.yaml_document import load_document
-from dse.report import catalog_tables, iso_accuracy, pattern
+from dse.report import catalog_tables, pattern
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.workload import tables
@@ -51,7 +51,7 @@ def list_catalog(options: Namespace) -> str:
 
 
 def list_iso_accuracy(options: Namespace) -> str:
-    return iso_accuracy.list_iso_accuracy(options.workload, options.drop, options.relative, as_json=options.json)
+    return catalog_tables.list_iso_accuracy(options.workload, options.drop, options.relative, as_json=options.json)
 
 
 def report_pattern(options: Namespace) -> str:

@@ -3,9 +3,9 @@
 from argparse import Namespace
 from pathlib import Path
 
-from dse.base import lock
-from dse.base.atomic_write import check_writable, replace_file
+from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.output_file import check_writable, replace_file
 from dse.calibrate.measure import machine
 from dse.calibrate.measure.jobs import CPU_SHAPES, GPU_SHAPES, TimingJob, choose_library_kernels, parse_shape, plan_jobs
 from dse.calibrate.measure.libraries import LibraryKernel, has_cuda, list_kernels
@@ -23,7 +23,7 @@ def execute(options: Namespace) -> str:
     table = options.out / "measurements.csv"
     paths = [*([] if is_described else [options.out / f"{device}.yaml"]), table]
     check_writable(*paths)
-    with lock.hold_write_lock(table):
+    with output_file.hold_write_lock(table):
         rows = run_jobs(table, device, jobs, machine.create_timer(cuda, options.warm), options.repeats, options.warm)
         if not rows:
             raise InputError("no kernel could be timed", "see the reasons above")

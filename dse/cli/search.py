@@ -12,7 +12,7 @@ from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from sqlalchemy.exc import SQLAlchemyError
 
-from dse.base import atomic_write, catalog, lock
+from dse.base import catalog, output_file
 from dse.base.errors import InputError
 from dse.plot import save_figure
 from dse.plot import search as search_figure
@@ -29,7 +29,7 @@ def execute(options: Namespace) -> str:
     name, evaluator = catalog.find_path("sweeps", options.spec).stem, run.load_evaluator(options.spec)
     folder = options.out or Path(evaluator.problem.name)
     journal = folder / "study.journal"
-    atomic_write.check_writable(*_output_files(folder), *([] if options.storage else [journal]))
+    output_file.check_writable(*_output_files(folder), *([] if options.storage else [journal]))
     for network, variants in evaluator.problem.feasible_variants.items():
         if variants[0].run_on:
             print(f"{network}: run on {variants[0].run_on}", file=sys.stderr)
@@ -37,7 +37,7 @@ def execute(options: Namespace) -> str:
         storage = _open_storage(journal, options.storage, must_exist=True)
         archive = run.run_search(evaluator, name, storage, options.resume, True, progress=True)
         return f"joined: {archive.evaluated_count} designs evaluated by all workers"
-    with lock.hold_write_lock(journal):
+    with output_file.hold_write_lock(journal):
         return _search(options, name, evaluator, folder, journal)
 
 
@@ -49,8 +49,8 @@ def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, j
     best, random = report.best_designs_table(archive), search_randomly(archive)
     front = run.to_dataset(archive, random)
     store.write(front, folder / "front.nc")
-    atomic_write.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
-    atomic_write.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
+    output_file.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
+    output_file.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
     save_figure(*search_figure.draw_figure(archive, random, report.evaluate_devices(evaluator)), folder / "search")
     if options.json:
         return str(best.to_json(orient="records", indent=2))

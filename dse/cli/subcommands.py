@@ -53,7 +53,7 @@ def _process_count(text: str) -> int:
 
 
 def _add_plot(subcommands: Subcommands) -> None:
-    parser = _add(subcommands, "plot", "dse.cli.plot:execute", "draw figures of a sweep's dataset, each with its table as CSV")
+    parser = _add(subcommands, "plot", "dse.cli.dataset:draw_figures", "draw figures of a sweep's dataset, each with its table as CSV")
     parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
     kinds = f"figures to draw, of {', '.join(FIGURE_KINDS)} (default: those of the specification, else all that the dataset allows)"
     parser.add_argument("--kind", choices=FIGURE_KINDS, nargs="+", metavar="KIND", help=kinds)
@@ -62,7 +62,7 @@ def _add_plot(subcommands: Subcommands) -> None:
 
 def _add_pareto(subcommands: Subcommands) -> None:
     sentence = "find the Pareto front of each network and batch size of a dataset, and write it as dataset, CSV and figure"
-    parser = _add(subcommands, "pareto", "dse.cli.pareto:execute", sentence)
+    parser = _add(subcommands, "pareto", "dse.cli.dataset:find_fronts", sentence)
     parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'latency accuracy_drop'")

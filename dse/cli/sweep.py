@@ -11,19 +11,17 @@ from pathlib import Path
 import xarray as xr
 
 from dse import plot
-from dse.base import atomic_write, catalog, lock
+from dse.base import catalog, output_file
 from dse.base.errors import InputError
 from dse.plot import pareto as pareto_figure
-from dse.report.plan import describe_plan
-from dse.schema.reduction import FrontReduction, TopReduction
+from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
 from dse.sweeping import run, store
 from dse.sweeping.distributed.processes import worker_processes
 from dse.sweeping.distributed.run import run_distributed
 from dse.sweeping.distributed.sink import is_zarr_path
-from dse.sweeping.plan import Plan
-from dse.sweeping.plan_builder import build_plan
-from dse.sweeping.plan_checks import check_result_size
+from dse.sweeping.plan import Plan, describe_plan
+from dse.sweeping.plan_builder import build_plan, check_result_size
 from dse.sweeping.sweep import is_distributable, not_distributable
 
 
@@ -43,9 +41,9 @@ def execute(options: Namespace) -> str:
     if options.dry_run:
         return describe_plan(plan)
     _report_default_inputs(plan)
-    atomic_write.check_writable(*([] if is_zarr_path(results) else [results]), *_derived_files(plan, folder, prefix))
+    output_file.check_writable(*([] if is_zarr_path(results) else [results]), *_derived_files(plan, folder, prefix))
     try:
-        with lock.hold_write_lock(results, shared=options.shard is not None):
+        with output_file.hold_write_lock(results, shared=options.shard is not None):
             dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
             derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.FiguresNotDrawnError as error:
@@ -82,7 +80,7 @@ def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: 
         return plot.save_figure(figure, table, folder / f"{prefix}front")
     if isinstance(plan.spec.keep, TopReduction):
         path = folder / f"{prefix}top.csv"
-        atomic_write.replace_file(path, lambda temporary: dataset.to_dataframe().to_csv(temporary, index=False))
+        output_file.replace_file(path, lambda temporary: dataset.to_dataframe().to_csv(temporary, index=False))
         return [path]
     return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
 

@@ -16,10 +16,9 @@ from dse.base.errors import InputError, ProblemCollector
 from dse.readers.layer_matching import match_network
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, Shape, operators_of_layers
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
-from dse.trace.activations import count_activations
 from dse.trace.coverage import format_report, make_report
 from dse.trace.detect import ReaderOptions, parse_network
-from dse.trace.trace import CountOptions, trace_network
+from dse.trace.trace import CountOptions, count_activations, trace_network
 from dse.trace.write import WorkloadDetails, check_destination, write_workload
 from dse.workload import tables
 from dse.workload.schema import RESERVED_METHODS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from dse.base import atomic_write
+from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.validate import report
@@ -28,7 +28,7 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.out:
         from dse.plot import figure_files
 
-        atomic_write.check_writable(*(file for each in (*sets, *networks) for file in figure_files(options.out / each.name)))
+        output_file.check_writable(*(file for each in (*sets, *networks) for file in figure_files(options.out / each.name)))
     fitted = [FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
     comparisons = _compare(fitted, networks)
     rows = report.summarize(comparisons)

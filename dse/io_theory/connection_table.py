@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.input_file import read_text
+from dse.base.input_file import read_rows, read_text
 from dse.base.strict_model import StrictModel
 from dse.io_theory.network import Network, build_network
 from dse.io_theory.orders import Order, check_order

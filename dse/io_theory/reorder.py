@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Int, UInt64
 
 from dse.base import checksum
-from dse.base.atomic_write import replace_file
 from dse.base.errors import InputError
+from dse.base.output_file import replace_file
 from dse.io_theory.bounds import lower_bound
 from dse.io_theory.incremental_cost import evaluate_move, first_affected_step, record_history
 from dse.io_theory.network import Network

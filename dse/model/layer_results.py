@@ -13,7 +13,7 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
 from dse.model.compaction import compaction_warnings
-from dse.model.cost.preference import execution_preference
+from dse.model.cost.energy import execution_preference
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels

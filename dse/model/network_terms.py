@@ -6,7 +6,7 @@ from dataclasses import replace
 from dse.base.dtype import OperandDtypes
 from dse.model.efficiency.fitted import FittedEfficiency
 from dse.model.efficiency.kernel_file import KernelRecord
-from dse.model.efficiency.protocol import ConstantEfficiency, Efficiency
+from dse.model.efficiency.protocol import ConstantEfficiency, EfficiencyModel
 from dse.model.terms import LayerTerms, compulsory_terms, with_capacity
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
@@ -15,13 +15,13 @@ from dse.workload import Variant
 
 def efficiency_of(
     options: ModelOptions, kernels: Sequence[KernelRecord] = (), described: Accelerator | None = None, with_samples: bool = True
-) -> Efficiency:
+) -> EfficiencyModel:
     """The efficiency that the fidelity needs; `kernels` and `described` are those of a `FittedEfficiency`."""
     return FittedEfficiency(kernels, described, with_samples) if options.fidelity == "calibrated" else ConstantEfficiency()
 
 
 def network_terms(
-    accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions, efficiency: Efficiency
+    accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions, efficiency: EfficiencyModel
 ) -> LayerTerms:
     """The terms of `variant` on `accelerator`; raises InputError, and ImplausibleResultError for a prediction that cannot be true."""
     compulsory = compulsory_terms(accelerator, variant, batch, dtype, options)
@@ -29,7 +29,12 @@ def network_terms(
 
 
 def complete_terms(
-    compulsory: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, efficiency: Efficiency
+    compulsory: LayerTerms,
+    accelerator: Accelerator,
+    variant: Variant,
+    dtype: OperandDtypes,
+    options: ModelOptions,
+    efficiency: EfficiencyModel,
 ) -> LayerTerms:
     """Complete compulsory terms, which do not depend on capacities, for the capacities and kernels of `accelerator`."""
     terms = efficiency.apply(with_capacity(compulsory, accelerator, options), accelerator, variant, dtype)

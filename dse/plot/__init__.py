@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dse.base import atomic_write
+from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
 from dse.schema.figures import FigureKind, SweepContents, lacks_speedup, unmet_needs
@@ -60,7 +60,7 @@ def save_figures(dataset: xr.Dataset, kinds: Iterable[FigureKind], folder: Path,
     """
     _check_sweep_results(dataset)
     stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
-    atomic_write.check_writable(*(file for stem in stems.values() for file in figure_files(stem)))
+    output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem)))
     written, errors = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():
         try:
@@ -99,6 +99,6 @@ def figure_files(stem: Path) -> list[Path]:
 def save_figure(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
     """Write STEM.png and STEM.csv; returns the paths."""
     png, csv = figure_files(stem)
-    atomic_write.replace_file(png, lambda path: figure.savefig(path, dpi=150, format="png"))
-    atomic_write.replace_file(csv, lambda path: table.to_csv(path, index=False))
+    output_file.replace_file(png, lambda path: figure.savefig(path, dpi=150, format="png"))
+    output_file.replace_file(csv, lambda path: table.to_csv(path, index=False))
     return [png, csv]

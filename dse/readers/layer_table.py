@@ -5,8 +5,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem
+from dse.base.input_file import read_rows
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import load_document
 from dse.networks.layers import WITH_WEIGHTS, LayerRow

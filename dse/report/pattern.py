@@ -7,8 +7,8 @@ from typing import Any
 
 from dse.base import catalog
 from dse.base.errors import InputError
+from dse.base.table_format import Row
 from dse.model.work import gathered_pattern
-from dse.report.table import Row
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run
 from dse.sparsity.format import Combinatorial, DenseFormat, candidate_formats

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from dse.base.errors import InputError, did_you_mean
-from dse.base.html_table import html_table
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
+from dse.base.table_format import html_table
 from dse.base.units import Area, Bandwidth, Capacity, Length, Power, Quantity, Time
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.compute_unit import Identifier, Run, Unit

@@ -2,26 +2,62 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
 
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import AllDifferent, StrictModel, check_distinct, field_error
 from dse.base.yaml_document import YamlDocument, load_document
-from dse.schema.axis_spec import AxisSpec
 from dse.schema.figures import SHOWS, FigureKind
 from dse.schema.model_options import ModelOptions
-from dse.schema.objects_in_spec import replace_objects, split_workload_item
-from dse.schema.reduction import ReductionSpec, objective_signs
-from dse.schema.result_variables import SCALAR_VARIABLES, StoreOptions
+from dse.schema.references import replace_objects, split_workload_item
 from dse.schema.search import SearchSpec
+from dse.schema.stored_results import SCALAR_VARIABLES, ReductionSpec, StoreOptions, objective_signs
 from dse.schema.workload_selection import DescriptionReference, WorkloadSelection
 from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
 from dse.workload import Workload
 
 Batch = Annotated[int, Field(ge=1, le=10**9)]
 WorkloadList = list[str | WorkloadSelection | dict[str, Any]]
+
+
+class _ConditionalAxis(StrictModel):
+    when: dict[str, Any] = Field(
+        default={},
+        description="in a search: the axis varies only where other axes have these values; elsewhere the accelerator's own value holds",
+        examples=["{units.tensor_core.runs.x.enabled: true}"],
+    )
+
+
+class RangeAxis(_ConditionalAxis):
+    """`steps` values from `start` to `stop`, both included, evenly spaced (or evenly in the logarithm).
+
+    Without `steps`, a search takes any value in between.
+    """
+
+    start: Any = Field(alias="from", examples=["1 TB/s"])
+    stop: Any = Field(alias="to", examples=["8 TB/s"])
+    steps: Annotated[int, Field(ge=2, le=10**7, examples=[64])] | None = None
+    scale: Literal["linear", "log"] = "linear"
+
+
+class ListAxis(_ConditionalAxis):
+    """A list of values with a condition."""
+
+    values: Annotated[tuple[Any, ...], Field(min_length=1)]
+
+
+def _axis_tag(value: object) -> str:
+    if isinstance(value, ListAxis) or (isinstance(value, dict) and "values" in value):
+        return "listed"
+    return "range" if isinstance(value, dict | RangeAxis) else "list"
+
+
+AxisSpec = Annotated[
+    Annotated[RangeAxis, Tag("range")] | Annotated[ListAxis, Tag("listed")] | Annotated[tuple[Any, ...], Tag("list")],
+    Discriminator(_axis_tag),
+]
 
 
 class SweepSpec(StrictModel):

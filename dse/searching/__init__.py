@@ -6,11 +6,11 @@ Data flows through the modules in this order:
   (the axes that a search may change), which `space_builder` builds;
 * `evaluator`: scores a batch of designs. It uses `categorical_config` and `batch_evaluator` (latency and energy of every variant),
   `robust` (samples of uncertain efficiencies), `variant_choice` with `monotonicity` (the variant that each network runs), `over_networks`
-  and `dense_base` (one figure for several networks), and `uncertainty` (prediction intervals);
-* `exhaustive`, `optuna_sampler` (with its `journal`) and `local_search`: three methods that propose designs;
+  (one figure for several networks, relative to the dense ones), and `uncertainty` (prediction intervals);
+* `samplers` (all designs, or those that Optuna proposes, with a `journal` of its trials) and `local_search`: methods that propose designs;
 * `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `analysis` (elasticities, importances, regret),
-  `report` and `search_warnings`;
-* `run`: the whole search, as the function `dse.search`.
+  and `report`;
+* `run`: the whole search with its warnings, as the function `dse.search`.
 
 The package is called `searching` because `dse.search` is a function.
 """

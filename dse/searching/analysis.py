@@ -11,9 +11,8 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
-from dse.searching.exhaustive import evaluate_all
 from dse.searching.local_search import compile_derivatives, variants_of
-from dse.searching.optuna_sampler import distribution
+from dse.searching.samplers import distribution, evaluate_all
 from dse.searching.space import Dimension
 from dse.sweeping.pareto_front import hypervolume
 

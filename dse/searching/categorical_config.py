@@ -15,7 +15,7 @@ from jax import Array
 from jaxtyping import Int
 
 from dse.model.cost.design import Design
-from dse.model.cost.layer_energy import energy_by_memory
+from dse.model.cost.energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.executions import Execution
 from dse.model.memory_levels import memory_levels

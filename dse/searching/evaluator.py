@@ -17,8 +17,7 @@ from dse.model.cost.power import power, static_power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
-from dse.searching.dense_base import evaluate_base
-from dse.searching.over_networks import Base, OverNetworks, take_variants
+from dse.searching.over_networks import Base, OverNetworks, evaluate_base, take_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
 from dse.searching.space import DesignMatrix, Space

@@ -1,8 +1,8 @@
-"""Run a search: propose designs, refine the best ones, report the front (the function `dse.search`)."""
+"""Run a search: propose designs, refine the best ones, report the front (the function `dse.search`) and warn of assumptions."""
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,20 @@ from optuna.storages import BaseStorage
 from tqdm import tqdm
 
 from dse.base import catalog
-from dse.searching import optuna_sampler
+from dse.model.compaction import compaction_warnings
+from dse.model.cost.design import COST_PATH
+from dse.model.efficiency.constant import missing_efficiency_warnings
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
+from dse.model.executions import Execution
+from dse.model.fusion import fusion_warnings
+from dse.searching import samplers
 from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
-from dse.searching.exhaustive import evaluate_all
 from dse.searching.local_search import refine
 from dse.searching.problem import load_problem
 from dse.searching.report import front_dataset, simplify_reported
-from dse.searching.search_warnings import collect_search_warnings
+from dse.searching.samplers import evaluate_all
 from dse.sweeping.model_warnings import ModelWarning
 
 
@@ -101,19 +106,19 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
 def _run_sampler(evaluator: Evaluator, name: str, storage: str | BaseStorage | None, resume: bool, join: bool, progress: bool) -> Archive:
     """Run Optuna's trials; returns an archive of all trials of the study, those of other workers included."""
     archive, search = Archive(evaluator), evaluator.problem.search
-    study = optuna_sampler.open_study(name, evaluator.problem, storage, resume, join)
+    study = samplers.open_study(name, evaluator.problem, storage, resume, join)
     if resume:
-        optuna_sampler.recall_trials(archive, study)
-        optuna_sampler.finish_stale_trials(archive, study)
+        samplers.recall_trials(archive, study)
+        samplers.finish_stale_trials(archive, study)
     with tqdm(total=search.trials, initial=archive.evaluated_count, unit=" designs", disable=not progress) as bar:
 
         def advance(count: int, best: str) -> None:
             bar.update(count)
             bar.set_postfix_str(best)
 
-        optuna_sampler.run_trials(archive, study, advance)
+        samplers.run_trials(archive, study, advance)
     archive = Archive(evaluator)
-    optuna_sampler.recall_trials(archive, study)
+    samplers.recall_trials(archive, study)
     return archive
 
 
@@ -148,3 +153,30 @@ def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
         "sampler": search.sampler,
         **problem.provenance,
     }
+
+
+def collect_search_warnings(evaluator: Evaluator) -> list[str]:
+    """Texts of the warnings, after designs were evaluated: they are about the configurations of these."""
+    problem, accelerator = evaluator.problem, evaluator.space.accelerator.name
+    terms = [each for config in evaluator.evaluated_configs for each in config.terms]
+    executions = [execution for each in terms for execution in each.candidates]
+    texts = [*problem.warnings, *_unused_axes(evaluator, executions)]
+    for variant in evaluator.variants:
+        texts += [*compaction_warnings(variant), *fusion_warnings(variant, problem.options)]
+    texts += [text for each in terms for text in transfer_warnings(each, accelerator)]
+    if terms:
+        runs = (execution.run for execution in executions)
+        texts += missing_efficiency_warnings(accelerator, runs, problem.dtype.label, problem.options.fidelity)
+    return list(dict.fromkeys(texts))
+
+
+def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[str]:
+    """Warn of axes that change no result: no rate, no work and no cost of the search depends on them."""
+    fidelity, has_costs = evaluator.problem.options.fidelity, bool(evaluator.problem.search.costs)
+    used = {path for execution in executions for factors in execution.rates for path in factors or ()}
+    if fidelity == "calibrated":
+        used.add(LAUNCH_LATENCY)
+    for dimension in evaluator.space.dimensions if used else ():
+        is_cost = has_costs and COST_PATH.fullmatch(dimension.path)
+        if not dimension.categorical and dimension.grid is None and dimension.path not in used and not is_cost:
+            yield f"axis '{dimension.path}' changes no result under fidelity '{fidelity}'; leave it out"

@@ -13,8 +13,7 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import slowdown_paths
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
-from dse.schema.axis_spec import AxisSpec, RangeAxis
-from dse.schema.sweep import SweepSpec
+from dse.schema.sweep import AxisSpec, RangeAxis, SweepSpec
 from dse.searching.space import COUNT_SUFFIX, Dimension, Space
 from dse.sweeping.axis import Axis, parse_axis
 

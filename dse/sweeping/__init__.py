@@ -3,12 +3,12 @@
 The package is called `sweeping` because `dse.sweep` is a function. Data flows through its modules in this order:
 
 * what to evaluate: `descriptions` (accelerators and workloads), `variants` (pruned networks) and `axis` are combined into a `plan` by
-  `plan_builder`, and verified by `plan_checks`;
-* `compile`: the plan as jobs (`job`) with evaluators (`job_networks`, `kernel_shapes`, `job_evaluator`) that share compiled functions;
+  `plan_builder`, which also verifies it;
+* `compile`: the plan as jobs (`job`) with evaluators (`kernel_shapes`, `job_evaluator`) that share compiled functions;
 * `chunk`: regions of the results that are evaluated independently;
-* `run`: evaluates the jobs into `results`, with `cost`, `variables` and `provenance`, and `model_warnings` about them;
+* `run`: evaluates the jobs into `results`, with `cost` and `provenance`, and `model_warnings` about them;
 * where results go: `store` (netCDF) and `zarr_store`, `reduce/` (a front, the best designs or a summary in constant memory), and
   `distributed/` (several processes and machines);
 * `sweep`: all of this, as the function `dse.sweep`;
-* what follows from results: `select`, `objectives`, `pareto` with `pareto_front`, and `iso_speedup`.
+* what follows from results: `objectives`, `pareto` with `pareto_front`, and `iso_speedup`.
 """

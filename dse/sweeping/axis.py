@@ -20,7 +20,7 @@ from jaxtyping import Float, Shaped
 from dse.base.errors import InputError, did_you_mean
 from dse.base.units import Quantity
 from dse.schema.accelerator import Accelerator
-from dse.schema.axis_spec import ListAxis, RangeAxis
+from dse.schema.sweep import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
 Role = Literal["rate", "categorical", "tabulated", "unused"]
@@ -74,7 +74,7 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerato
     """Read the axis at `path`, which every accelerator must have.
 
     Numbers are checked on every accelerator. Labels are read only: whether a pattern goes with a format is known when all axes are
-    combined (see `plan_checks`). The role is categorical or unused; others follow from the fidelity.
+    combined (see `plan_builder`). The role is categorical or unused; others follow from the fidelity.
 
     Raises:
         InputError: the path is unknown, or the values are invalid.

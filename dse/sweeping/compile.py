@@ -12,9 +12,8 @@ from dse.base.progress import progress_bar
 from dse.model.cost.design import Design
 from dse.model.efficiency.fitted import kernels_by_execution
 from dse.sweeping.chunk import Chunk, restrict_plan
-from dse.sweeping.job import Job, job_count, jobs_of
+from dse.sweeping.job import Job, JobNetworks, job_count, jobs_of
 from dse.sweeping.job_evaluator import Block, JobEvaluator
-from dse.sweeping.job_networks import JobNetworks
 from dse.sweeping.kernel_shapes import KernelShapes
 from dse.sweeping.plan import Plan
 

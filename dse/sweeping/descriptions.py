@@ -10,7 +10,7 @@ from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.schema.accelerator import Accelerator, read_accelerator
-from dse.schema.objects_in_spec import split_workload_item
+from dse.schema.references import split_workload_item
 from dse.schema.sweep import SweepSpec
 from dse.schema.workload_selection import WorkloadSelection
 from dse.workload import Workload, tables
@@ -51,15 +51,15 @@ def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any
     if key in spec.loaded_workloads:
         return spec.loaded_workloads[key]
     if isinstance(selection.workload, dict):
-        return tables.load_mapping(document.section(_place_of_description(key, document)), inputs)
+        return tables.load_mapping(document.section(_description_location(key, document)), inputs)
     return tables.load(catalog.find_path("workloads", selection.workload or key, document.path.parent), inputs)
 
 
-def _place_of_description(key: str, document: YamlDocument) -> tuple[Any, ...]:
+def _description_location(key: str, document: YamlDocument) -> tuple[Any, ...]:
     """Path of a workload's description in the document: below its key, or in a list, with or without a selection around it."""
     listed = document.data["workloads"]
-    place: Any = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
-    return ("workloads", place, "workload") if "workload" in listed[place] else ("workloads", place)
+    item: Any = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key
+    return ("workloads", item, "workload") if "workload" in listed[item] else ("workloads", item)
 
 
 def hash_descriptions(

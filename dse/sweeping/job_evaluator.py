@@ -12,12 +12,11 @@ from jaxtyping import Float
 from dse.model import grid
 from dse.model.axis_dependence import LayerGroup
 from dse.model.cost.design import Design
-from dse.model.cost.layer_energy import layer_energy
+from dse.model.cost.energy import layer_energy
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.piecewise_linear import Table, evaluate_table
 from dse.model.rates import factored_inverse_rates
-from dse.sweeping.job import Job
-from dse.sweeping.job_networks import JobNetworks, network_work
+from dse.sweeping.job import Job, JobNetworks, network_work
 from dse.sweeping.kernel_shapes import KernelShapes
 from dse.sweeping.plan import Plan
 

@@ -11,8 +11,7 @@ from dse.model import jax_devices
 from dse.model.grid import Grid, Samples, first_column_axis
 from dse.model.rates import METADATA_BYTES
 from dse.model.roofline import Combination, NetworkWork
-from dse.sweeping.job import Job
-from dse.sweeping.job_networks import JobNetworks
+from dse.sweeping.job import Job, JobNetworks
 from dse.sweeping.plan import Plan
 
 

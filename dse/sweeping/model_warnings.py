@@ -16,7 +16,7 @@ from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.cost import power_limited_latency
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
-from dse.sweeping.plan_checks import list_unused_axes
+from dse.sweeping.plan_builder import list_unused_axes
 
 POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 

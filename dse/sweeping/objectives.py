@@ -8,9 +8,9 @@ import numpy as np
 import xarray as xr
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.schema.stored_results import EXTRA_DIMS
 from dse.sweeping.iso_speedup import accuracy_drop
 from dse.sweeping.pareto_front import significant_bits
-from dse.sweeping.variables import EXTRA_DIMS
 
 ACCURACY_DROP = "accuracy_drop"  # not stored: computed when it is an objective
 

@@ -18,12 +18,18 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.interval import SAMPLES
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.schema.accelerator import Accelerator
-from dse.schema.result_variables import with_interval_variables
+from dse.schema.stored_results import with_interval_variables
 from dse.schema.sweep import SweepSpec
-from dse.sweeping.axis import Axis, iterate_combinations
+from dse.sweeping.axis import Axis, Role, iterate_combinations
 from dse.workload import Variant, Workload
 
 Position = dict[str, int]  # along some dimensions of the results
+ROLE_EFFECTS: dict[Role, str] = {
+    "rate": "scales a rate",
+    "categorical": "changes what runs",
+    "tabulated": "changes bytes or kernel efficiencies",
+    "unused": "does not change the latency",
+}
 
 
 @dataclass(frozen=True)
@@ -124,3 +130,21 @@ class Plan:
     def batches_and_dtypes(self) -> Iterator[tuple[Position, int, OperandDtypes]]:
         for (b, batch), (d, dtype) in itertools.product(enumerate(self.spec.batch), enumerate(self.spec.dtype)):
             yield {"batch": b, "dtype": d}, batch, dtype
+
+
+def describe_plan(plan: Plan) -> str:
+    """What a sweep would evaluate, and how large its results would be: the text of `dse sweep --dry-run`."""
+    spec = plan.spec
+    layers = ", ".join(f"{len(workload.layers)} of {workload.name}" for workload in plan.workloads)
+    counts = f"{plan.design_count} designs x {len(plan.variants)} variants x {len(spec.batch)} batch sizes x {len(spec.dtype)} dtypes"
+    lines = [
+        f"sweep        {spec.name} ({plan.document.path})",
+        f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
+        f"workloads    {', '.join(workload.name for workload in plan.workloads)}",
+        *(f"run on       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
+        *(f"axis         {axis.path}: {len(axis)} values ({ROLE_EFFECTS[axis.role]})" for axis in plan.axes),
+        f"evaluates    {counts}, layers: {layers}",
+        f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(spec.store.variables)}",
+        *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),
+    ]
+    return "\n".join(lines)

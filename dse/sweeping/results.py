@@ -11,11 +11,12 @@ from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.terms import OVERHEAD_RESOURCE
+from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
 from dse.sweeping import cost, provenance
 from dse.sweeping.compile import KernelNames
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
-from dse.sweeping.variables import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES, with_speedup
+from dse.sweeping.store import with_speedup
 
 Index = tuple[int | slice, ...]
 

@@ -13,7 +13,7 @@ from dse.base.progress import no_progress
 from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.model_warnings import ModelWarning, collect_power_warnings, collect_warnings
 from dse.sweeping.plan import Plan
-from dse.sweeping.plan_checks import check_result_size
+from dse.sweeping.plan_builder import check_result_size
 from dse.sweeping.reduce import stream
 from dse.sweeping.results import ResultArrays, set_attributes
 

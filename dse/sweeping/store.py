@@ -9,10 +9,10 @@ from pathlib import Path
 import xarray as xr
 
 from dse.base import checksum
-from dse.base.atomic_write import replace_file
 from dse.base.errors import InputError, UnfinishedError
+from dse.base.output_file import replace_file
+from dse.schema.stored_results import ATTRIBUTES
 from dse.sweeping import zarr_store
-from dse.sweeping.variables import with_speedup
 
 MAX_BUFFERED_BYTES = 2**30  # smaller datasets are serialised in memory first: HDF5 itself may not notice that a disk is full
 HDF5_READ_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # of damaged files
@@ -64,3 +64,12 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
     if is_intact is None:
         warnings.warn(f"'{path}' has no checksum, so it is not known whether it is as 'dse sweep' wrote it", stacklevel=3)
     return dataset
+
+
+def with_speedup(dataset: xr.Dataset) -> xr.Dataset:
+    """Add the speedup, and its bounds where the latencies have lower bounds."""
+    derived = {"speedup": dataset.dense_latency / dataset.latency}
+    if "latency_bound" in dataset:
+        derived["speedup_low"] = dataset.dense_latency_bound / dataset.latency
+        derived["speedup_high"] = dataset.dense_latency / dataset.latency_bound
+    return dataset.assign({name: variable.assign_attrs(ATTRIBUTES[name]) for name, variable in derived.items()})

@@ -7,14 +7,13 @@ from typing import Any
 
 import xarray as xr
 
-from dse.base import atomic_write, lock
+from dse.base import output_file
 from dse.base.errors import InputError
 from dse.sweeping import run, store
 from dse.sweeping.distributed.run import run_distributed
 from dse.sweeping.distributed.sink import is_zarr_path
 from dse.sweeping.plan import Plan
-from dse.sweeping.plan_builder import load_plan
-from dse.sweeping.plan_checks import check_result_size
+from dse.sweeping.plan_builder import check_result_size, load_plan
 
 
 def sweep(
@@ -69,15 +68,15 @@ def sweep(
     """
     plan = load_plan(spec)
     if out is not None and is_distributable(plan, out):
-        with lock.hold_write_lock(Path(out), shared=shard is not None):
+        with output_file.hold_write_lock(Path(out), shared=shard is not None):
             return run_distributed(plan, Path(out), executor=executor, resume=resume, shard=shard).to_dataset()
     if executor is not None or resume or shard is not None:
         raise not_distributable(plan)
     check_result_size(plan)
     if out is None:
         return run.run_in_memory(plan)
-    atomic_write.check_writable(Path(out))
-    with lock.hold_write_lock(Path(out)):
+    output_file.check_writable(Path(out))
+    with output_file.hold_write_lock(Path(out)):
         dataset = run.run_in_memory(plan)
         store.write(dataset, Path(out))
     return dataset

@@ -21,10 +21,10 @@ import zarr
 from jaxtyping import Bool
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from dse.base import atomic_write, checksum
+from dse.base import checksum, output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping.chunk import Chunk
-from dse.sweeping.plan_checks import MAX_RESULT_BYTES
+from dse.sweeping.plan_builder import MAX_RESULT_BYTES
 
 RECORDS = "progress/done"
 MANIFEST = "progress/manifest"
@@ -41,7 +41,7 @@ def create(path: Path, labels: xr.Dataset, sample: xr.Dataset, lengths: Mapping[
     example because another process was faster.
     """
     try:
-        with atomic_write.temporary_path(path) as fresh:
+        with output_file.temporary_path(path) as fresh:
             labels.to_zarr(fresh, mode="w-", zarr_format=3, consolidated=False)
             _create_arrays(zarr.open_group(fresh, mode="r+"), labels, sample, lengths, max_chunk_designs)
             (fresh / RECORDS).mkdir()

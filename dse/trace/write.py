@@ -13,8 +13,8 @@ import numpy as np
 import yaml
 from jaxtyping import Int
 
-from dse.base.atomic_write import temporary_path
 from dse.base.errors import InputError
+from dse.base.output_file import temporary_path
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import ParsedNetwork
 from dse.sparsity.statistics import MaskStatistics

@@ -8,14 +8,12 @@
     statistics/stored.csv   elements that patterns store of a traced mask: method, pattern, sparsity, layer, stored_as, elements
 
 schema        keys and columns of these files
-variant       one pruned network
 workload      a network with its variants
 join_tables   rows of the tables joined into variants
 tables        reads a folder
 accuracy      accuracy curves over sparsity
 """
 
-from dse.workload.variant import Variant
-from dse.workload.workload import Workload
+from dse.workload.workload import Variant, Workload
 
 __all__ = ["Variant", "Workload"]

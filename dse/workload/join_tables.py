@@ -12,8 +12,7 @@ from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerArrays
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, VariantRow
-from dse.workload.variant import Variant
-from dse.workload.workload import Workload
+from dse.workload.workload import Variant, Workload
 
 Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow)
 MAX_SPARSITY_DIFFERENCE = 0.02  # between the sparsity of a uniform N:M variant and that of its pattern

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.input_file import read_rows
 from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.networks import graph

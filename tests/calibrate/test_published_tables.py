@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dse.base.csv_table import read_cells
 from dse.base.errors import InputError
+from dse.base.input_file import read_cells
 from dse.calibrate.measurement_set import load_measurements
 from dse.calibrate.validate.whole_networks import load_networks
 from dse.cli.entry import main

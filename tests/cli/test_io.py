@@ -9,7 +9,7 @@ import pytest
 
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.cli.io_request import parse_memory_sizes
+from dse.cli.io import parse_memory_sizes
 from tests.conftest import write
 
 NET = "random:40x40x40,density=0.1"

@@ -31,7 +31,7 @@ from dse.model.rates import METADATA_BYTES, TRAFFIC, inverse_rates
 from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.model_options import ModelOptions
-from dse.sweeping import job_networks
+from dse.sweeping import job
 from dse.workload import Variant, tables
 
 CASES = 6
@@ -46,10 +46,8 @@ def case(random: Random, folder: Path) -> str:
     options = ModelOptions.model_validate(spec["model"])
     stored, precision = random.choice(STORES), random.choice(["float64", "float64", "float32"])
     store: dict[str, Any] = {"dtype": precision} | ({} if stored is None else {"variables": stored.strip("[]").split(", ")})
-    large = (
-        1 if random.random() < 0.3 else job_networks.LARGE_GRID
-    )  # 1: as on large grids, which are split by the axes that layers depend on
-    with patch.object(job_networks, "LARGE_GRID", large):
+    large = 1 if random.random() < 0.3 else job.LARGE_GRID  # 1: as on large grids, which are split by the axes that layers depend on
+    with patch.object(job, "LARGE_GRID", large):
         found = _sweep(folder, spec | {"store": store}).isel(accelerator=0, dtype=0)
     tolerance = ACCURACY[precision]
     expected = _expected(folder, spec, options, found)

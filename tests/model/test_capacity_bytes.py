@@ -142,6 +142,6 @@ def test_a_capacity_for_everything_moves_compulsory_bytes_only(product):
 def test_arrays_of_products_and_capacities_equal_single_evaluations(rows, capacities):
     m, k, n, density = (np.array(column)[:, None] for column in zip(*rows, strict=True))
     for evaluate in (lower_bound_bytes, attainable_bytes):
-        together = evaluate(matrix(m, k, n, density), np.array(capacities))
+        at_once = evaluate(matrix(m, k, n, density), np.array(capacities))
         single = [[float(evaluate(matrix(*row), capacity)) for capacity in capacities] for row in rows]
-        np.testing.assert_allclose(together, single, rtol=1e-12)
+        np.testing.assert_allclose(at_once, single, rtol=1e-12)

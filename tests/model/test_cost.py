@@ -10,15 +10,12 @@ import dse
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.units import Quantity
-from dse.model.cost.area import area, area_by_part, modelled_area
-from dse.model.cost.coefficients import fitted_coefficients, published_coefficients
+from dse.model.cost.area import area, area_by_part, modelled_area, selection_network_share, sparsity_area_share
+from dse.model.cost.coefficients import fitted_coefficients, logic_area_scale, published_coefficients, sram_area_scale
 from dse.model.cost.design import COST_PATH, Design
-from dse.model.cost.devices import load_published_devices
 from dse.model.cost.energy import ActionCounts, dynamic_energy, energy_per_byte, energy_per_operation, total_energy
-from dse.model.cost.fit import COMMAND, fit_coefficients, to_yaml
+from dse.model.cost.fit import COMMAND, fit_coefficients, load_published_devices, to_yaml
 from dse.model.cost.power import modelled_power, power, static_power
-from dse.model.cost.scaling import logic_area_scale, sram_area_scale
-from dse.model.cost.sparsity_area import selection_network_share, sparsity_area_share
 from dse.sparsity.grammar import parse
 from tests.model.test_laws import described
 

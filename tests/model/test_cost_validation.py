@@ -8,7 +8,7 @@ import pytest
 from dse.cli import entry
 from dse.model.cost import validate
 from dse.model.cost.coefficients import published_coefficients
-from dse.model.cost.devices import load_published_devices
+from dse.model.cost.fit import load_published_devices
 
 TOP = Path(__file__).parents[2]
 README, PAGE = TOP / "README.md", TOP / "docs" / "reference" / "validation.md"

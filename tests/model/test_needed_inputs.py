@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dse
-from dse.base.csv_table import read_rows
 from dse.base.errors import ProblemCollector
+from dse.base.input_file import read_rows
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
 from dse.networks.layers import LayerArrays, LayerRow

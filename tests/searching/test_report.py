@@ -13,7 +13,7 @@ from dse.cli import entry
 from dse.searching import report, run
 from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import MAX_BEST, Archive
-from dse.searching.exhaustive import evaluate_all
+from dse.searching.samplers import evaluate_all
 from dse.searching.simplicity import complexity, simplify_designs
 from dse.sweeping.model_warnings import ModelWarning
 from tests.searching.search_specs import write

@@ -5,9 +5,9 @@ import pytest
 
 import dse
 from dse.base.errors import InfeasibleError, InputError
-from dse.searching import exhaustive, local_search, run
+from dse.searching import local_search, run, samplers
 from dse.searching.archive import Archive
-from dse.searching.exhaustive import evaluate_all
+from dse.searching.samplers import evaluate_all
 from tests.searching.search_specs import CONTINUOUS, LIMITED, make_evaluator, write
 
 
@@ -19,7 +19,7 @@ def score_all(evaluator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("chunk", [4096, 777])
 def test_an_exhaustive_search_finds_the_optimum_and_the_front(folder, monkeypatch, chunk):
     monkeypatch.setattr("dse.searching.evaluator.MAX_BATCH", chunk)
-    monkeypatch.setattr(exhaustive, "CHUNK_DESIGNS", chunk)
+    monkeypatch.setattr(samplers, "CHUNK_DESIGNS", chunk)
     archive = Archive(evaluator := make_evaluator(folder))
     evaluate_all(archive)
     designs, values, excess = score_all(evaluator)

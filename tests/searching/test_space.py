@@ -9,7 +9,7 @@ from dse.base.errors import InputError
 from dse.searching import local_search, report, run
 from dse.searching.analysis import estimate_importances
 from dse.searching.archive import Archive
-from dse.searching.exhaustive import evaluate_all
+from dse.searching.samplers import evaluate_all
 from tests.searching.search_specs import write
 
 SWITCH = "\n  units.tensor.runs.sparse_24.enabled: [true, false]"

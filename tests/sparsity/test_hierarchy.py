@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse.base.errors import InputError
-from dse.model.cost.sparsity_area import selection_network_share
+from dse.model.cost.area import selection_network_share
 from dse.sparsity import apply, nearest, random_mask
 from dse.sparsity import mask as masks_
 from dse.sparsity.encoding import count, decode, encode

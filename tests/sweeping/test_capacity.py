@@ -62,15 +62,15 @@ def chain(*widths: float, n: float) -> Variant:
 
 def test_a_level_moves_what_the_capacity_inside_it_cannot_keep():
     """2048^3 in fp16, dense: between the bound 2 G 2 B / sqrt(S / 2 B) and 1.25 times that; the innermost level moves each byte once."""
-    found = evaluate(described(THREE), network([GEMM]), fidelity="capacity")
+    results = evaluate(described(THREE), network([GEMM]), fidelity="capacity")
     compulsory = 3 * 2048**2 * 2
     by_level = [4 * 2048**3 / np.sqrt(capacity / 2) for capacity in (1e6, 64e3)]
-    assert list(found.memory.values) == ["dram", "l2", "l1"]
-    for moved, least in zip(found.traffic.values[0], [*by_level, compulsory], strict=True):
-        assert least * 0.95 <= moved <= 1.25 * least
-    assert found.bytes.item() == found.traffic.values[0, 0]
-    assert found.bytes_bound.item() == pytest.approx(by_level[0] - 2e6)
-    assert found.bound.item() == "l2"
+    assert list(results.memory.values) == ["dram", "l2", "l1"]
+    for moved, minimum in zip(results.traffic.values[0], [*by_level, compulsory], strict=True):
+        assert minimum * 0.95 <= moved <= 1.25 * minimum
+    assert results.bytes.item() == results.traffic.values[0, 0]
+    assert results.bytes_bound.item() == pytest.approx(by_level[0] - 2e6)
+    assert results.bound.item() == "l2"
 
 
 def test_levels_without_numbers_are_warned_of():
@@ -120,7 +120,7 @@ def convolutions(draw) -> dict:
 
 rows = st.lists(st.one_of(gemms, matmuls, norms, convolutions()), min_size=1, max_size=5)
 networks = st.builds(
-    lambda found, density, pattern: network([{"name": f"l{n}", **row} for n, row in enumerate(found)], density, pattern),
+    lambda rows, density, pattern: network([{"name": f"l{n}", **row} for n, row in enumerate(rows)], density, pattern),
     rows, st.sampled_from([0.5, 0.1, 1.0]), st.sampled_from(["unstructured", "2:4", "row", "column"]),
 )  # fmt: skip
 options = st.fixed_dictionaries({"overlap": st.sampled_from(["full", "none"]), "activations": st.sampled_from(["implicit", "im2col"])})
@@ -128,27 +128,27 @@ ONCE = 1 + 1e-12
 
 
 @given(networks, st.lists(st.floats(10, 1e8), min_size=2, max_size=4), st.integers(1, 16), options)
-def test_capacity_never_beats_the_speed_of_light_and_less_of_it_is_never_faster(variant, capacities, batch, asked):
-    light = evaluate(described(THREE), variant, batch, **asked).latency.values
+def test_capacity_never_beats_the_speed_of_light_and_less_of_it_is_never_faster(variant, capacities, batch, model_options):
+    light = evaluate(described(THREE), variant, batch, **model_options).latency.values
     before = np.full(len(light), np.inf)
     for capacity in sorted(capacities):
         chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity!r} B}}")
-        found = evaluate(chip, variant, batch, fidelity="capacity", **asked)
-        assert np.all(light <= found.latency_bound * ONCE)
-        assert np.all(found.latency_bound <= found.latency * ONCE)
-        assert np.all(found.latency <= before * ONCE)
-        before = found.latency.values
+        results = evaluate(chip, variant, batch, fidelity="capacity", **model_options)
+        assert np.all(light <= results.latency_bound * ONCE)
+        assert np.all(results.latency_bound <= results.latency * ONCE)
+        assert np.all(results.latency <= before * ONCE)
+        before = results.latency.values
 
 
 @given(networks, st.integers(1, 16), options)
-def test_with_enough_capacity_it_is_the_speed_of_light(variant, batch, asked):
+def test_with_enough_capacity_it_is_the_speed_of_light(variant, batch, model_options):
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 TB, bandwidth: 10 TB/s}")
-    found = evaluate(chip, variant, batch, fidelity="capacity", **{**asked, "overlap": "full"})
-    light = evaluate(chip, variant, batch, **{**asked, "overlap": "full"})
-    np.testing.assert_allclose(found.latency_bound, light.latency, rtol=1e-12)
-    assert np.all(found.latency >= light.latency * (1 - 1e-12))
+    results = evaluate(chip, variant, batch, fidelity="capacity", **{**model_options, "overlap": "full"})
+    light = evaluate(chip, variant, batch, **{**model_options, "overlap": "full"})
+    np.testing.assert_allclose(results.latency_bound, light.latency, rtol=1e-12)
+    assert np.all(results.latency >= light.latency * (1 - 1e-12))
     sparse_convolution = (variant.layers.kind == "conv") & (variant.density < 1)  # what it surely reads is a bound only
-    np.testing.assert_allclose(found.latency[~sparse_convolution], light.latency[~sparse_convolution], rtol=1e-12)
+    np.testing.assert_allclose(results.latency[~sparse_convolution], light.latency[~sparse_convolution], rtol=1e-12)
 
 
 @st.composite
@@ -157,7 +157,7 @@ def graphs(draw) -> Variant:
     variant = draw(networks)
     above, links = ["input"], []
     for name in variant.layers.name:
-        reads, adds = (draw(st.lists(st.sampled_from(above), min_size=least, max_size=2, unique=True)) for least in (1, 0))
+        reads, adds = (draw(st.lists(st.sampled_from(above), min_size=min_size, max_size=2, unique=True)) for min_size in (1, 0))
         links.append((";".join(reads), ";".join(adds) or None))
         above.append(name)
     reads, adds = zip(*links, strict=True)
@@ -205,9 +205,9 @@ SKIP = [
 )
 def test_a_skip_connection_takes_capacity_until_it_is_added(capacity, moved):
     chip = described(f"  dram: {{bandwidth: 1 TB/s}}\n  l2: {{capacity: {capacity} B}}")
-    found = evaluate(chip, network([ROW | row for row in SKIP]), fidelity="capacity", fusion="fitting")
-    np.testing.assert_array_equal(found.bytes, WEIGHTS + TENSOR * np.array(moved))
-    np.testing.assert_array_equal(found.bytes_bound, WEIGHTS + TENSOR * np.array([1, 0, 0, 1]))
+    results = evaluate(chip, network([ROW | row for row in SKIP]), fidelity="capacity", fusion="fitting")
+    np.testing.assert_array_equal(results.bytes, WEIGHTS + TENSOR * np.array(moved))
+    np.testing.assert_array_equal(results.bytes_bound, WEIGHTS + TENSOR * np.array([1, 0, 0, 1]))
 
 
 def test_a_small_tensor_stays_while_a_large_skip_connection_is_read_again():
@@ -219,18 +219,18 @@ def test_a_small_tensor_stays_while_a_large_skip_connection_is_read_again():
         {"name": "up", "kind": "gemm", "m": 64, "k": 8, "n": 64, "reads": "down", "adds": "x"},
     ]
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 4 kB}")
-    found = evaluate(chip, network(rows), fidelity="capacity", fusion="fitting")
+    results = evaluate(chip, network(rows), fidelity="capacity", fusion="fitting")
     weights, narrow = 2 * 64 * 8, 2 * 8 * 64
-    np.testing.assert_array_equal(found.bytes, [weights + narrow + TENSOR, weights + TENSOR, weights + narrow + TENSOR])
+    np.testing.assert_array_equal(results.bytes, [weights + narrow + TENSOR, weights + TENSOR, weights + narrow + TENSOR])
 
 
 def test_what_branches_is_written_or_stays_for_the_last_reader():
     """`second` reads `stem`, not the layer listed before it, whose output is the network's and has to be written."""
     rows = [{"name": "stem", "reads": "input"}, {"name": "first", "reads": "stem"}, {"name": "second", "reads": "stem"}]
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 MB}")
-    found = evaluate(chip, network([ROW | row for row in rows]), fidelity="capacity", fusion="fitting")
-    np.testing.assert_array_equal(found.bytes, WEIGHTS + TENSOR * np.array([1, 1, 1]))
-    np.testing.assert_array_equal(found.bytes_bound, found.bytes)
+    results = evaluate(chip, network([ROW | row for row in rows]), fidelity="capacity", fusion="fitting")
+    np.testing.assert_array_equal(results.bytes, WEIGHTS + TENSOR * np.array([1, 1, 1]))
+    np.testing.assert_array_equal(results.bytes_bound, results.bytes)
 
 
 def test_nothing_is_fused_without_a_layer_graph():
@@ -256,9 +256,9 @@ def test_a_key_value_cache_is_written_even_where_it_stays(folder):
     (folder / "decoder" / "workload.yaml").write_text(yaml.safe_dump(description))
     net = dse.load_workload(folder / "decoder", phase="decode", sequence=1000)
     chip = described("  dram: {bandwidth: 1 TB/s}\n  l2: {capacity: 1 GB}")
-    found = evaluate(chip, net, fidelity="capacity", fusion="fitting").bytes.to_series()
-    layers = found.index.str.removeprefix("model.layers.0.")
-    moved = dict(zip(layers, found - 2 * net.layers.weights, strict=True))
+    results = evaluate(chip, net, fidelity="capacity", fusion="fitting").bytes.to_series()
+    layers = results.index.str.removeprefix("model.layers.0.")
+    moved = dict(zip(layers, results - 2 * net.layers.weights, strict=True))
     new, old = 2 * 64, 2 * 999 * 64
     assert {name: value for name, value in moved.items() if value} == {
         "model.embed_tokens": new, "input_layernorm": new, "self_attn.k_proj": new, "self_attn.v_proj": new,
@@ -289,35 +289,35 @@ def banded(folder, edited) -> Path:
 
 def test_a_capacity_is_an_axis_that_changes_latency(banded, net):
     grid.breakdown_on_grid.clear_cache()
-    found = dse.sweep(banded)
+    results = dse.sweep(banded)
     assert grid.breakdown_on_grid._cache_size() == 1
     chip = dse.load_accelerator(banded.parent / "chip.yaml")
     for a, b, c in np.ndindex(3, 2, 2):
-        capacity, bandwidth = (float(found[f"memory.{name}"][at]) for name, at in (("l2.capacity", a), ("dram.bandwidth", b)))
+        capacity, bandwidth = (float(results[f"memory.{name}"][at]) for name, at in (("l2.capacity", a), ("dram.bandwidth", b)))
         design = chip.replace({"memory.l2.capacity": f"{capacity!r} B", "memory.dram.bandwidth": f"{bandwidth!r} B/s"})
         for number, variant in enumerate(net.variants):
-            here = found.isel(accelerator=0, dtype=0, variant=number)[{"memory.l2.capacity": a, "memory.dram.bandwidth": b, "batch": c}]
-            sparse, dense = (evaluate(design, v, int(found.batch[c]), fidelity="capacity").sum() for v in (variant, net.dense))
+            here = results.isel(accelerator=0, dtype=0, variant=number)[{"memory.l2.capacity": a, "memory.dram.bandwidth": b, "batch": c}]
+            sparse, dense = (evaluate(design, v, int(results.batch[c]), fidelity="capacity").sum() for v in (variant, net.dense))
             expected = {"latency": sparse.latency, "latency_bound": sparse.latency_bound, "dense_latency_bound": dense.latency_bound}
             expected["speedup_low"] = dense.latency_bound / sparse.latency
             expected["speedup_high"] = dense.latency / sparse.latency_bound
             for name, value in expected.items():
                 assert here[name].item() == pytest.approx(float(value), rel=1e-12)
-    assert np.all(found.latency.diff("memory.l2.capacity") <= 0)
-    assert found.latency.sel({"memory.l2.capacity": 16e3}).sum() > 1.1 * found.latency.sel({"memory.l2.capacity": 1e10}).sum()
-    assert list(found.resource.values) == ["tensor", "vector", "dram", "l2"]
-    np.testing.assert_allclose(found.bound_share.sum("resource"), 1, rtol=1e-12)
-    assert np.all((found.speedup_low <= found.speedup * ONCE) & (found.speedup <= found.speedup_high * ONCE))
+    assert np.all(results.latency.diff("memory.l2.capacity") <= 0)
+    assert results.latency.sel({"memory.l2.capacity": 16e3}).sum() > 1.1 * results.latency.sel({"memory.l2.capacity": 1e10}).sum()
+    assert list(results.resource.values) == ["tensor", "vector", "dram", "l2"]
+    np.testing.assert_allclose(results.bound_share.sum("resource"), 1, rtol=1e-12)
+    assert np.all((results.speedup_low <= results.speedup * ONCE) & (results.speedup <= results.speedup_high * ONCE))
 
 
 def test_energy_follows_the_bytes_of_each_capacity(banded, edited):
     edited("chip.yaml", ("memory:", "cost: {process: 7 nm}\nmemory:"))
     banded.write_text(banded.read_text() + "store: {variables: [latency, energy]}\n")
-    together = dse.sweep(banded)
+    all_capacities = dse.sweep(banded)
     for number, capacity in enumerate(("16 kB", "1 MB", "10 GB")):
         alone = banded.with_name("alone.yaml")
         alone.write_text(banded.read_text().replace("[16 kB, 1 MB, 10 GB]", f"[{capacity}]"))
-        np.testing.assert_allclose(dse.sweep(alone).energy[:, 0], together.energy[:, number], rtol=1e-12)
+        np.testing.assert_allclose(dse.sweep(alone).energy[:, 0], all_capacities.energy[:, number], rtol=1e-12)
 
 
 def test_lower_bounds_are_stored_under_fidelity_capacity_only(banded):
@@ -345,7 +345,7 @@ def test_ignored_memory_levels_are_warned_of(folder):
 
 
 def test_accelerators_of_different_depth_share_one_trace(banded):
-    """What one has not takes no time there."""
+    """A level that an accelerator lacks takes no time there."""
     text = (banded.parent / "chip.yaml").read_text()
     flat = text.replace("name: chip", "name: flat").replace(", bandwidth: 3 TB/s", ", bandwidth: 1e30 TB/s")
     (banded.parent / "flat.yaml").write_text(flat)
@@ -353,9 +353,9 @@ def test_accelerators_of_different_depth_share_one_trace(banded):
     (banded.parent / "deep.yaml").write_text(deep)
     banded.write_text(banded.read_text().replace("[./chip.yaml]", "[./chip.yaml, ./deep.yaml, ./flat.yaml]"))
     grid.breakdown_on_grid.clear_cache()
-    found = dse.sweep(banded)
+    results = dse.sweep(banded)
     assert grid.breakdown_on_grid._cache_size() == 1
     alone = banded.with_name("one.yaml")
     for name in ("chip", "deep", "flat"):
         alone.write_text(banded.read_text().replace("[./chip.yaml, ./deep.yaml, ./flat.yaml]", f"[./{name}.yaml]"))
-        np.testing.assert_allclose(dse.sweep(alone).latency[0], found.latency.sel(accelerator=name), rtol=1e-12)
+        np.testing.assert_allclose(dse.sweep(alone).latency[0], results.latency.sel(accelerator=name), rtol=1e-12)

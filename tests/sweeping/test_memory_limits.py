@@ -11,7 +11,7 @@ import dse
 from dse.base import available_memory, progress
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.schema.axis_spec import RangeAxis
+from dse.schema.sweep import RangeAxis
 from dse.sweeping import run
 from dse.sweeping.axis import parse_axis
 from dse.sweeping.compile import CompiledSweep
@@ -121,7 +121,7 @@ def test_more_combinations_than_fit_in_memory_are_refused_before_they_are_compil
 
 
 def test_results_larger_than_the_available_memory_are_refused(write_spec, monkeypatch):
-    monkeypatch.setattr("dse.sweeping.plan_checks.available_bytes", lambda: 1000)
+    monkeypatch.setattr("dse.sweeping.plan_builder.available_bytes", lambda: 1000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store"):
         dse.sweep(write_spec(AXES))
 

@@ -16,8 +16,9 @@ from hypothesis.extra.numpy import arrays
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
+from dse.cli.dataset import parse_numbers, parse_pairs, select_values
 from dse.plot import pareto as drawing
-from dse.sweeping import select, store
+from dse.sweeping import store
 from dse.sweeping.pareto import objective_directions
 
 AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], memory.dram.capacity: [1 GB, 2 GB]}"
@@ -163,17 +164,17 @@ def test_accuracies_on_different_metrics_are_not_compared(edited, folder):
     found = dse.sweep(folder / "small.yaml")
     with pytest.raises(InputError, match=r"different networks or metrics cannot be compared \(net, accuracy; net, loss\)"):
         dse.pareto(found, ["speedup"], ["accuracy_drop"])
-    front = dse.pareto(select.select_values(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
+    front = dse.pareto(select_values(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
     assert set(front.accuracy.values) == {0.3}
 
 
 def test_objectives_without_any_value_are_refused(results):
     with pytest.raises(InputError, match="no point has a finite value in all of speedup, accuracy"):
-        dse.pareto(select.select_values(results, {"method": "blocky"}), ["speedup", "accuracy"])
+        dse.pareto(select_values(results, {"method": "blocky"}), ["speedup", "accuracy"])
 
 
 def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
-    part = select.select_values(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
+    part = select_values(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
     assert (part.sizes["batch"], part.sizes["memory.dram.bandwidth"], part.sizes["variant"]) == (1, 1, 1)
     for chosen, messages in (
         ({"bach": "1"}, "did you mean 'batch'"),
@@ -181,12 +182,12 @@ def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
         ({"method": "sem"}, "did you mean 'semi'"),
     ):
         with pytest.raises(InputError, match=messages):
-            select.select_values(results, chosen)
+            select_values(results, chosen)
     for wrong in ("batch", "=1", "batch="):
         with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
-            select.parse_pairs([wrong])
+            parse_pairs([wrong])
     with pytest.raises(InputError, match="could not convert string to float: 'x'; write a number"):
-        select.parse_numbers({"speedup": "x"})
+        parse_numbers({"speedup": "x"})
 
 
 # -- the figure and the command

@@ -15,7 +15,7 @@ from dse.base.errors import InputError
 from dse.cli import entry
 from dse.sweeping import chunk
 from dse.sweeping.pareto_front import nondominated
-from dse.sweeping.reduce.dominance_filter import DominanceFilter
+from dse.sweeping.reduce.front import DominanceFilter
 
 AXES = """
 axes:

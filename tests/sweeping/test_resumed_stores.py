@@ -270,7 +270,7 @@ def test_outputs_that_cannot_be_resumed_or_sharded(folder, out, options, expecte
 
 
 def test_a_sweep_too_large_for_memory_is_written_to_a_store_with_a_maximum_of_chunks(spec, monkeypatch):
-    monkeypatch.setattr("dse.sweeping.plan_checks.MAX_RESULT_BYTES", 100_000)
+    monkeypatch.setattr("dse.sweeping.plan_builder.MAX_RESULT_BYTES", 100_000)
     with pytest.raises(InputError, match=r"kept in memory; write them to a Zarr store \('-o small.zarr'\)"):
         dse.sweep(spec)
     assert dse.sweep(spec, spec.parent / "large.zarr").nbytes > 100_000

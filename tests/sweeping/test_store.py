@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import dse
-from dse.base import atomic_write
+from dse.base import output_file
 from dse.base.errors import InputError, UnfinishedError
 from dse.sweeping import store
 
@@ -14,7 +14,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "results.nc"
     path.write_text("old")
     with pytest.raises(ValueError, match="no"):
-        atomic_write.replace_file(path, lambda partial: (partial.write_text("half"), int("no")))
+        output_file.replace_file(path, lambda partial: (partial.write_text("half"), int("no")))
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["results.nc"]
 

@@ -19,7 +19,7 @@ from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.plot import FIGURES, draw_figure
 from dse.sparsity import parse
-from dse.sweeping import job_networks, store
+from dse.sweeping import job, store
 
 AXES = """
 axes:
@@ -30,7 +30,7 @@ axes:
 
 
 @pytest.fixture
-def swept(folder):
+def spec_file(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + AXES)
     return path
@@ -42,34 +42,34 @@ def problems(path) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_dims_coordinates_units_and_provenance(swept):
-    found = dse.sweep(swept)
-    assert found.speedup.dims == (
+def test_dims_coordinates_units_and_provenance(spec_file):
+    results = dse.sweep(spec_file)
+    assert results.speedup.dims == (
         "accelerator", "memory.dram.bandwidth", "units.tensor.runs.sparse_24.pattern", "units.tensor.peak.fp16",
         "batch", "dtype", "variant",
     )  # fmt: skip
-    np.testing.assert_allclose(found["memory.dram.bandwidth"], [1e12, 2e12, 4e12, 8e12], rtol=1e-12)
-    assert found["memory.dram.bandwidth"].attrs["units"] == "B/s"
-    assert list(found["units.tensor.runs.sparse_24.pattern"].values) == ["2:4", "1:2"]
-    assert list(found.method.values) == ["pruned", "pruned", "semi", "blocky"]
-    assert list(found.accuracy.values[:3]) == [75, 70, 75.5]
-    assert np.isnan(found.accuracy.values[3])
-    assert {name: found[name].attrs.get("units") for name in ("latency", "dense_latency", "speedup", "bound_share")} == {
+    np.testing.assert_allclose(results["memory.dram.bandwidth"], [1e12, 2e12, 4e12, 8e12], rtol=1e-12)
+    assert results["memory.dram.bandwidth"].attrs["units"] == "B/s"
+    assert list(results["units.tensor.runs.sparse_24.pattern"].values) == ["2:4", "1:2"]
+    assert list(results.method.values) == ["pruned", "pruned", "semi", "blocky"]
+    assert list(results.accuracy.values[:3]) == [75, 70, 75.5]
+    assert np.isnan(results.accuracy.values[3])
+    assert {name: results[name].attrs.get("units") for name in ("latency", "dense_latency", "speedup", "bound_share")} == {
         "latency": "s", "dense_latency": "s", "speedup": "1", "bound_share": "1",
     }  # fmt: skip
-    assert found.attrs["spec"] == swept.read_text()
+    assert results.attrs["spec"] == spec_file.read_text()
     assert {"accelerator chip", "workload net layers.csv", "workload net variants/pruned.csv"} <= json.loads(
-        found.attrs["description_sha256"]
+        results.attrs["description_sha256"]
     ).keys()
-    assert json.loads(found.attrs["versions"])["jax"]
+    assert json.loads(results.attrs["versions"])["jax"]
 
 
-def test_every_design_equals_evaluating_it_alone(swept, net):
+def test_every_design_equals_evaluating_it_alone(spec_file, net):
     """Axes of every kind land where their labels say."""
-    found = dse.sweep(swept)
-    chip = dse.load_accelerator(swept.parent / "chip.yaml")
+    results = dse.sweep(spec_file)
+    chip = dse.load_accelerator(spec_file.parent / "chip.yaml")
     for point in np.ndindex(4, 2, 3, 2):
-        bandwidth, pattern, peak = (found[dim].values[n] for dim, n in zip(list(found.speedup.dims)[1:4], point[:3], strict=True))
+        bandwidth, pattern, peak = (results[dim].values[n] for dim, n in zip(list(results.speedup.dims)[1:4], point[:3], strict=True))
         design = chip.replace(
             {
                 "memory.dram.bandwidth": f"{float(bandwidth)!r} B/s",
@@ -77,38 +77,38 @@ def test_every_design_equals_evaluating_it_alone(swept, net):
                 "units.tensor.peak.fp16": f"{float(peak)!r} FLOP/s",
             }
         )
-        batch = int(found.batch.values[point[3]])
+        batch = int(results.batch.values[point[3]])
         for number, variant in enumerate(net.variants):
             layers, dense = (evaluate(design, v, batch) for v in (variant, net.dense))
-            here = found.isel(accelerator=0, dtype=0, variant=number)[dict(zip(list(found.speedup.dims)[1:5], point, strict=True))]
+            here = results.isel(accelerator=0, dtype=0, variant=number)[dict(zip(list(results.speedup.dims)[1:5], point, strict=True))]
             assert here.latency.item() == pytest.approx(layers.latency.sum().item(), rel=1e-12)
             assert here.dense_latency.item() == pytest.approx(dense.latency.sum().item(), rel=1e-12)
-            for resource in found.resource.values:
+            for resource in results.resource.values:
                 expected = layers.latency.values[layers.bound.values == resource].sum() / layers.latency.values.sum()
                 assert here.bound_share.sel(resource=resource).item() == pytest.approx(expected, abs=1e-12)
-            for execution in found.execution.values:
+            for execution in results.execution.values:
                 expected = layers.latency.values[layers.execution.values == execution].sum() / layers.latency.values.sum()
                 assert here.execution_share.sel(execution=execution).item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_speedup_is_a_ratio_of_sums_and_shares_add_up(swept):
-    found = dse.sweep(swept)
-    np.testing.assert_allclose(found.speedup, found.dense_latency / found.latency, rtol=1e-15)
-    np.testing.assert_allclose(found.bound_share.sum("resource"), 1, rtol=1e-12)
-    np.testing.assert_allclose(found.execution_share.sum("execution"), 1, rtol=1e-12)
+def test_speedup_is_a_ratio_of_sums_and_shares_add_up(spec_file):
+    results = dse.sweep(spec_file)
+    np.testing.assert_allclose(results.speedup, results.dense_latency / results.latency, rtol=1e-15)
+    np.testing.assert_allclose(results.bound_share.sum("resource"), 1, rtol=1e-12)
+    np.testing.assert_allclose(results.execution_share.sum("execution"), 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 7, 12, 1000])
-def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
-    whole = dse.sweep(swept)
+def test_one_chunk_is_k_chunks(spec_file, monkeypatch, chunk):
+    whole = dse.sweep(spec_file)
     monkeypatch.setattr(jax_devices, "designs_at_once", lambda size: chunk)
-    assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
+    assert dse.sweep(spec_file).drop_attrs().identical(whole.drop_attrs())
 
 
-def test_a_sweep_is_traced_once(swept):
+def test_a_sweep_is_traced_once(spec_file):
     """Over accelerators, structures, batches, dtypes, networks and chunks. A second run of the same shape needs none."""
-    path = swept.with_name("two.yaml")
-    path.write_text(swept.read_text().replace("dtype: fp16", "dtype: [fp16, fp32]").replace("steps: 4", "steps: 5"))
+    path = spec_file.with_name("two.yaml")
+    path.write_text(spec_file.read_text().replace("dtype: fp16", "dtype: [fp16, fp32]").replace("steps: 4", "steps: 5"))
     grid.breakdown_on_grid.clear_cache()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dse.ModelWarning)
@@ -118,37 +118,37 @@ def test_a_sweep_is_traced_once(swept):
     assert grid.breakdown_on_grid._cache_size() == 1
 
 
-def test_float32_is_within_1e_5(swept):
-    exact = dse.sweep(swept)
-    swept.write_text(swept.read_text() + "store: {dtype: float32}\n")
-    rough = dse.sweep(swept)
+def test_float32_is_within_1e_5(spec_file):
+    exact = dse.sweep(spec_file)
+    spec_file.write_text(spec_file.read_text() + "store: {dtype: float32}\n")
+    rough = dse.sweep(spec_file)
     assert rough.latency.dtype == np.float32
     np.testing.assert_allclose(rough.latency, exact.latency, rtol=1e-5)
 
 
-def test_latency_alone_is_the_same_latency(swept):
-    everything = dse.sweep(swept)
-    swept.write_text(swept.read_text() + "store: {variables: [latency]}\n")
-    alone = dse.sweep(swept)
+def test_latency_alone_is_the_same_latency(spec_file):
+    everything = dse.sweep(spec_file)
+    spec_file.write_text(spec_file.read_text() + "store: {variables: [latency]}\n")
+    alone = dse.sweep(spec_file)
     assert list(alone.data_vars) == ["latency"]
     np.testing.assert_allclose(alone.latency, everything.latency, rtol=1e-14)
 
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
 @pytest.mark.parametrize("pays", [0, rate_pairs.BREAK_EVEN])
-def test_using_the_axis_dependence_changes_no_latency(swept, monkeypatch, overlap, pays):
+def test_using_the_axis_dependence_changes_no_latency(spec_file, monkeypatch, overlap, pays):
     """Nor does sorting layers, however few."""
-    swept.write_text(swept.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
-    plain = dse.sweep(swept)
-    monkeypatch.setattr(job_networks, "LARGE_GRID", 1)
+    spec_file.write_text(spec_file.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
+    plain = dse.sweep(spec_file)
+    monkeypatch.setattr(job, "LARGE_GRID", 1)
     monkeypatch.setattr(rate_pairs, "BREAK_EVEN", pays)
     functions = (grid.latency_on_grid, piecewise_linear.evaluate_table)
     for function in functions:
         function.clear_cache()
-    found = dse.sweep(swept)
+    results = dse.sweep(spec_file)
     assert [function._cache_size() for function in functions] == [1, overlap == "full" and pays == 0]
     for name in ("latency", "dense_latency"):
-        np.testing.assert_allclose(found[name], plain[name], rtol=1e-14)
+        np.testing.assert_allclose(results[name], plain[name], rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("ignore::dse.ModelWarning")  # of kernels that were measured on other devices
@@ -164,34 +164,34 @@ def test_using_the_axis_dependence_changes_no_interval(monkeypatch):
         "store": {"variables": ["latency", "speedup"]},
     }
     plain = dse.sweep(spec)
-    monkeypatch.setattr(job_networks, "LARGE_GRID", 1)
+    monkeypatch.setattr(job, "LARGE_GRID", 1)
     grouped = dse.sweep(spec)
     for name in ("latency", "latency_low", "latency_high", "speedup_low", "speedup_high"):
         np.testing.assert_allclose(grouped[name], plain[name], rtol=1e-13)
 
 
-def test_the_users_jax_is_left_alone(swept):
+def test_the_users_jax_is_left_alone(spec_file):
     import jax
 
-    dse.sweep(swept)
+    dse.sweep(spec_file)
     assert not jax.config.jax_enable_x64
 
 
 def test_two_accelerators_share_their_labels_and_absent_ones_take_no_time(folder, edited):
     (folder / "other.yaml").write_text((folder / "chip.yaml").read_text().replace("chip", "other").replace("vector", "scalar"))
     edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, ./other.yaml]"))
-    found = dse.sweep(folder / "small.yaml")
-    assert list(found.accelerator.values) == ["chip", "other"]
-    assert set(found.resource.values) == {"tensor", "vector", "scalar", "dram"}
-    assert (found.bound_share.sel(accelerator="other", resource="vector") == 0).all()
-    np.testing.assert_allclose(found.latency[0], found.latency[1], rtol=1e-14)
-    np.testing.assert_allclose(found.bound_share.sum("resource"), 1, rtol=1e-12)
+    results = dse.sweep(folder / "small.yaml")
+    assert list(results.accelerator.values) == ["chip", "other"]
+    assert set(results.resource.values) == {"tensor", "vector", "scalar", "dram"}
+    assert (results.bound_share.sel(accelerator="other", resource="vector") == 0).all()
+    np.testing.assert_allclose(results.latency[0], results.latency[1], rtol=1e-14)
+    np.testing.assert_allclose(results.bound_share.sum("resource"), 1, rtol=1e-12)
 
 
 def test_fits_compares_stored_weights_with_the_outermost_memory(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "axes:\n  memory.dram.capacity: [30 MB, 60 MB, 100 MB]\n")
-    found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=0)
+    results = dse.sweep(path).isel(accelerator=0, dtype=0, batch=0)
     # dense fp16 weights of the unpruned layers, and 2 x 4096 x 4096 pruned ones
     rest = 2 * (64 * 147 + 1000 * 512)
     sizes = {
@@ -199,7 +199,7 @@ def test_fits_compares_stored_weights_with_the_outermost_memory(folder):
         "blocky": rest + 2 * (4096**2 * 2 / 4 + 4 * 4096**2 / 4 / 64 + 4 * (512 + 1)),
     }
     for method, size in sizes.items():
-        fits = found.fits.isel(variant=list(found.method.values).index(method))
+        fits = results.fits.isel(variant=list(results.method.values).index(method))
         assert list(fits.values) == [size <= limit for limit in (30e6, 60e6, 100e6)]
 
 
@@ -209,10 +209,10 @@ def test_activations_at_the_batch_take_memory_besides_the_weights(folder):
     weights = 2 * (64 * 147 + 1000 * 512) + 2 * 4096**2 * 2 * 0.5625
     exact = [weights + batch * 2 * 2 * 4096 * 512 for batch in (1, 16)]
     path.write_text(path.read_text() + f"axes:\n  memory.dram.capacity: [{exact[0]!r} B, {exact[1] - 1!r} B, {exact[1]!r} B]\n")
-    found = dse.sweep(path).isel(accelerator=0, dtype=0)
-    fits = found.fits.isel(variant=list(found.method.values).index("semi"))
+    results = dse.sweep(path).isel(accelerator=0, dtype=0)
+    fits = results.fits.isel(variant=list(results.method.values).index("semi"))
     np.testing.assert_array_equal(fits, [[True, False], [True, False], [True, True]])
-    assert "key-value cache and the largest working set" in found.fits.attrs["long_name"]
+    assert "key-value cache and the largest working set" in results.fits.attrs["long_name"]
 
 
 def test_a_key_value_cache_takes_memory(folder, edited):
@@ -258,23 +258,23 @@ def test_two_of_one_name_are_refused(folder, edited):
     ],
 )
 def test_nothing_is_listed_twice(edited, old, new):
-    (found,) = problems(edited("small.yaml", (old, new)))
-    assert "is listed twice; list it once" in found
+    (problem,) = problems(edited("small.yaml", (old, new)))
+    assert "is listed twice; list it once" in problem
 
 
 def test_an_axis_without_effect_is_warned_of(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "axes:\n  memory.l2.capacity: [10 MB, 20 MB]\n")
     with pytest.warns(dse.ModelWarning, match=r"small.yaml:8: axes.memory.l2.capacity: does not change the latency under fidelity 'sol'"):
-        found = dse.sweep(path)
-    assert (found.latency.isel({"memory.l2.capacity": 0}) == found.latency.isel({"memory.l2.capacity": 1})).all()
+        results = dse.sweep(path)
+    assert (results.latency.isel({"memory.l2.capacity": 0}) == results.latency.isel({"memory.l2.capacity": 1})).all()
 
 
 def test_an_efficiency_axis_counts_under_r3(folder):
     path = folder / "small.yaml"
     path.write_text(path.read_text() + "model: {fidelity: r3}\naxes:\n  units.vector.runs.csr.efficiency: [0.25, 0.5]\n")
-    found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0)
-    assert found.latency[0] > found.latency[1]
+    results = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0)
+    assert results.latency[0] > results.latency[1]
 
 
 @pytest.mark.parametrize("order", ["[true, false]", "[false, true]"])
@@ -283,8 +283,8 @@ def test_a_rate_of_a_run_that_some_designs_switch_off_still_counts(folder, order
     run = "units.vector.runs.csr"
     path.write_text(path.read_text() + f"model: {{fidelity: r3}}\naxes:\n  {run}.enabled: {order}\n  {run}.efficiency: [0.25, 0.5]\n")
     with pytest.warns(dse.ModelWarning, match="has no enabled run for 'unstructured'"):
-        found = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0).latency
-    on, off = found.sel({f"{run}.enabled": True}), found.sel({f"{run}.enabled": False})
+        results = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0).latency
+    on, off = results.sel({f"{run}.enabled": True}), results.sel({f"{run}.enabled": False})
     assert on[0] > on[1]
     assert off[0] == off[1]
 
@@ -299,15 +299,15 @@ def test_a_gain_that_the_description_leaves_open_can_be_swept(folder):
 def test_a_device_without_a_run_for_the_pattern_runs_dense_with_a_warning(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     with pytest.warns(dse.ModelWarning, match="'chip' has no enabled run for 'unstructured' in fp16: its layers run dense"):
-        found = dse.sweep(folder / "small.yaml")
-    unstructured = found.isel(accelerator=0, dtype=0, variant=0)
+        results = dse.sweep(folder / "small.yaml")
+    unstructured = results.isel(accelerator=0, dtype=0, variant=0)
     np.testing.assert_allclose(unstructured.speedup, 1, rtol=1e-14)
     assert (unstructured.execution_share.sel(execution="tensor.dense") == 1).all()
 
 
-def test_netcdf_gives_the_dataset_back(swept, tmp_path):
-    found = dse.sweep(swept, tmp_path / "out" / "results.nc")
-    assert store.read(tmp_path / "out" / "results.nc").identical(found)
+def test_netcdf_gives_the_dataset_back(spec_file, tmp_path):
+    results = dse.sweep(spec_file, tmp_path / "out" / "results.nc")
+    assert store.read(tmp_path / "out" / "results.nc").identical(results)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.nc"]
 
 
@@ -345,8 +345,8 @@ def test_problems_of_all_files_of_a_sweep_are_reported_at_once(edited, folder):
     edited("chip.yaml", ("1 TB/s", "1"))
     edited("net/layers.csv", ("wide,gemm,4096", "wide,gem,4096"))
     path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, nothing]"))
-    told = problems(path)
-    assert [text.split(":")[0].removeprefix(f"{folder}/") for text in told] == ["chip.yaml", "net/layers.csv", "small.yaml"]
+    texts = problems(path)
+    assert [text.split(":")[0].removeprefix(f"{folder}/") for text in texts] == ["chip.yaml", "net/layers.csv", "small.yaml"]
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bitmask", "nm_index"])
@@ -355,49 +355,49 @@ def test_gathered_patterns_are_stored_in_the_format_of_the_run(kind, folder, edi
     edited("chip.yaml", ("{pattern: 2:4, gain: 2}", f"{{pattern: 2:4, gain: 2, format: {{kind: {kind}}}}}"))
     edited("small.yaml", ("{methods: all}", "{methods: [dense], patterns: [{list: ['64:2:8', '2:4'], densities: own}]}"))
     edited("small.yaml", ("[1, 16]", "[1024]"))
-    found = dse.sweep(folder / "small.yaml")
-    assert found.execution_share.sel(execution="tensor.sparse_24").squeeze()[-2:].min() > 0
-    assert found.latency.squeeze()[1] < found.latency.squeeze()[2]
+    results = dse.sweep(folder / "small.yaml")
+    assert results.execution_share.sel(execution="tensor.sparse_24").squeeze()[-2:].min() > 0
+    assert results.latency.squeeze()[1] < results.latency.squeeze()[2]
 
 
 @pytest.mark.parametrize("text", ["2:4/block:32x32/1:8", "1:2/block:4x8/2:4/block:2x2", "block:64x64/1:2/block:4x4/2:4", "1:2/2:2:8"])
 def test_nested_patterns_run_where_they_are_listed(text, folder, edited):
     edited("chip.yaml", ('pattern: "block:4x4*"', f'pattern: "{text}"'))
-    given = "0.1" if parse(text).density is None else "own"
+    densities = "[0.1]" if parse(text).density is None else "own"
     edited(
         "small.yaml",
-        ("{methods: all}", f"{{methods: [dense], patterns: [{{list: ['{text}'], densities: {given.replace('0.1', '[0.1]')}}}]}}"),
+        ("{methods: all}", f"{{methods: [dense], patterns: [{{list: ['{text}'], densities: {densities}}}]}}"),
     )
-    found = dse.sweep(folder / "small.yaml").isel(variant=1, batch=1).squeeze()
-    assert found.execution_share.sel(execution="tensor.blocks") > 0
+    results = dse.sweep(folder / "small.yaml").isel(variant=1, batch=1).squeeze()
+    assert results.execution_share.sel(execution="tensor.blocks") > 0
     density = parse(text).density or 0.1
-    assert found.sparsity.item() == pytest.approx(1 - density, rel=0.05)  # edges are padded
+    assert results.sparsity.item() == pytest.approx(1 - density, rel=0.05)  # edges are padded
 
 
-def test_a_mapping_is_a_specification(swept, monkeypatch):
-    """The same results as of the file that says so, and its mistakes at their dotted paths."""
-    monkeypatch.chdir(swept.parent)
-    said = yaml.load(swept.read_text(), Loader=CCoreLoader)
-    found = dse.sweep(said)
-    xr.testing.assert_equal(found, dse.sweep(swept))
-    assert dse.load_accelerator(yaml.load((swept.parent / "chip.yaml").read_text(), Loader=CCoreLoader)).name == "chip"
-    assert draw_figure("roofline", found)  # which reads the specification again
+def test_a_mapping_is_a_specification(spec_file, monkeypatch):
+    """A mapping gives the same results as a file with its content, and its mistakes are reported at their dotted paths."""
+    monkeypatch.chdir(spec_file.parent)
+    spec = yaml.load(spec_file.read_text(), Loader=CCoreLoader)
+    results = dse.sweep(spec)
+    xr.testing.assert_equal(results, dse.sweep(spec_file))
+    assert dse.load_accelerator(yaml.load((spec_file.parent / "chip.yaml").read_text(), Loader=CCoreLoader)).name == "chip"
+    assert draw_figure("roofline", results)  # which reads the specification again
     with pytest.raises(InputError) as caught:
-        dse.sweep({**said, "batch": [0], "model": {"fidelity": "soll"}})
+        dse.sweep({**spec, "batch": [0], "model": {"fidelity": "soll"}})
     assert [str(problem).split("; ")[0] for problem in caught.value.problems] == [
         "batch.0: 0 is out of range",
         "model.fidelity: 'soll' is not known here",
     ]
 
 
-def test_a_mapping_is_a_search(swept, monkeypatch):
-    monkeypatch.chdir(swept.parent)
-    said = {
-        **yaml.load(swept.read_text(), Loader=CCoreLoader),
+def test_a_mapping_is_a_search(spec_file, monkeypatch):
+    monkeypatch.chdir(spec_file.parent)
+    spec = {
+        **yaml.load(spec_file.read_text(), Loader=CCoreLoader),
         "batch": 1,
         "search": {"maximize": ["performance"], "sampler": "exhaustive"},
     }
-    assert dse.search(said).performance.notnull().all()
+    assert dse.search(spec).performance.notnull().all()
 
 
 def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, capsys, monkeypatch):
@@ -428,6 +428,6 @@ def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, c
 )
 def test_the_needs_of_a_figure_are_checked_before_the_sweep(folder, edited, kind, selection, axes, message):
     patterns = ", ".join(f"'1:{m}'" for m in range(2, 21))
-    chosen = selection.replace("PATTERNS", patterns)
-    edited("small.yaml", ("{methods: all}", chosen), ("dtype: fp16", f"dtype: fp16\nplots: [{kind}]\n{axes}"))
+    selection = selection.replace("PATTERNS", patterns)
+    edited("small.yaml", ("{methods: all}", selection), ("dtype: fp16", f"dtype: fp16\nplots: [{kind}]\n{axes}"))
     assert any(f"the figure '{kind}'" in problem and message in problem for problem in problems(folder / "small.yaml"))

@@ -1,4 +1,4 @@
-"""Area, power and energy in sweeps: on every design, from the very execution that runs, only where they are asked for."""
+"""Area, power and energy in sweeps: on every design, from the very execution that runs, only where they are stored."""
 
 import json
 import re
@@ -17,8 +17,7 @@ from dse.model.cost.energy import ActionCounts
 from dse.model.rates import STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.terms import compulsory_terms
 from dse.schema.model_options import ModelOptions
-from dse.sweeping.plan_builder import load_plan
-from dse.sweeping.plan_checks import list_unused_axes
+from dse.sweeping.plan_builder import list_unused_axes, load_plan
 
 VARIABLES = "latency, area, power, energy, edp, performance_per_area, performance_per_watt"
 AXES = """
@@ -32,7 +31,7 @@ axes:
 
 
 @pytest.fixture
-def swept(folder):
+def spec_file(folder):
     chip, path = folder / "chip.yaml", folder / "small.yaml"
     chip.write_text(chip.read_text() + "cost: {process: 7 nm, area: 300 mm^2}\n")
     path.write_text(path.read_text() + AXES + f"store: {{variables: [{VARIABLES}]}}\n")
@@ -41,36 +40,36 @@ def swept(folder):
 
 def slow_energy(design, variant, batch):
     """Layer by layer in plain floats: whatever runs fastest spends its operations and bytes."""
-    found = compulsory_terms(design, variant, batch, OperandDtypes.model_validate("fp16"), ModelOptions.model_validate({}))
-    inverse = inverse_rates(found.executions, design)
+    terms = compulsory_terms(design, variant, batch, OperandDtypes.model_validate("fp16"), ModelOptions.model_validate({}))
+    inverse = inverse_rates(terms.executions, design)
     total = 0.0
-    for layer, count in enumerate(found.count):
+    for layer, count in enumerate(terms.count):
         times = [
-            max(work * rate for work, rate in zip(found.work[layer, e], inverse[e], strict=True)) if found.legal[layer, e] else np.inf
-            for e in range(len(found.executions))
+            max(work * rate for work, rate in zip(terms.work[layer, e], inverse[e], strict=True)) if terms.legal[layer, e] else np.inf
+            for e in range(len(terms.executions))
         ]
         chosen = int(np.argmin(times))
-        done, moved = found.work[layer, chosen, [STORED_FLOPS, TRAFFIC]]
-        whole = 2 * found.layers.m[layer] * found.layers.k[layer] * found.layers.n[layer] if found.layers.has_flops[layer] else 0.0
-        counts = ActionCounts(done, 0.0, whole - done, {"dram": moved})
-        total += count * energy.dynamic_energy(Design(design), found.executions[chosen].unit, "fp16", counts)
+        executed, moved = terms.work[layer, chosen, [STORED_FLOPS, TRAFFIC]]
+        dense = 2 * terms.layers.m[layer] * terms.layers.k[layer] * terms.layers.n[layer] if terms.layers.has_flops[layer] else 0.0
+        counts = ActionCounts(executed, 0.0, dense - executed, {"dram": moved})
+        total += count * energy.dynamic_energy(Design(design), terms.executions[chosen].unit, "fp16", counts)
     return total
 
 
-def test_every_design_equals_costing_it_alone(swept, net):
-    found = dse.sweep(swept)
-    published = dse.load_accelerator(swept.parent / "chip.yaml")
+def test_every_design_equals_costing_it_alone(spec_file, net):
+    results = dse.sweep(spec_file)
+    published = dse.load_accelerator(spec_file.parent / "chip.yaml")
     units = {"memory.l2.capacity": "B", "memory.dram.bandwidth": "B/s", "cost.process": "m", "units.tensor.peak.fp16": "FLOP/s"}
     for point in np.ndindex(2, 3, 2, 2, 2):
-        here = found.isel(accelerator=0, dtype=0, **dict(zip(found.area.dims[1:], point, strict=True)))
+        here = results.isel(accelerator=0, dtype=0, **dict(zip(results.area.dims[1:], point, strict=True)))
         values = {path: f"{float(here[path])!r} {unit}" for path, unit in units.items()}
-        made = published.replace(values | {"units.tensor.runs.sparse_24.enabled": bool(here["units.tensor.runs.sparse_24.enabled"])})
-        design = Design(made, base=published)
+        accelerator = published.replace(values | {"units.tensor.runs.sparse_24.enabled": bool(here["units.tensor.runs.sparse_24.enabled"])})
+        design = Design(accelerator, base=published)
         assert float(here.area) == pytest.approx(area.area(design), rel=1e-12)
         assert float(here.power) == pytest.approx(power.power(design), rel=1e-12)
         for (b, batch), number in ((pair, n) for pair in enumerate((1, 16)) for n in range(len(net.variants))):
             one = here.isel(batch=b, variant=number)
-            expected = slow_energy(made, net.variants[number], batch) + power.static_power(design) * float(one.latency)
+            expected = slow_energy(accelerator, net.variants[number], batch) + power.static_power(design) * float(one.latency)
             assert float(one.energy) == pytest.approx(expected, rel=1e-9)
 
 
@@ -82,8 +81,8 @@ def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(fol
     chip.write_text(re.sub(r"  l2: .*\n", inner, chip.read_text()) + "cost: {process: 7 nm}\n")
     dense = path.read_text().replace("methods: all", "methods: [dense]")
     path.write_text(dense + f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n")
-    found, device = dse.sweep(path), dse.load_accelerator(chip)
-    assert json.loads(found.energy.attrs["memory_levels"]) == {"chip": counted}
+    results, device = dse.sweep(path), dse.load_accelerator(chip)
+    assert json.loads(results.energy.attrs["memory_levels"]) == {"chip": counted}
     design, variant = Design(device), dse.load_workload(folder / "net").dense
     layers = dse.evaluate(device, variant, 1, "fp16", fidelity=fidelity)
     moved = layers.traffic.sum("layer") if fidelity == "capacity" else [float(layers.bytes.sum())]
@@ -91,51 +90,51 @@ def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(fol
     expected += sum(float(b) * energy.energy_per_byte(design, level) for b, level in zip(moved, counted, strict=True))
     for unit, flops in zip(layers.unit.values, layers.dense_flops.values, strict=True):
         expected += flops * energy.energy_per_operation(design, unit, "fp16")
-    assert float(found.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
+    assert float(results.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
 
 
-def test_derived_cost_variables(swept):
-    found = dse.sweep(swept)
-    np.testing.assert_allclose(found.edp, found.energy * found.latency, rtol=1e-12)
-    for name, cost in (("performance_per_area", found.area), ("performance_per_watt", found.power)):
-        expected = (found.batch / found.latency / cost).transpose(*found.latency.dims)
-        np.testing.assert_allclose(found[name], expected, rtol=1e-12)
-    assert {name: found[name].attrs["units"] for name in found.data_vars} == {
+def test_derived_cost_variables(spec_file):
+    results = dse.sweep(spec_file)
+    np.testing.assert_allclose(results.edp, results.energy * results.latency, rtol=1e-12)
+    for name, cost in (("performance_per_area", results.area), ("performance_per_watt", results.power)):
+        expected = (results.batch / results.latency / cost).transpose(*results.latency.dims)
+        np.testing.assert_allclose(results[name], expected, rtol=1e-12)
+    assert {name: results[name].attrs["units"] for name in results.data_vars} == {
         "latency": "s", "area": "m^2", "power": "W", "energy": "J", "edp": "J s",
         "performance_per_area": "1/(s m^2)", "performance_per_watt": "1/J",
     }  # fmt: skip
-    assert json.loads(found.area.attrs["basis"]) == {"chip": "300 mm^2 (datasheet), differences by the cost model"}
-    assert json.loads(found.power.attrs["basis"]) == {"chip": "cost model alone"}
-    assert found.energy.dims == found.edp.dims == found.latency.dims
-    assert (found.energy > 0).all()
+    assert json.loads(results.area.attrs["basis"]) == {"chip": "300 mm^2 (datasheet), differences by the cost model"}
+    assert json.loads(results.power.attrs["basis"]) == {"chip": "cost model alone"}
+    assert results.energy.dims == results.edp.dims == results.latency.dims
+    assert (results.energy > 0).all()
 
 
-def test_energy_is_traced_once_per_sweep_and_only_if_it_is_stored(swept, monkeypatch):
+def test_energy_is_traced_once_per_sweep_and_only_if_it_is_stored(spec_file, monkeypatch):
     functions = (grid.latency_on_grid, grid.energy_on_grid)
     for function in functions:
         function.clear_cache()
-    whole = dse.sweep(swept)
+    whole = dse.sweep(spec_file)
     assert [function._cache_size() for function in functions] == [1, 1]
-    swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
+    spec_file.write_text(spec_file.read_text().replace(VARIABLES, "latency"))
     grid.energy_on_grid.clear_cache()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dse.ModelWarning)
-        alone = dse.sweep(swept)
+        alone = dse.sweep(spec_file)
     assert grid.energy_on_grid._cache_size() == 0
     np.testing.assert_array_equal(alone.latency, whole.latency)
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 5])
-def test_one_chunk_is_k_chunks(swept, monkeypatch, chunk):
-    whole = dse.sweep(swept)
+def test_one_chunk_is_k_chunks(spec_file, monkeypatch, chunk):
+    whole = dse.sweep(spec_file)
     monkeypatch.setattr(jax_devices, "designs_at_once", lambda size: chunk)
-    assert dse.sweep(swept).drop_attrs().identical(whole.drop_attrs())
+    assert dse.sweep(spec_file).drop_attrs().identical(whole.drop_attrs())
 
 
-def test_float32_is_within_1e_5(swept):
-    exact = dse.sweep(swept)
-    swept.write_text(swept.read_text().replace("store: {", "store: {dtype: float32, "))
-    rough = dse.sweep(swept)
+def test_float32_is_within_1e_5(spec_file):
+    exact = dse.sweep(spec_file)
+    spec_file.write_text(spec_file.read_text().replace("store: {", "store: {dtype: float32, "))
+    rough = dse.sweep(spec_file)
     assert rough.energy.dtype == rough.area.dtype == np.float32
     for name in exact.data_vars:
         np.testing.assert_allclose(rough[name], exact[name], rtol=1e-5)
@@ -152,54 +151,54 @@ def test_the_default_variables_are_those_of_time(folder):
     }
 
 
-def test_an_axis_that_changes_costs_only_is_not_unused(swept):
-    """Warnings are errors: capacity and process change no latency, and nobody is told to leave them out."""
-    assert list_unused_axes(load_plan(swept)) == []
-    swept.write_text(swept.read_text().replace(VARIABLES, "latency"))
-    assert len(list_unused_axes(load_plan(swept))) == 2
+def test_an_axis_that_changes_costs_only_is_not_unused(spec_file):
+    """Warnings are errors: capacity and process change no latency, and no warning says to leave them out."""
+    assert list_unused_axes(load_plan(spec_file)) == []
+    spec_file.write_text(spec_file.read_text().replace(VARIABLES, "latency"))
+    assert len(list_unused_axes(load_plan(spec_file))) == 2
 
 
-def test_a_chip_without_a_process_is_refused_with_its_line(swept):
-    chip = swept.parent / "chip.yaml"
+def test_a_chip_without_a_process_is_refused_with_its_line(spec_file):
+    chip = spec_file.parent / "chip.yaml"
     chip.write_text(chip.read_text().replace("cost: {process: 7 nm, ", "cost: {"))
-    swept.write_text(swept.read_text().replace("  cost.process: [7 nm, 5 nm]\n", ""))
+    spec_file.write_text(spec_file.read_text().replace("  cost.process: [7 nm, 5 nm]\n", ""))
     with pytest.raises(InputError) as caught:
-        dse.sweep(swept)
+        dse.sweep(spec_file)
     assert str(caught.value) == (
-        f"{swept}:2: accelerators.0: 'chip' has no process, on which area, power and energy depend; "
+        f"{spec_file}:2: accelerators.0: 'chip' has no process, on which area, power and energy depend; "
         "add 'cost: {process: 7 nm}' (3 to 28 nm)"
     )  # fmt: skip
 
 
-def test_unverified_numbers_that_costs_depend_on_are_named(swept):
-    chip = swept.parent / "chip.yaml"
+def test_unverified_numbers_that_costs_depend_on_are_named(spec_file):
+    chip = spec_file.parent / "chip.yaml"
     chip.write_text(chip.read_text().replace("l2: {capacity: 10 MB}", "l2: {capacity: {value: 10 MB, unverified: true}}"))
-    assert json.loads(dse.sweep(swept).attrs["unverified"]) == {"chip": ["memory.l2.capacity"]}
+    assert json.loads(dse.sweep(spec_file).attrs["unverified"]) == {"chip": ["memory.l2.capacity"]}
 
 
-def test_latencies_that_need_more_power_than_the_design_has_are_warned_of(swept):
-    """By hand: what the work takes beyond leakage, over what the power leaves for it, is the least time; a generous power limits nothing."""
-    chip = swept.parent / "chip.yaml"
+def test_latencies_that_need_more_power_than_the_design_has_are_warned_of(spec_file):
+    """By hand: what the work takes beyond leakage, over what the power leaves for it, is the minimum latency; a high power limits nothing."""
+    chip = spec_file.parent / "chip.yaml"
     text, variables = chip.read_text(), "latency, power, energy, average_power, power_limited_latency"
-    spec = swept.read_text()
-    swept.write_text(spec[: spec.index("axes:")] + f"store: {{variables: [{variables}]}}\n")
+    spec = spec_file.read_text()
+    spec_file.write_text(spec[: spec.index("axes:")] + f"store: {{variables: [{variables}]}}\n")
     chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 60 W"))
     with pytest.warns(
         dse.ModelWarning, match="'chip': 'net', .* W on average, above the 60 W of the design: .* is not attainable"
     ) as caught:
-        found = dse.sweep(swept)
+        results = dse.sweep(spec_file)
     assert len(caught) == 1
-    assert f"takes {float(found.average_power.max()):.3g} W on average" in str(caught[0].message)
-    np.testing.assert_allclose(found.average_power, found.energy / found.latency, rtol=1e-12)
+    assert f"takes {float(results.average_power.max()):.3g} W on average" in str(caught[0].message)
+    np.testing.assert_allclose(results.average_power, results.energy / results.latency, rtol=1e-12)
     leakage = power.static_power(Design(dse.load_accelerator(chip)))
-    least = (found.energy - leakage * found.latency) / (60 - leakage)
-    np.testing.assert_allclose(found.power_limited_latency, np.maximum(found.latency, least), rtol=1e-9)
-    above = found.average_power.values > 60
-    np.testing.assert_array_equal(found.power_limited_latency.values > found.latency.values, above)
+    least_latency = (results.energy - leakage * results.latency) / (60 - leakage)
+    np.testing.assert_allclose(results.power_limited_latency, np.maximum(results.latency, least_latency), rtol=1e-9)
+    above = results.average_power.values > 60
+    np.testing.assert_array_equal(results.power_limited_latency.values > results.latency.values, above)
     assert above.any()
     chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 10 kW"))
-    generous = dse.sweep(swept)  # warnings are errors
+    generous = dse.sweep(spec_file)  # warnings are errors
     np.testing.assert_array_equal(generous.power_limited_latency, generous.latency)
     chip.write_text(text.replace("process: 7 nm", "process: 7 nm, power: 1 W"))
     with pytest.warns(dse.ModelWarning, match=r"above the 1 W of the design: .* at least inf s \(100% of the results are above\)"):
-        assert np.isinf(dse.sweep(swept).power_limited_latency).all()
+        assert np.isinf(dse.sweep(spec_file).power_limited_latency).all()

@@ -1,7 +1,7 @@
 """How a workload and a variant are shown: one line at a prompt, a small table in a notebook."""
 
 import dse
-from dse.base.html_table import html_table
+from dse.base.table_format import html_table
 
 
 def test_a_workload_is_shown_with_its_layers_and_variants(net):

@@ -9,7 +9,7 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.base.csv_table import read_rows
+from dse.base.input_file import read_rows
 from dse.sparsity.kinds import Block
 from dse.sweeping.plan_builder import load_plan
 from dse.workload.schema import AccuracyRow

@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from dse.base.atomic_write import replace_file
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.input_file import read_rows
+from dse.base.output_file import replace_file
 from dse.calibrate.measurement import Measurement
 
 Row = dict[str, Any]  # a cell by column, as text where it was read from a file

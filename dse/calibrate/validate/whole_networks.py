@@ -15,10 +15,9 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from dse.base import catalog
-from dse.base.csv_table import read_rows
 from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
 from dse.base.errors import InputError, ProblemCollector
-from dse.base.input_file import read_text
+from dse.base.input_file import read_rows, read_text
 from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.measurement_set import load_device, memoize_by_name
 from dse.calibrate.predictions import FIDELITIES

@@ -7,9 +7,8 @@
 A driver is a product of numbers of the description (a peak, a capacity, a bandwidth) and of a factor that scales its circuits with the
 process. Drivers are floats or arrays of NumPy or JAX: a sweep evaluates all values of its axes at once, and JAX differentiates.
 
-design                    numbers of a description, some of them replaced by arrays
-coefficients              published and assumed ones (coefficients.yaml), fitted ones (fitted.yaml); none is in the code
-scaling, sparsity_area    scaling with the process, area that sparse patterns add to a matrix unit
-area, power, energy       the three equations; layer_energy: energy of each layer, preference: which of equally fast executions runs
-devices, fit, validate    published dies (devices.csv), the fit to them, its error when each die is left out
+design                numbers of a description, some of them replaced by arrays
+coefficients          published and assumed ones (coefficients.yaml) and fitted ones (fitted.yaml), with their scaling to the process
+area, power, energy   the three equations; area also of sparse patterns, energy also of layers, where it decides between executions
+fit, validate         the fit to published dies (devices.csv), its error when each die is left out
 """

@@ -5,13 +5,71 @@
 s_logic and s_sram scale with the process. The memory interface is mostly physical layer, which does not shrink (LLMCompass, Zhang et al.
 2024, cost_model.py, where only its controller does). A published area includes what the model does not know about a device, so a variation
 of the device is anchored to it.
+
+The sparsity share is the area that sparse patterns add to a matrix unit, relative to the area of the dense unit:
+
+    selection * inputs       a multiplexer in front of each multiplier selects its operand: m - n additional inputs for n of m
+    unstructured             routing from anywhere, for patterns with any fraction of nonzeros
+    delivery * (gain - 1)    the operands that are selected from have to arrive in the same cycle
+
+A choice that several multipliers share (blocks, vectors, rows) is divided among them; whole rows and columns cost nothing, nor do blocks of
+a whole tile. The runs of a unit share one selection network: the widest one. Vector units need none, because each lane has its own
+operands. All shares are assumed (see `coefficients.yaml`).
 """
 
-from dse.model.cost.coefficients import AreaCoefficients, fitted_coefficients
+from math import inf, prod
+
+from dse.model.cost.coefficients import (
+    AreaCoefficients,
+    check_process,
+    fitted_coefficients,
+    logic_area_scale,
+    published_coefficients,
+    sram_area_scale,
+)
 from dse.model.cost.design import Design
-from dse.model.cost.scaling import check_process, logic_area_scale, sram_area_scale
-from dse.model.cost.sparsity_area import sparsity_area_share
-from dse.sparsity.pattern import FloatOrArray
+from dse.schema.compute_unit import Run
+from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
+from dse.sparsity.pattern import FloatOrArray, Pattern
+
+
+def sparsity_area_share(design: Design) -> FloatOrArray:
+    """Area that the enabled runs of the matrix unit add, relative to the unit [1]."""
+    unit = design.matrix_unit
+    runs = design.accelerator.units[unit].runs
+    shares = [_run_share(design, f"units.{unit}.runs.{name}", run) for name, run in runs.items() if run.enabled]
+    return design.maximum([0.0, *shares])
+
+
+def _run_share(design: Design, path: str, run: Run) -> FloatOrArray:
+    sharing_elements = prod(float(size) for size in run.pattern.granularity)
+    if sharing_elements == inf or run.pattern.stores_zeros:
+        return 0.0
+    pattern_gain = published_coefficients().provisioned_gain.value if run.pattern.density is None else 1 / run.pattern.density
+    gain = pattern_gain if run.gain is None else design.value(f"{path}.gain")
+    return selection_network_share(run.pattern) + published_coefficients().delivery.value * (gain - 1) / sharing_elements
+
+
+def selection_network_share(pattern: Pattern) -> float:
+    """Area of the network that selects operands, relative to the unit [1]."""
+    published = published_coefficients()
+    match pattern:
+        case NM(n, m, v):
+            return published.selection.value * (m - n) / v
+        case VNM(v, n, m):
+            return published.selection.value * ((m - VNM_COLUMNS) / v + VNM_COLUMNS - n)
+        case VNMFamily(_, n):  # columns are gathered on the way to the unit
+            return published.selection.value * (VNM_COLUMNS - n)
+        case Block():
+            return published.unstructured.value / prod(pattern.tile)
+        case BlockFamily(base):
+            return selection_network_share(base)
+        case Hierarchy(NM(n, m), inner):  # an inner tile is selected as a whole
+            return published.selection.value * (m - n) / inner.tile[0] + selection_network_share(inner)
+        case Hierarchy(outer, inner):
+            return selection_network_share(outer) + selection_network_share(inner)
+    return 0.0
 
 
 def area_drivers(design: Design) -> dict[str, FloatOrArray]:

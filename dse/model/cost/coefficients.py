@@ -1,15 +1,24 @@
-"""Coefficients of the cost model, each with its unit and source."""
+"""Coefficients of the cost model, each with its unit and source, and their scaling with the process.
 
+Coefficients are given at 7 nm; the scales are relative to it.
+"""
+
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from pydantic import Field
 
+from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel
 from dse.base.units import Area, Length, Quantity, SourceKind
 from dse.base.yaml_document import load_document
+from dse.model.cost.design import Design
+from dse.sparsity.pattern import FloatOrArray
 
 FOLDER = Path(__file__).parent
+REFERENCE_PROCESS = 7e-9  # m
 
 
 class AreaPerRate(Quantity):
@@ -115,3 +124,41 @@ def describe_uncertain_coefficients() -> str:
     assumed = [name for name, quantity in named if quantity.kind == "assumed"]
     unverified = [name for name, quantity in named if quantity.unverified]
     return f"assumed: {', '.join(assumed)}; not read at their source: {', '.join(unverified)}"
+
+
+def logic_area_scale(design: Design) -> FloatOrArray:
+    """Area of logic relative to the same logic at 7 nm [1]."""
+    return _interpolate(design, lambda node: node.transistor.value)
+
+
+def sram_area_scale(design: Design) -> FloatOrArray:
+    """Area of SRAM relative to the same SRAM at 7 nm [1]."""
+    return _interpolate(design, lambda node: node.bitcell.value)
+
+
+def energy_scale(process: FloatOrArray) -> FloatOrArray:
+    """Energy of a switching circuit relative to the same circuit at 7 nm [1]."""
+    return (process / REFERENCE_PROCESS) ** published_coefficients().energy_exponent.value
+
+
+def check_process(design: Design) -> None:
+    """Raise InputError for a design without a process, or with one outside the table (which is unknown while JAX traces)."""
+    process, name = design.process, design.accelerator.name
+    nodes = [node.process.value for node in published_coefficients().scaling]
+    span = f"{min(nodes) * 1e9:g} to {max(nodes) * 1e9:g} nm"
+    if process is None:
+        raise InputError(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
+    if design.array_module is not np:
+        return
+    # Unit conversion rounds: 7 nm may be 7.000000000000001e-09.
+    if np.min(process) < min(nodes) * (1 - 1e-9) or np.max(process) > max(nodes) * (1 + 1e-9):
+        raise InputError(f"'{name}' has a process for which no circuit sizes are known", f"write one from {span}")
+
+
+def _interpolate(design: Design, size: Callable[[ProcessNode], float]) -> FloatOrArray:
+    """Size relative to 7 nm, interpolated linearly in the logarithms."""
+    nodes = sorted(published_coefficients().scaling, key=lambda node: node.process.value)
+    log_processes, log_sizes = np.log([node.process.value for node in nodes]), np.log([size(node) for node in nodes])
+    xp = design.array_module
+    log_size, log_reference = (xp.interp(xp.log(process), log_processes, log_sizes) for process in (design.process, REFERENCE_PROCESS))
+    return xp.exp(log_size - log_reference)

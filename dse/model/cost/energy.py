@@ -1,16 +1,28 @@
-"""Energy of counted operations and bytes.
+"""Energy of counted operations and bytes, of each layer under each execution, and the execution that runs a layer in a tie.
 
-energy = per operation * (executed + gated share * gated + skipped share * skipped) + per byte * bytes + static power * time
+    energy = per operation * (executed + gated share * gated + skipped share * skipped) + per byte * bytes + static power * time
+
+Of executions that take equally long, the one of least energy runs, then the first by name. Ties are common: a memory-bound layer takes
+equally long on all units that store it in the same format. The order of units and runs in a description does not matter.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dse.model.cost.coefficients import fitted_coefficients, published_coefficients
+import numpy as np
+from jaxtyping import Float, Int
+
+from dse.model.cost.coefficients import energy_scale, fitted_coefficients, published_coefficients
 from dse.model.cost.design import Design, relative_width
 from dse.model.cost.power import sram_energy_per_byte, static_power
-from dse.model.cost.scaling import energy_scale
+from dse.model.terms import LayerTerms
+from dse.model.work import dense_flops
+from dse.schema.accelerator import Accelerator
 from dse.sparsity.pattern import FloatOrArray
+
+PROCESS_PATH = "cost.process"
+ASSUMED_PROCESS = 7e-9  # m: assumed where a description has no process; the energy of every unit scales with it
+ENERGY_DIGITS = 12  # of an energy that count
 
 
 @dataclass(frozen=True)
@@ -49,3 +61,42 @@ def dynamic_energy(design: Design, unit: str, dtype: str, counts: ActionCounts) 
 def total_energy(design: Design, unit: str, dtype: str, counts: ActionCounts, time: FloatOrArray) -> FloatOrArray:
     """Dynamic energy plus the leakage of the whole chip over `time` [s]; raises InputError for a missing or unknown process [J]."""
     return dynamic_energy(design, unit, dtype, counts) + static_power(design) * time
+
+
+def layer_energy(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
+    """Energy [J] of one instance of each layer under each execution; 0 where the execution is not legal."""
+    return energy_by_memory(terms, design, dtype).sum(axis=-1)
+
+
+def energy_by_memory(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndarray, "layer execution memory"]:
+    """Energy [J] of each layer by memory, outermost first; the energy of the operations is counted with the outermost one.
+
+    Every memory whose traffic the terms count takes part: the outermost one and, where on-chip capacity counts, the inner ones.
+    """
+    columns, dense = [], dense_flops(terms.layers)
+    for number, execution in enumerate(terms.executions):
+        legal, stored, moved = terms.legal[:, number], terms.stored_flops[:, number], terms.traffic[:, number]
+        done, skipped = terms.energy_flops[:, number], np.where(legal, dense - stored, 0.0)
+        operations = ActionCounts(done, stored - done, skipped, {execution.outermost_memory: moved[:, 0]})
+        inner = [energy_per_byte(design, level) * moved[:, 1 + index] for index, level in enumerate(execution.inner_memories)]
+        columns.append(np.stack([dynamic_energy(design, execution.unit, dtype, operations), *inner], axis=-1))
+    return np.stack(columns, axis=1)
+
+
+def execution_preference(
+    terms: LayerTerms, accelerator: Accelerator, dtype: str, base: Accelerator | None = None
+) -> Int[np.ndarray, "layer execution"]:
+    """Rank of each execution of each layer in a tie, 0 first; `base` is the description that the accelerator was varied from."""
+    given = {} if accelerator.value(PROCESS_PATH) is not None else {PROCESS_PATH: ASSUMED_PROCESS}
+    energy = round_digits(layer_energy(terms, Design(accelerator, given, base), dtype))
+    names = [execution.name for execution in terms.executions]
+    by_name = np.array([sorted(names).index(name) for name in names])
+    order = np.lexsort((np.broadcast_to(by_name, energy.shape), energy), axis=1)
+    return order.argsort(axis=1)
+
+
+def round_digits(values: np.ndarray) -> np.ndarray:
+    """Numbers to their leading digits, so that rounding does not order what is equal."""
+    with np.errstate(divide="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(np.abs(values))) + 1 - ENERGY_DIGITS)
+    return np.where(unit > 0, np.round(values / np.where(unit > 0, unit, 1.0)) * unit, 0.0)

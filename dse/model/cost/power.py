@@ -7,9 +7,8 @@ thermal design power, which vendors choose freely: devices with the same die dif
 """
 
 from dse.model.cost.area import anchor_to_published, area
-from dse.model.cost.coefficients import PowerCoefficients, fitted_coefficients, published_coefficients
+from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
 from dse.model.cost.design import Design
-from dse.model.cost.scaling import energy_scale
 from dse.sparsity.pattern import FloatOrArray
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from dse.model.cost.area import modelled_area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
-from dse.model.cost.devices import PublishedDevice, load_published_devices
-from dse.model.cost.fit import fit_area, fit_power
+from dse.model.cost.fit import PublishedDevice, fit_area, fit_power, load_published_devices
 from dse.model.cost.power import modelled_power
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from dse.workload import Variant
 
 
 @runtime_checkable
-class Efficiency(Protocol):
+class EfficiencyModel(Protocol):
     """Turns the time at the speed of light into the time that is reached."""
 
     def apply(self, terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes) -> LayerTerms:

@@ -16,8 +16,7 @@ from dse.readers.onnx.attention import attention_heads, input_name, integer_attr
 from dse.readers.onnx.file import OnnxFile
 from dse.readers.onnx.names import LayerNames, find_module_name
 from dse.readers.onnx.operators import OperandPlaces
-from dse.readers.onnx.runtime_shapes import transpose_if
-from dse.readers.onnx.shapes import TensorInfo
+from dse.readers.onnx.shapes import TensorInfo, transpose_if
 from dse.readers.onnx.storage import StoredTensor
 from dse.readers.onnx.weights import WeightMatrix, WeightTracer, kernel_weights, stacked_weights
 from dse.readers.parsed_network import Shape, WeightTensor

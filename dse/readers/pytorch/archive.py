@@ -36,7 +36,7 @@ class Payloads(BaseModel):
 
 
 @dataclass(frozen=True)
-class Archive:
+class ExportedArchive:
     """The contents of a file: the program, its inputs, and the stored tensors by their names in the program."""
 
     program: Program
@@ -98,7 +98,7 @@ class _StoredTensor:
         return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
 
 
-def read_archive(path: Path) -> Archive:
+def read_archive(path: Path) -> ExportedArchive:
     """Read an archive; raises InputError for anything but a whole archive of one exported program."""
     with archive_errors(path), zipfile.ZipFile(path) as archive:
         root, model = _find_program(path, archive)
@@ -107,7 +107,7 @@ def read_archive(path: Path) -> Archive:
         payloads |= _read_payloads(archive, f"{root}data/constants/", f"{model}_constants_config.json")
         held = list(_held_tensors(graph_module.signature.input_specs))
         stored = {name: _stored_tensor(path, archive, *payloads[target]) for name, target, _ in held if target in payloads}
-        return Archive(
+        return ExportedArchive(
             program=flatten_graph(graph_module.graph),
             inputs=_network_inputs(graph_module.signature.input_specs),
             module_names={name: target for name, target, _ in held},

@@ -14,7 +14,7 @@ from dse.networks.layers import LayerRow
 from dse.readers.layer_rows import UnweightedRows, convolution_row, einsum_macs, layer_name, linear_row, row_macs
 from dse.readers.parsed_network import NetworkState, Operator, ParsedNetwork, Shape, WeightTensor
 from dse.readers.pytorch import aten
-from dse.readers.pytorch.archive import Archive, archive_errors, read_archive
+from dse.readers.pytorch.archive import ExportedArchive, archive_errors, read_archive
 from dse.readers.pytorch.constants import Constant, constant_weights, fold
 from dse.readers.pytorch.program import Node
 
@@ -32,7 +32,7 @@ def read_exported_program(path: Path) -> ParsedNetwork:
         )  # fmt: skip
 
 
-def _count_parameters(archive: Archive) -> float:
+def _count_parameters(archive: ExportedArchive) -> float:
     """Elements of all parameters, each tensor once; without batch normalisation, which exporters fold into its neighbour."""
     folded = {operand for node in archive.program.nodes if "batch_norm" in node.kind for operand in node.operands}
     names = [name for name in archive.tensors if name in archive.parameters - folded]
@@ -40,7 +40,7 @@ def _count_parameters(archive: Archive) -> float:
     return float(sum(map(prod, shapes.values())))
 
 
-def _find_batch(archive: Archive) -> tuple[int, str]:
+def _find_batch(archive: ExportedArchive) -> tuple[int, str]:
     """Samples that the network was exported for, and the input whose first dimension they are: the first that is not a vector.
 
     A convolution whose input has no dimension for samples means one sample, and no such input.
@@ -60,7 +60,7 @@ def _own_name(node: Node) -> str:
 class _NetworkBuilder:
     """Visits the operators in order; collects the layers, their weights, and what became of each operator."""
 
-    def __init__(self, archive: Archive):
+    def __init__(self, archive: ExportedArchive):
         self.archive, self.shapes = archive, archive.program.shapes
         self.batch, self.batch_input = _find_batch(archive)
         self.unweighted = UnweightedRows(self.batch)

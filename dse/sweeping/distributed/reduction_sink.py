@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool
 
-from dse.base import atomic_write, checksum
+from dse.base import checksum, output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping import provenance, run, store
 from dse.sweeping.compile import CompiledSweep
@@ -40,7 +40,7 @@ class ReductionSink:
     def open(self, resume: bool) -> None:
         _ = self._stream  # raises InputError if the sweep cannot be reduced as specified
         plan = self.compiled.plan
-        atomic_write.remove_abandoned_folders(self.path, self.folder)
+        output_file.remove_abandoned_folders(self.path, self.folder)
         if resume and self._is_complete:
             return provenance.check_same_sweep(store.read(self.path), plan)
         if not self.folder.exists() and self._create():
@@ -79,7 +79,7 @@ class ReductionSink:
     def finish(self) -> None:
         try:
             store.write(self._merge(), self.path)
-            with atomic_write.temporary_path(self.folder) as removed:
+            with output_file.temporary_path(self.folder) as removed:
                 os.rename(self.folder, removed)
         except InputError:
             if not self._is_complete:  # otherwise another process was faster
@@ -101,9 +101,9 @@ class ReductionSink:
 
     def _create(self) -> bool:
         """Create the folder atomically; returns False if another process was faster."""
-        atomic_write.check_writable(self.path)
+        output_file.check_writable(self.path)
         try:
-            with atomic_write.temporary_path(self.folder) as fresh:
+            with output_file.temporary_path(self.folder) as fresh:
                 fresh.mkdir()
                 (fresh / ORIGIN).write_text(json.dumps(provenance.attributes(self.compiled.plan)))
                 checksum.append_trailer(fresh / ORIGIN, ORIGIN)
@@ -124,7 +124,7 @@ class ReductionSink:
 
     def _write(self, group: int, partial: Partial) -> None:
         try:
-            atomic_write.replace_file(self._file(group), lambda fresh: checksum.save_arrays(fresh, partial, self._checksum_name(group)))
+            output_file.replace_file(self._file(group), lambda fresh: checksum.save_arrays(fresh, partial, self._checksum_name(group)))
         except OSError as error:
             raise UnfinishedError.cannot_write(self.path, error) from error
 

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool
 
-from dse.base import atomic_write
+from dse.base import output_file
 from dse.base.errors import InputError, Problem
 from dse.sweeping import provenance, run, zarr_store
 from dse.sweeping.chunk import Chunk, ChunkGrid, chunk_lengths, max_chunk_designs
@@ -35,7 +35,7 @@ class ZarrSink:
         if plan.spec.keep != "all":
             fix = "write to a .nc file or a folder, or 'keep: all'"
             raise InputError.from_problems([plan.document.make_problem(("keep",), "a Zarr store holds all results", fix)])
-        atomic_write.remove_abandoned_folders(path)
+        output_file.remove_abandoned_folders(path)
         if not path.exists() and self._create():
             return
         if not zarr_store.is_store(path):
@@ -78,7 +78,7 @@ class ZarrSink:
     def _create(self) -> bool:
         """Create the store; returns False if another process was faster."""
         compiled, plan = self.compiled, self.compiled.plan
-        atomic_write.check_writable(self.path.with_suffix(".part"))
+        output_file.check_writable(self.path.with_suffix(".part"))
         max_designs = max_chunk_designs(plan)
         lengths = chunk_lengths(plan, max_designs)
         self._check_count(math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items()))

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import xarray as xr
 
 from dse.base.errors import InputError
-from dse.schema.reduction import FrontReduction, TopReduction
+from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.sweeping import chunk
 from dse.sweeping.chunk import Chunk, ChunkGrid
 from dse.sweeping.compile import CompiledSweep

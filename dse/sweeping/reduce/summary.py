@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from dse.schema.stored_results import ATTRIBUTES
 from dse.sweeping.reduce.reducer import Partial, Region, ResultFrame
-from dse.sweeping.variables import ATTRIBUTES
 
 BINS_PER_DECADE = 20
 EDGES = 10.0 ** (np.arange(-25 * BINS_PER_DECADE, 25 * BINS_PER_DECADE + 1) / BINS_PER_DECADE)  # in SI units; values beyond are not counted

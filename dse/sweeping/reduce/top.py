@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
-from dse.schema.reduction import TopReduction
+from dse.schema.stored_results import TopReduction
 from dse.sweeping import objectives
 from dse.sweeping.reduce.reducer import Partial, ResultFrame, align_columns
 

@@ -1,16 +1,22 @@
-"""Write a file or folder under a temporary name and move it into place when it is complete: readers see the old one or the new one.
+"""Write output files: complete or not at all, and by one process at a time.
 
-The temporary folder `.NAME.ID.part` is in the same folder as the target `NAME`, and its process holds a lock on it (flock). The operating
+A file or folder is written under a temporary name and moved into place when it is complete: readers see the old one or the new one. The
+temporary folder `.NAME.ID.part` is in the same folder as the target `NAME`, and its process holds a lock on it (flock). The operating
 system releases the lock of a process that is killed, so the next process that writes the same target removes the abandoned folder.
+
+The write lock of an output `NAME` is an advisory lock (flock) on the file `.NAME.lock` in the same folder. A killed process may leave the
+file, but never the lock.
 """
 
 import fcntl
 import glob
 import os
 import shutil
+import socket
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dse.base.errors import InputError, ProblemCollector
@@ -99,3 +105,56 @@ def _check_writable(path: Path) -> None:
         raise InputError(f"'{path.parent}' cannot be created as a folder: '{existing}' is a file", "give another path")
     if not os.access(existing, os.W_OK):
         raise InputError(f"'{existing}' cannot be written to", "give another path")
+
+
+@contextmanager
+def hold_write_lock(output: Path, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of an output; raises InputError if another process holds it. The shards of one sweep hold it `shared`."""
+    output = output.absolute()
+    path = output.with_name(f".{output.name}.lock")
+    check_writable(path)
+    new_folders = [folder for folder in path.parents if not folder.exists()]  # removed again if they stay empty
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _acquire_write_lock(path, output, shared)
+    try:
+        yield
+    finally:
+        _release_write_lock(path, descriptor)
+        with suppress(OSError):
+            for folder in new_folders:
+                folder.rmdir()
+
+
+def _acquire_write_lock(path: Path, output: Path, shared: bool) -> int:
+    """Open and lock the lock file; returns the descriptor that holds the lock."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 1000).decode(errors="replace") or "another process"
+            os.close(descriptor)
+            raise InputError(f"'{output}' is being written by {holder}", "wait until that is done, or give another path") from error
+        except OSError as error:
+            warnings.warn(f"'{path.parent}' has no file locks ({error.strerror}): write an output with one process at a time", stacklevel=4)
+        if _is_open_at(descriptor, path):
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            return descriptor
+        os.close(descriptor)  # the process that held the lock removed the file meanwhile
+
+
+def _is_open_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one at `path`."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
+
+
+def _release_write_lock(path: Path, descriptor: int) -> None:
+    """Release the lock and remove its file, unless other shards still hold the lock."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_open_at(descriptor, path):
+            path.unlink()
+    os.close(descriptor)

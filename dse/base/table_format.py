@@ -1,7 +1,9 @@
-"""Rows as an aligned text table or as JSON."""
+"""Rows as an aligned text table, as JSON, or as an HTML table for notebooks."""
 
 import json
 import math
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 from dse.base.units import Quantity, format_count
@@ -51,3 +53,22 @@ def has_unverified(rows: list[Row]) -> bool:
 
 def none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Render a table with a caption; numbers have four digits, None and NaN are left blank."""
+    lines = [f"<caption>{escape(caption)}</caption>"]
+    if header:
+        lines.append(_html_row("th", header))
+    lines += [_html_row("td", row) for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _html_row(tag: str, cells: Sequence[object]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(_format_cell(cell))}</{tag}>' for cell in cells)}</tr>"
+
+
+def _format_cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

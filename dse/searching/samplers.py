@@ -1,4 +1,7 @@
-"""Search with Optuna's samplers: a sampler proposes a batch of designs, the evaluator scores it at once, and the sampler gets the scores.
+"""Propose and evaluate designs: all designs of a grid, or those that Optuna's samplers propose.
+
+A grid is evaluated chunk by chunk in constant memory, which gives the exact optimum. One of Optuna's samplers proposes a batch of designs,
+the evaluator scores it at once, and the sampler gets the scores.
 
 Each design is a trial of a study, in a storage that outlives the process. The storage numbers the trials, so that several workers share
 one budget: trials with a number below it are evaluated, others fail. A search by one worker that is killed and resumed ends as if it had
@@ -19,6 +22,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from dse.base.errors import InputError
+from dse.base.progress import no_progress
 from dse.schema.search import SearchSpec
 from dse.searching.archive import Archive
 from dse.searching.problem import SearchProblem
@@ -27,6 +31,8 @@ from dse.searching.space import DesignMatrix, Dimension, Space
 BATCH, SHARED = "batch", "shared"  # user attributes of a study: state before its last batch; whether several workers fill it
 SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: positions in sequences; parents of a generation
 RECALLED_BATCHES = 200  # at most, in the history of a recalled study
+MAX_DESIGNS = 10**9
+CHUNK_DESIGNS = 65536  # evaluated before the archive is updated
 
 
 def open_study(name: str, problem: SearchProblem, storage: str | BaseStorage | None, resume: bool, join: bool = False) -> Study:
@@ -246,3 +252,21 @@ def _best_so_far(archive: Archive) -> str:
         return "none feasible"
     value = archive.value_signs[0] * archive.values[archive.best_index(), 0]
     return f"best {archive.value_names[0]} {value:.4g}"
+
+
+def evaluate_all(archive: Archive, advance: Callable[[int], object] = no_progress) -> None:
+    """Evaluate all designs of a space; raises InputError if it is continuous or too large."""
+    space = archive.evaluator.space
+    if space.size is None:
+        path = space.dimensions[space.continuous[0]].path
+        raise InputError(f"'{path}' is continuous, so its designs cannot be enumerated", "give it 'steps', or choose another sampler")
+    if space.size > MAX_DESIGNS:
+        raise InputError(
+            f"{space.size:.3g} designs are too many for 'exhaustive'", f"stay below {MAX_DESIGNS:g}, or choose another sampler"
+        )
+    for start in range(0, space.size, CHUNK_DESIGNS):
+        stop = min(start + CHUNK_DESIGNS, space.size)
+        designs = space.grid_designs(start, stop)
+        if len(designs):
+            archive.evaluate(designs)
+        advance(stop - start)

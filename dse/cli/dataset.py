@@ -1,0 +1,103 @@
+"""Subcommands about the dataset of a sweep: `dse plot` for figures, `dse pareto` for Pareto fronts."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Bool
+
+from dse import plot
+from dse.base import output_file
+from dse.base.errors import InputError, did_you_mean
+from dse.plot import pareto as pareto_figure
+from dse.sweeping import pareto, store
+
+
+def draw_figures(options: Namespace) -> str:
+    """Draw the figures and return their files.
+
+    Raises InputError if none can be drawn, FiguresNotDrawnError (after the files of the others are printed) if some cannot.
+    """
+    dataset = store.read(options.dataset)
+    kinds = options.kind or plot.default_kinds(dataset)
+    folder = options.out or options.dataset.parent
+    try:
+        written = plot.save_figures(dataset, kinds, folder, file_prefix(options.dataset))
+    except plot.FiguresNotDrawnError as error:
+        if not error.written:
+            raise InputError.from_problems(error.problems) from error
+        print(*error.written, sep="\n")
+        raise
+    return "\n".join(map(str, written))
+
+
+def file_prefix(dataset: Path) -> str:
+    """Prefix of the files derived from a dataset: empty for 'results.nc', else the name of the dataset."""
+    return "" if dataset.stem == "results" else f"{dataset.stem}."
+
+
+def find_fronts(options: Namespace) -> str:
+    """Write the fronts and return them as CSV; the files are listed on stderr."""
+    dataset = select_values(store.read(options.dataset), parse_pairs(options.at))
+    reference = parse_numbers(parse_pairs(options.reference))
+    stem = _output_stem(options.dataset, options.out)
+    written = stem.with_name(f"{stem.name}.nc")
+    output_file.check_writable(written, *plot.figure_files(stem))
+    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
+    table, figure = pareto_figure.front_table(front), pareto_figure.draw_figure(dataset, front)
+    store.write(front, written)
+    print(written, *plot.save_figure(figure, table, stem), sep="\n", file=sys.stderr)
+    if len(records := pareto.front_records(front)) > 1:
+        print("a front for each of these (--pool: one over all):", *map(pareto_figure.summary_line, records), sep="\n", file=sys.stderr)
+    return table.to_csv(index=False).removesuffix("\n")
+
+
+def _output_stem(dataset: Path, out: Path | None) -> Path:
+    """Path of the output files without their endings: OUT if it is a .nc file, else 'pareto' in the folder OUT or that of the dataset."""
+    if out is not None and out.suffix == ".nc":
+        if out.resolve() == dataset.resolve():
+            raise InputError(f"'{out}' is also the input", "give another output file")
+        return out.with_suffix("")
+    return (out or dataset.parent) / f"{file_prefix(dataset)}pareto"
+
+
+def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
+    """The cells with the given coordinate values, as text (numbers in the coordinate's unit); every dim stays. Raises InputError."""
+    for name, text in values.items():
+        names = [str(key) for key, coordinate in dataset.coords.items() if coordinate.ndim == 1]
+        if name not in names:
+            raise InputError(f"the dataset has no coordinate '{name}'", did_you_mean(name, names))
+        dataset = dataset.isel({dataset[name].dims[0]: _matches(dataset[name], text)})
+    return dataset
+
+
+def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:
+    values = coordinate.values
+    is_numeric = values.dtype.kind in "if"
+    try:
+        matches = np.isclose(values, float(text), rtol=1e-6, atol=0) if is_numeric else values.astype(str) == text
+    except ValueError:
+        matches = np.zeros(len(values), bool)
+    if not matches.any():
+        labels = {f"{value:g}" if is_numeric else str(value) for value in values}
+        raise InputError(f"'{coordinate.name}' is never '{text}'", did_you_mean(text, labels))
+    return matches
+
+
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Split texts of the form NAME=VALUE; raises InputError."""
+    for text in texts:
+        if not all(text.partition("=")):
+            raise InputError(f"'{text}' is not of the form NAME=VALUE", "write it as in 'batch=32'")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def parse_numbers(values: Mapping[str, str]) -> dict[str, float]:
+    """The values as numbers; raises InputError."""
+    try:
+        return {name: float(text) for name, text in values.items()}
+    except ValueError as error:
+        raise InputError(str(error), "write a number, in the unit of the dataset") from error
