@@ -14,6 +14,7 @@ from tqdm import tqdm
 from dse.base.dtype import BITS_PER_ELEMENT
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.output_file import check_writable, replace_file
+from dse.base.table_format import Row
 from dse.base.units import Capacity, parse_quantity
 from dse.io_theory.bounds import capacity_for_lower_bound, lower_bound, upper_bound
 from dse.io_theory.connection_table import is_connection_table, read_network, read_order, write_order
@@ -27,8 +28,6 @@ from dse.trace.detect import parse_network
 
 RANDOM = "random:SIZExSIZE...,density=D"
 GROWTH = "growth:memory=M,steps=S,sources=K"
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class HeaderEntry(TypedDict):
 
 
 @dataclass(frozen=True)
-class _StoredTensor:
+class _SafetensorsTensor:
     """Position of a tensor in its file."""
 
     path: Path
@@ -59,7 +59,7 @@ def _weight_tensor(path: Path, name: str, entry: HeaderEntry, start: int) -> Wei
     if entry["dtype"] not in SAFETENSORS_DTYPES:
         return WeightTensor(shape, entry["dtype"], partial(_refuse_dtype, path, name, entry["dtype"]))
     dtype, numpy_dtype = SAFETENSORS_DTYPES[entry["dtype"]]
-    return WeightTensor(shape, dtype, _StoredTensor(path, shape, numpy_dtype, start + entry["data_offsets"][0]).read_slabs)
+    return WeightTensor(shape, dtype, _SafetensorsTensor(path, shape, numpy_dtype, start + entry["data_offsets"][0]).read_slabs)
 
 
 def _refuse_dtype(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:

@@ -2,11 +2,8 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -15,10 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 import dse
 from dse.base.errors import InputError
-from dse.cli import entry
-from dse.cli.dataset import parse_numbers, parse_pairs, select_values
+from dse.cli.dataset import select_values
 from dse.plot import pareto as drawing
-from dse.sweeping import store
 from dse.sweeping.pareto import objective_directions
 
 AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], memory.dram.capacity: [1 GB, 2 GB]}"
@@ -52,8 +47,8 @@ def test_a_front_has_the_points_that_no_other_dominates(dataset, names, cut, cou
     points = points[np.isfinite(points).all(axis=1)]
     signed = points * np.array([-1.0] * len(maximize) + [1.0] * len(minimize))
     dominated = [any((other <= point).all() and (other < point).any() for other in signed) for point in signed]
-    found = np.stack([front[n].values for n in names[:count]], axis=-1)
-    assert sorted(map(tuple, found)) == sorted(map(tuple, points[~np.array(dominated)]))
+    front_points = np.stack([front[n].values for n in names[:count]], axis=-1)
+    assert sorted(map(tuple, front_points)) == sorted(map(tuple, points[~np.array(dominated)]))
     assert (np.diff(front[names[0]]) >= 0).all()
     assert front.attrs["points"] == len(points)
     assert front.attrs["points"] + front.attrs["left_out"] == len(cells)
@@ -152,42 +147,25 @@ def test_a_reference_that_is_not_an_objective_is_refused(results):
 
 def test_accuracies_of_different_dense_networks_are_compared_by_their_loss(edited, folder):
     edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
-    found = dse.sweep(folder / "small.yaml")
+    results = dse.sweep(folder / "small.yaml")
     with pytest.raises(InputError, match=r"start from different dense networks \(76, 77\); minimize 'accuracy_drop' instead"):
-        dse.pareto(found, ["speedup", "accuracy"])
-    assert {1.0, 1.5} >= set(dse.pareto(found, [], ["accuracy_drop"]).accuracy_drop.values)
+        dse.pareto(results, ["speedup", "accuracy"])
+    assert {1.0, 1.5} >= set(dse.pareto(results, [], ["accuracy_drop"]).accuracy_drop.values)
 
 
 def test_accuracies_on_different_metrics_are_not_compared(edited, folder):
     edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
     edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("75.5,76,a test,measured", "0.3,0.2,a test,measured,loss"))
-    found = dse.sweep(folder / "small.yaml")
+    results = dse.sweep(folder / "small.yaml")
     with pytest.raises(InputError, match=r"different networks or metrics cannot be compared \(net, accuracy; net, loss\)"):
-        dse.pareto(found, ["speedup"], ["accuracy_drop"])
-    front = dse.pareto(select_values(found, {"metric": "loss"}), ["speedup"], ["accuracy"])
+        dse.pareto(results, ["speedup"], ["accuracy_drop"])
+    front = dse.pareto(select_values(results, {"metric": "loss"}), ["speedup"], ["accuracy"])
     assert set(front.accuracy.values) == {0.3}
 
 
 def test_objectives_without_any_value_are_refused(results):
     with pytest.raises(InputError, match="no point has a finite value in all of speedup, accuracy"):
         dse.pareto(select_values(results, {"method": "blocky"}), ["speedup", "accuracy"])
-
-
-def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
-    part = select_values(results, {"batch": "16", "memory.dram.bandwidth": "1e12", "method": "semi"})
-    assert (part.sizes["batch"], part.sizes["memory.dram.bandwidth"], part.sizes["variant"]) == (1, 1, 1)
-    for chosen, messages in (
-        ({"bach": "1"}, "did you mean 'batch'"),
-        ({"batch": "2"}, "'batch' is never '2'"),
-        ({"method": "sem"}, "did you mean 'semi'"),
-    ):
-        with pytest.raises(InputError, match=messages):
-            select_values(results, chosen)
-    for wrong in ("batch", "=1", "batch="):
-        with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
-            parse_pairs([wrong])
-    with pytest.raises(InputError, match="could not convert string to float: 'x'; write a number"):
-        parse_numbers({"speedup": "x"})
 
 
 # -- the figure and the command
@@ -224,40 +202,6 @@ def test_the_steps_bound_the_dominated_region(results, maximize, minimize):
         assert not (points > corner).all(axis=1).any()
 
 
-def test_the_command_writes_a_dataset_a_table_and_a_figure(results, tmp_path, capsys):
-    store.write(results, tmp_path / "mine.nc")
-    ask = ["pareto", str(tmp_path / "mine.nc"), "--maximize", "speedup", "accuracy", "--at", "batch=1", "--unique"]
-    assert entry.main([*ask, "-o", str(tmp_path / "front.nc")]) == 0
-    printed = capsys.readouterr()
-    assert {path.name for path in tmp_path.glob("front.*")} == {"front.nc", "front.csv", "front.png"}
-    assert printed.out == (tmp_path / "front.csv").read_text()
-    rows, front = pd.read_csv(tmp_path / "front.csv"), store.read(tmp_path / "front.nc")
-    np.testing.assert_allclose(rows.speedup, front.speedup)
-    assert (rows.batch == 1).all()
-    assert rows.knee.sum() == 1
-    assert rows.knee[front.attrs["knee"]]
-    assert entry.main(ask) == 0
-    assert (tmp_path / "mine.pareto.png").exists()
-
-
-def test_an_unknown_objective_exits_2_and_writes_nothing(results, tmp_path):
-    store.write(results, tmp_path / "mine.nc")
-    ask = [sys.executable, "-m", "dse.cli", "pareto", "mine.nc", "--maximize", "speedupp", "--reference", "speedup=1", "-o", "out"]
-    done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "the dataset has no 'speedupp'; did you mean 'speedup'?" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_input_dataset_is_not_overwritten(results, tmp_path, capsys):
-    store.write(results, tmp_path / "mine.nc")
-    path = str(tmp_path / "mine.nc")
-    assert entry.main(["pareto", path, "--maximize", "speedup", "-o", path]) == 2
-    assert "is also the input; give another output file" in capsys.readouterr().err
-
-
 def test_a_foreign_dataset_with_a_variable_called_accuracy():
     points = xr.Dataset({"accuracy": ("n", np.array([1.0, 2.0, 3.0])), "dense_accuracy": ("n", np.ones(3)), "cost": ("n", np.arange(3.0))})
     assert dse.pareto(points, ["accuracy"], ["cost"]).sizes["point"] == 3
@@ -290,8 +234,8 @@ def test_each_network_and_batch_size_has_a_front(results):
 def test_networks_with_different_metrics_have_separate_fronts(folder, results):
     renamed = results.assign_coords(workload=("variant", np.array(["net", "net", "other", "other"], object)))
     renamed.attrs["metrics"] = json.dumps({name: json.loads(results.attrs["metrics"])["net"] for name in ("net", "other")})
-    found = dse.pareto(renamed, ["speedup", "accuracy"])
-    assert {(one["workload"], one["batch"]) for one in json.loads(found.attrs["groups"])} == {
+    fronts = dse.pareto(renamed, ["speedup", "accuracy"])
+    assert {(one["workload"], one["batch"]) for one in json.loads(fronts.attrs["groups"])} == {
         ("net", 1),
         ("net", 16),
         ("other", 1),
@@ -306,13 +250,3 @@ def test_the_type_of_an_objective_sets_what_counts_as_rounding():
     assert set(dse.pareto(make_dataset(values), ["gain"], ["cost"]).name.values) == {"v1"}
     coarse = make_dataset(values)
     assert dse.pareto(coarse.assign(gain=coarse.gain.astype(np.float32)), ["gain"], ["cost"]).sizes["point"] >= 1
-
-
-def test_the_command_lists_its_fronts(results, folder, capsys):
-    store.write(results, folder / "results.nc")
-    assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency"]) == 0
-    messages = capsys.readouterr().err
-    assert "  net, batch 1: " in messages
-    assert "  net, batch 16: " in messages
-    assert entry.main(["pareto", str(folder / "results.nc"), "--maximize", "speedup", "--minimize", "latency", "--pool"]) == 0
-    assert "batch 1: " not in capsys.readouterr().err

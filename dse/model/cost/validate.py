@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dse.base.table_format import Row
 from dse.model.cost.area import modelled_area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.fit import PublishedDevice, fit_area, fit_power, load_published_devices
 from dse.model.cost.power import modelled_power
-
-Row = dict[str, Any]
 
 
 def fitted_devices_without(die: str) -> list[PublishedDevice]:

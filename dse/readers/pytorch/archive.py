@@ -48,7 +48,7 @@ class ExportedArchive:
 
 
 @dataclass(frozen=True)
-class _StoredTensor:
+class _ArchiveTensor:
     """A tensor in a file of the archive: element [i, j, ...] is number offset + i * strides[0] + j * strides[1] + ..."""
 
     path: Path
@@ -192,13 +192,13 @@ def _read_payloads(archive: zipfile.ZipFile, folder: str, config: str) -> dict[s
     return {name: (folder + payload.path_name, payload) for name, payload in payloads.items() if not payload.use_pickle}
 
 
-def _stored_tensor(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> _StoredTensor:
+def _stored_tensor(path: Path, archive: zipfile.ZipFile, member: str, payload: Payload) -> _ArchiveTensor:
     """Position of a tensor; raises InputError if its file is too short for it."""
     meta = payload.tensor_meta
     if meta is None or meta.layout != STRIDED or meta.dtype not in TORCH_SCALAR_TYPES:
         raise InputError(f"'{member}' is not a plain tensor", "export the network with plain tensors as parameters")
     shape, strides = (tuple(map(size_value, sizes)) for sizes in (meta.sizes, meta.strides))
-    tensor = _StoredTensor(path, member, shape, strides, size_value(meta.storage_offset), TORCH_SCALAR_TYPES[meta.dtype])
+    tensor = _ArchiveTensor(path, member, shape, strides, size_value(meta.storage_offset), TORCH_SCALAR_TYPES[meta.dtype])
     item_bytes = 4 if tensor.dtype == "complex32" else torch_dtype_in_numpy(tensor.dtype).itemsize
     if min((*shape, *strides, tensor.offset, 0)) < 0 or archive.getinfo(member).file_size < tensor.span * item_bytes:
         raise InputError(f"'{member}' is smaller than its tensor", FIX)
