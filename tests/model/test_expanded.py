@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.base.csv_table import read_rows
 from dse.base.errors import InputError
+from dse.base.input_file import read_rows
 from dse.calibrate.measurement import Measurement
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
