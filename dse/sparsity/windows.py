@@ -25,6 +25,9 @@ up: M + m <= n (L + 1) + (m - n) (floor(L / t) + 1), which is (2). Conversely a_
 steps cross at most one multiple of t; it has a_{-1} = -m, and (2) says that a_L = M is not further. Starts above M - m may be moved back to
 it: no difference grows then, except a_L - a_i = m, which (1) allows.
 
+Windows that wrap around the ends of a group may be fewer where t does not divide L: three of them instead of four consecutive ones cover
+4:9 on a 2:4 unit. Only consecutive columns are considered here, which hardware and kernels load as they lie in memory.
+
 So windows form chains of t: n apart within a chain, and without overlap between chains. A chain covers m + n (t - 1) columns. A Z:M with
 Z = n t and M = m + n (t - 1) stores no padding: Z : (m - n + Z). For 2:4 these are 4:6, 6:8, 8:10, ...; for 1:4 they are 2:5, 3:6, 4:7, ...
 """

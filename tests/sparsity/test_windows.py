@@ -167,3 +167,13 @@ def test_a_mask_outside_the_pattern_is_refused():
     weights = np.tile([0, 1, 1, 1, 1, 1, 1, 1], (4, 2))  # 7:8
     with pytest.raises(InputError, match="not a legal mask of '6:8'"):
         expand_weights(weights, "6:8", "2:4")
+
+
+def test_windows_that_wrap_around_a_group_may_be_fewer():
+    """Three such windows cover 4:9, of which every window has two columns of its own; four consecutive ones are needed."""
+    wrapped = [{0, 1, 2, 3}, {3, 4, 5, 6}, {6, 7, 8, 0}]
+    subsets = [chosen for number in (1, 2, 3) for chosen in combinations(range(3), number)]
+    for columns in combinations(range(9), 4):
+        needing = [{w for w, window in enumerate(wrapped) if column in window} for column in columns]
+        assert all(sum(windows <= set(chosen) for windows in needing) <= 2 * len(chosen) for chosen in subsets)
+    assert len(known_cover("4:9", "2:4").starts) == 4
