@@ -11,4 +11,5 @@ bounds                                                      lower and upper boun
 simulate (bitset_max)                                       reads and writes of an order under MIN, LRU or FIFO
 reorder (incremental_cost)                                  a better order by simulated annealing
 inference                                                   run a network in an order
+numba_jit                                                   the decorator that compiles the loops
 """

@@ -2,13 +2,14 @@
 
     network latency = sum over layers of count * ( min over legal executions of ( combine over resources of work / rate ) + overhead )
 
-work        work (FLOPs), traffic and needed_inputs (compulsory bytes), capacity, reuse and fusion (bytes against on-chip capacity);
-            compaction shrinks the layers next to structured pruning, footprint is the memory that a network occupies
+work        work (FLOPs), stored_weights (as one execution stores them), traffic and needed_inputs (compulsory bytes), capacity, reuse and
+            fusion (bytes against on-chip capacity), expanded (executions by windows over an expanded k); compaction shrinks the layers
+            next to structured pruning, footprint is the memory that a network occupies
 rate        peak * efficiency: executions (which unit may run which pattern, with which cap of its gain) and memory_levels name the
             numbers that make up each rate, rates multiplies them; efficiency/ is constant (sol, r3) or fitted to measured kernels, which
             also have an overhead
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them
-roofline    the equation itself in JAX, over many designs; grid evaluates a sweep; axis_dependence,
-            merge_layers, rate_pairs and piecewise_linear make that faster
-results     layer_results: one design, layer by layer; cost/: area, power and energy of a design
+roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
+            rate_pairs and piecewise_linear make that faster
+results     layer_times and layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

@@ -1,9 +1,9 @@
 """Sparsity patterns, storage formats and pruning.
 
 A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
-takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits. `windows` covers a pattern by windows
-of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one, and `expectation` and
-`columns` compute means over random masks.
+takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits (with `tree` and `rank_code`). `windows`
+covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one,
+and `expectation` and `columns` compute means over random masks.
 
 >>> import numpy as np
 >>> from dse.sparsity import apply
