@@ -1,6 +1,7 @@
 """Packages import only from packages below them, and no module imports itself through others."""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -12,6 +13,9 @@ LAYERS = (  # lowest first
     "sweeping", "searching", "report", "plot", "cli",
 )  # fmt: skip
 """The public `dse/__init__.py` imports from all of them, when a name is first used, and none of them imports it."""
+
+
+WITHOUT_LIST = ("", "dse", "dse.model.efficiency")  # packages whose docstring does not list modules: `dse` lists its public names
 
 
 def module_files(top: Path) -> dict[str, Path]:
@@ -53,6 +57,17 @@ def import_cycle(graph: dict[str, set[str]]) -> list[str]:
     except CycleError as error:
         return error.args[1]
     return []
+
+
+def test_the_docstring_of_a_package_names_its_modules():
+    files = module_files(TOP)
+    docstrings = {name: ast.get_docstring(ast.parse(file.read_text())) or "" for name, file in files.items() if file.stem == "__init__"}
+    parents = [name.rpartition(".")[::2] for name in files]
+    assert [
+        f"{package}: {module}"
+        for package, module in parents
+        if package not in WITHOUT_LIST and not module.startswith("__") and not re.search(rf"\b{module}\b", docstrings[package])
+    ] == []
 
 
 def test_packages_import_downwards():

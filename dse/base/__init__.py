@@ -1,1 +1,11 @@
-"""Foundations that every package uses: errors with a file and a line, YAML, units, the catalogue, and atomic writes."""
+"""Foundations that every package uses: errors with a file and a line, YAML, units, the catalogue, and atomic writes.
+
+errors                      every problem of an input at once, with file, line and fix
+strict_model                base class of all schemas
+units, dtype, expression    quantities with units, number formats, arithmetic over named results
+catalog                     descriptions by name or path
+input_file, yaml_document   read files safely, CSV tables included; YAML with line numbers
+output_file, checksum       write files atomically, one process at a time; detect damage
+table_format                rows as text, JSON and HTML
+progress, available_memory  progress bars; memory that this process may take
+"""

@@ -1,3 +1,11 @@
-"""The command `dse`: `entry` parses the command line; every verb with work of its own has a module here."""
+"""The command `dse`: `entry` parses the command line and `subcommands` has all options; the other modules run one subcommand each.
+
+sweep, search                          evaluate a specification
+dataset                                `dse plot` and `dse pareto` of a result
+descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
+trace, io                              read a pruned network
+measure, calibrate                     measure kernels and fit them
+validate, validate_kernels             `dse validate` and `dse r3`
+"""
 
 from dse.cli.entry import main as main

@@ -2,6 +2,10 @@
 
 `draw_figure(kind, dataset)` returns a matplotlib figure and a pandas table; `save_figures` writes both, as PNG and CSV. The kinds
 and their needs are those of `dse.schema.figures`.
+
+kinds of figures: sparsity_roofline, speedup, roofline, layers, capacity, efficiency
+figures of other commands: pareto, search, io, validation
+shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), labels (placement of text)
 """
 
 from collections.abc import Callable, Iterable, Mapping

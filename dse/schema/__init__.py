@@ -1,1 +1,10 @@
-"""What a user may write in YAML: accelerators, model options, sweeps, searches and reductions, as frozen pydantic models."""
+"""What a user may write in YAML: accelerators, model options, sweeps, searches and reductions, as frozen pydantic models.
+
+accelerator          memory levels, overhead and cost of a device; compute_unit: peaks and sparse runs of one unit
+sweep                a sweep and its axes; workload_selection: which variants and inputs of a network it evaluates
+model_options        fidelity and the other options of the latency model
+stored_results       which variables and which reduction of the results are kept
+search               objectives, constraints and sampler of a search
+figures              kinds of figures, and what each needs
+references           load an accelerator or workload by name, path, mapping or object
+"""
