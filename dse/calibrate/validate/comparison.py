@@ -10,6 +10,7 @@ from scipy.stats import kendalltau
 from dse.schema.model_options import Fidelity
 
 MIN_DIFFERENCE = 0.1  # relative difference of two measured values that a model with 10% error can be expected to rank
+MIN_GAIN = 0.05  # relative difference of a speedup from one beyond which its side of one matters
 Values = Float[np.ndarray, "comparison"]
 
 
@@ -28,13 +29,16 @@ class Comparison:
     sparsity: float
     measured: float
     predicted: dict[Fidelity, float]
+    interval: tuple[float, float] | None = None  # 90% interval of `calibrated`; None if it is not known
 
 
 def compute_errors(comparisons: Sequence[Comparison], fidelity: Fidelity) -> dict[str, float]:
     """Error statistics of one fidelity.
 
     `mape`, `median`, `worst`: of the absolute relative error. `bias`: mean relative error. `tau`: Kendall's tau of the ranking, and
-    `tau_apart` among the pairs whose measured values differ by more than 10%.
+    `tau_apart` among the pairs whose measured values differ by more than 10%. `right_side`: share of the measured speedups more than 5%
+    from one that are predicted on the right side of one. `coverage`: share of the measured values within the 90% intervals of
+    `calibrated`. NaN where there is nothing to count.
     """
     measured = np.array([comparison.measured for comparison in comparisons])
     predicted = np.array([comparison.predicted[fidelity] for comparison in comparisons])
@@ -47,7 +51,21 @@ def compute_errors(comparisons: Sequence[Comparison], fidelity: Fidelity) -> dic
         "bias": float(relative_error.mean()),
         "tau": float(np.asarray(kendalltau(measured, predicted))[0]) if has_ranks else np.nan,
         "tau_apart": _tau_of_distant_pairs(np.log(measured), np.log(predicted)),
+        "right_side": _right_side(measured, predicted) if comparisons[0].quantity == "speedup" else np.nan,
+        "coverage": _coverage(comparisons) if fidelity == "calibrated" else np.nan,
     }
+
+
+def _right_side(measured: Values, predicted: Values) -> float:
+    """Share of the speedups more than `MIN_GAIN` from one whose prediction is above one if and only if they are."""
+    is_clear = np.abs(measured - 1) > MIN_GAIN
+    return float(((measured > 1) == (predicted > 1))[is_clear].mean()) if is_clear.any() else np.nan
+
+
+def _coverage(comparisons: Sequence[Comparison]) -> float:
+    """Share of the measured values within their intervals, of those that have one."""
+    within = [c.interval[0] <= c.measured <= c.interval[1] for c in comparisons if c.interval is not None]
+    return float(np.mean(within)) if within else np.nan
 
 
 def _tau_of_distant_pairs(log_measured: Values, log_predicted: Values) -> float:

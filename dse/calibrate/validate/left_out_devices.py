@@ -7,10 +7,10 @@ from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.calibrate.export import build_record
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
-from dse.calibrate.validate.left_out_shapes import FittedSet, compare_times
+from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import most_similar_device
+from dse.model.efficiency.kernel_selection import BETWEEN_DEVICES, BETWEEN_VENDORS, most_similar_device
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
 
@@ -40,12 +40,14 @@ def compare_left_out_devices(fitted: FittedSet, kernels: Sequence[FittedKernel])
 
 
 def _compare_transferred(kernels: Sequence[FittedKernel], fitted: FittedSet, split: str) -> list[Comparison]:
-    times = {}
+    predictions = {}
     for key, launches in fitted.launches.items():
         others = [kernel for kernel in kernels if kernel.record.device != key.device]
         if source := _select_source(key, launches, others):
-            times[key] = predict_all_fidelities(launches, constant_efficiency(source.launches), source.model)
-    return compare_times(fitted, times, split)
+            times = predict_all_fidelities(launches, constant_efficiency(source.launches), source.model)
+            deviation = BETWEEN_DEVICES if source.record.unit == key.unit else BETWEEN_VENDORS
+            predictions[key] = Prediction(times, source.record.interval_half_width(launches, deviation))
+    return compare_predictions(fitted, predictions, split)
 
 
 def _select_source(key: KernelKey, launches: KernelLaunches, kernels: Sequence[FittedKernel]) -> FittedKernel | None:

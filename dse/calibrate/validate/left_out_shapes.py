@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
-from dse.calibrate.intervals import fit_without_each_shape
+from dse.calibrate.intervals import conformal_half_width, fit_without_each_shape, group_shapes
 from dse.calibrate.measured_launches import group_launches, pair_with_baselines
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import FIDELITIES, check_monotone, constant_efficiency, predict_all_fidelities
@@ -15,7 +16,12 @@ from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
 from dse.schema.model_options import Fidelity
 
-PredictedTimes = dict[Fidelity, PerLaunch]
+
+class Prediction(NamedTuple):
+    """Time of each launch of a kernel [s] by fidelity, and the half width of the 90% interval of the logarithm of the calibrated time."""
+
+    times: dict[Fidelity, PerLaunch]
+    half_width: PerLaunch
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,41 +59,57 @@ def _has_enough_shapes(launches: KernelLaunches) -> bool:
 
 def compare_left_out_shapes(fitted: FittedSet) -> list[Comparison]:
     """Times and speedups of every kernel that has a model, each shape predicted by a fit without it."""
-    times = {key: _predict_left_out_shapes(fitted.launches[key], model) for key, model in fitted.models.items()}
-    return compare_times(fitted, times, "shapes")
+    predictions = {key: _predict_left_out_shapes(fitted.launches[key], model) for key, model in fitted.models.items()}
+    return compare_predictions(fitted, predictions, "shapes")
 
 
-def _predict_left_out_shapes(launches: KernelLaunches, model: KernelModel) -> PredictedTimes:
-    times: PredictedTimes = {fidelity: np.zeros(len(launches)) for fidelity in FIDELITIES}
+def _predict_left_out_shapes(launches: KernelLaunches, model: KernelModel) -> Prediction:
+    times: dict[Fidelity, PerLaunch] = {fidelity: np.zeros(len(launches)) for fidelity in FIDELITIES}
     for left_out, fitted in fit_without_each_shape(model, launches):
         efficiency = constant_efficiency(launches, (~left_out).astype(float))
         predicted = predict_all_fidelities(launches, efficiency, fitted)
         for fidelity in FIDELITIES:
             times[fidelity][left_out] = predicted[fidelity][left_out]
-    return times
+    return Prediction(times, _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time)))
 
 
-def compare_times(fitted: FittedSet, times: dict[KernelKey, PredictedTimes], split: str) -> list[Comparison]:
+def _half_widths_without_own_residuals(launches: KernelLaunches, residuals: PerLaunch) -> PerLaunch:
+    """Half width of the interval of each launch, from the residuals of the groups of shapes that it is not in."""
+    groups, half_width = group_shapes(launches), np.zeros(len(launches))
+    for group in np.unique(groups):
+        half_width[groups == group] = conformal_half_width(residuals[groups != group], groups[groups != group])
+    return half_width
+
+
+def compare_predictions(fitted: FittedSet, predictions: dict[KernelKey, Prediction], split: str) -> list[Comparison]:
     """Compare predicted times with measured ones, and the speedups over dense baselines whose times are predicted as well."""
     comparisons = []
-    for key, predicted in times.items():
+    for key, prediction in predictions.items():
         launches = fitted.launches[key]
-        comparisons += _compare_kernel(fitted, key, split, "time", launches.time, predicted)
+        comparisons += _compare_kernel(fitted, key, split, "time", launches.time, prediction)
         baseline = fitted.baselines.get(key)
-        if baseline in times:
+        if baseline in predictions:
             dense = fitted.launches[baseline]
             rows = [dense.shapes.index(shape) for shape in launches.shapes]
-            speedups: PredictedTimes = {fidelity: times[baseline][fidelity][rows] / predicted[fidelity] for fidelity in FIDELITIES}
-            comparisons += _compare_kernel(fitted, key, split, "speedup", dense.time[rows] / launches.time, speedups)
+            speedup = _divide(predictions[baseline], rows, prediction)
+            comparisons += _compare_kernel(fitted, key, split, "speedup", dense.time[rows] / launches.time, speedup)
     return comparisons
 
 
+def _divide(dense: Prediction, rows: list[int], sparse: Prediction) -> Prediction:
+    """The speedup over the `rows` of a dense kernel, whose errors are independent of those of the sparse one."""
+    times: dict[Fidelity, PerLaunch] = {fidelity: dense.times[fidelity][rows] / sparse.times[fidelity] for fidelity in FIDELITIES}
+    return Prediction(times, np.hypot(dense.half_width[rows], sparse.half_width))
+
+
 def _compare_kernel(
-    fitted: FittedSet, key: KernelKey, split: str, quantity: str, measured: PerLaunch, predicted: PredictedTimes
+    fitted: FittedSet, key: KernelKey, split: str, quantity: str, measured: PerLaunch, prediction: Prediction
 ) -> Iterator[Comparison]:
     launches, name = fitted.launches[key], " ".join(filter(None, (key.kernel, key.release)))
     about = (fitted.measurements.name, split, key.device, name, key.family, key.dtype, quantity)
+    low, high = (prediction.times["calibrated"] * np.exp(sign * prediction.half_width) for sign in (-1, 1))
     for row, shape in enumerate(launches.shapes):
         sparsity = round(1 - float(launches.density[row]), 4)
-        by_fidelity: dict[Fidelity, float] = {fidelity: float(predicted[fidelity][row]) for fidelity in FIDELITIES}
-        yield Comparison(*about, shape, sparsity, float(measured[row]), by_fidelity)
+        by_fidelity: dict[Fidelity, float] = {fidelity: float(prediction.times[fidelity][row]) for fidelity in FIDELITIES}
+        interval = float(low[row]), float(high[row])
+        yield Comparison(*about, shape, sparsity, float(measured[row]), by_fidelity, interval)

@@ -16,7 +16,8 @@ SPLIT_TITLES = {"shapes": "leave-one-shape-out", "devices": "leave-one-device-ou
 BRIEF_FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "calibrated")  # those that differ where no kernel is bound by memory
 IDENTITY = ("set", "split", "device", "kernel", "family", "dtype", "quantity")
 HEADER = (
-    "set", "kernel", "of", "n", *FIDELITIES, "median", "worst", "bias", "tau", f"tau > {MIN_DIFFERENCE:.0%}", "calibrated, by sparsity",
+    "set", "kernel", "of", "n", *FIDELITIES, "median", "worst", "bias", "tau", f"tau > {MIN_DIFFERENCE:.0%}",
+    "right side of 1", "in 90% interval", "calibrated, by sparsity",
 )  # fmt: skip
 
 
@@ -96,6 +97,7 @@ def _format_row(row: Row) -> list[str]:
         *(_format_error(row["errors"][fidelity]["mape"]) for fidelity in FIDELITIES),
         _format_error(calibrated["median"]), _format_error(calibrated["worst"]), f"{calibrated['bias']:+.0%}",
         *("" if np.isnan(calibrated[name]) else f"{calibrated[name]:.2f}" for name in ("tau", "tau_apart")),
+        *("" if np.isnan(calibrated[name]) else f"{calibrated[name]:.0%}" for name in ("right_side", "coverage")),
         ", ".join(by_sparsity) if len(by_sparsity) > 1 else "",
     ]  # fmt: skip
 
