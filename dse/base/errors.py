@@ -4,10 +4,12 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 MAX_CHARACTERS = 1500  # of one part of a message
 MAX_PROBLEMS_SHOWN = 200
+MAX_CHARACTERS_SHOWN = 50_000  # of all problems together
 MAX_CHARACTERS_COMPARED, MAX_OPTIONS_COMPARED = 100, 1000  # the time to compare grows with the characters of both
 
 
@@ -69,7 +71,8 @@ class InputError(ValueError):
         return error
 
     def __str__(self) -> str:
-        shown = [str(problem) for problem in self.problems[:MAX_PROBLEMS_SHOWN]]
+        lines = [str(problem) for problem in self.problems[:MAX_PROBLEMS_SHOWN]]
+        shown = [line for line, total in zip(lines, accumulate(map(len, lines)), strict=True) if total <= MAX_CHARACTERS_SHOWN]
         hidden = len(self.problems) - len(shown)
         return "\n".join(shown + [f"... and {hidden} more problems"] * (hidden > 0))
 

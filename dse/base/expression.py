@@ -8,6 +8,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Expression:
     def __str__(self) -> str:
         return self.text
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The results that the expression uses, each once, in the order of the text."""
         functions = {id(node.func) for node in ast.walk(self.tree) if isinstance(node, ast.Call)}

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
@@ -177,17 +178,17 @@ class SearchSpec(StrictModel):
         maximized = [(objective, -1.0) for objective in (*default, *self.maximize)]
         return [*maximized, *((objective, 1.0) for objective in self.minimize)]
 
-    @property
+    @cached_property
     def bounds(self) -> list[ResultConstraint]:
-        """The constraints on results, without the accuracy tolerance."""
-        return [constraint for constraint in self.constraints if isinstance(constraint, ResultConstraint)]
+        """The constraints on results, without the accuracy tolerance, each once."""
+        return list({str(constraint): constraint for constraint in self.constraints if isinstance(constraint, ResultConstraint)}.values())
 
     def tolerance(self, default: float) -> AccuracyTolerance:
         """The tolerated accuracy drop; `default`, in points of the metric, if no constraint states it."""
         stated = (constraint for constraint in self.constraints if isinstance(constraint, AccuracyTolerance))
         return next(stated, AccuracyTolerance(f"accuracy_drop <= {default:g}", default, False))
 
-    @property
+    @cached_property
     def costs(self) -> set[str]:
         """The cost results that objectives or constraints use."""
         used = [objective for objective, _ in self.objectives] + [constraint.expression for constraint in self.bounds]

@@ -14,6 +14,9 @@ def test_messages_fit_one_short_line():
     assert len(str(problem)) < 2000
     assert str(Problem("é µ 中文", "ok")) == "é µ 中文; ok"
     assert str(InputError.from_problems(Problem(str(n), "y") for n in range(1000))).endswith("\n... and 800 more problems")
+    long = str(InputError.from_problems(Problem(f"{n}" * 300, "y" * 900) for n in range(150)))
+    assert 45_000 < len(long) < 51_000
+    assert long.count("\n") + int(long.rpartition("and ")[2].split()[0]) == 150
 
 
 def test_whole_numbers_that_python_cannot_write_are_refused():
