@@ -78,7 +78,7 @@ def test_bad_requests_exit_2(capsys, arguments, message):
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(InputError, match="no 'a1000'"):
+    with pytest.raises(InputError, match="'a1000' is not an accelerator of the catalogue"):
         r3.format_report(["a1000"], "fp16", 0.8, None, None, False)
 
 

@@ -1,5 +1,7 @@
 """Efficiencies of shipped descriptions equal those of the measurements that their sources name."""
 
+import csv
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +94,28 @@ def test_a_device_with_a_measured_efficiency_states_all_efficiencies(name):
     if any(efficiency.kind == "measured" and efficiency.text for efficiency in runs.values()):
         assert [run for run, efficiency in runs.items() if not efficiency.text] == []
         assert all(efficiency.source for efficiency in runs.values())
+
+
+@pytest.mark.skipif(not SILICON.exists(), reason="published measurements are not available")
+@pytest.mark.parametrize("device", ["l40s", "b200-sxm-180gb"])
+def test_dense_efficiencies_of_bf16_layers_of_vllm(device):
+    """Geometric mean over the products whose FLOPs take longer than their bytes, with 2 bytes an element."""
+    chip = dse.load_accelerator(device)
+    peak, bandwidth = chip.value("units.tensor_core.peak.bf16"), chip.value("memory.dram.bandwidth")
+    efficiencies = []
+    with gzip.open(SILICON / "gemm.csv.gz", "rt", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if (row["gpu"], row["kernel_source"]) == (device, "torch.nn.functional.linear"):
+                m, k, n = (int(row[name]) for name in "mkn")
+                unit, memory = 2 * m * k * n / peak, 2 * (m * k + k * n + m * n) / bandwidth
+                efficiencies += [unit / (float(row["latency_ms"]) / 1e3)] if unit > memory else []
+    assert [np.exp(np.mean(np.log(efficiencies)))] == stated(device, "tensor_core.runs.dense")
+
+
+@pytest.mark.parametrize("device", ["l40s", "b200-sxm-180gb"])
+def test_unmeasured_24_kernels_are_as_much_slower_than_dense_ones_as_measured_ones(device):
+    def ratio(name):
+        dense, sparse = (dse.load_accelerator(name).value(f"units.{run}.efficiency") for run in DENSE_AND_24)
+        return sparse / dense
+
+    assert ratio(device) == pytest.approx(np.exp(np.mean([np.log(ratio(n)) for n in ("a100-pcie-80gb", "rtx4090", "rtx5080")])), rel=0.01)
