@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE = 120  # seconds, on a slow machine
+PATIENCE = 300  # seconds, on a slow machine
 
 
 def start_sweep(spec: Path, *arguments: object, before: str = "") -> subprocess.Popen[str]:
