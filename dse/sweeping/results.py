@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,28 +128,19 @@ class ResultArrays:
 def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:
     """Arrays for the results that jobs compute; `resources`, `executions`: sizes of the extra dimensions."""
     shape, dtype, stored = tuple(plan.dims.values()), plan.spec.store.dtype, plan.spec.store.variables
-    fill = partial(_full_with_axes_last, axes=len(plan.axes))
     latencies = ["latency", *(["dense_latency"] if plan.needs_dense_latency else [])]
-    arrays = {name: fill(shape, 0, dtype) for name in latencies}
+    arrays = {name: np.zeros(shape, dtype) for name in latencies}
     for name, size in (("bound_share", resources), ("execution_share", executions)):
         if name in stored:
-            arrays[name] = fill((*shape, size), 0, dtype)
+            arrays[name] = np.zeros((*shape, size), dtype)
     if "fits" in stored:
-        arrays["fits"] = fill(shape, True, bool)
+        arrays["fits"] = np.ones(shape, bool)
     if plan.has_lower_bound:
-        arrays |= {f"{name}_bound": fill(shape, 0, dtype) for name in latencies}
+        arrays |= {f"{name}_bound": np.zeros(shape, dtype) for name in latencies}
     if plan.has_intervals:
         names = [*latencies, *(["speedup"] if plan.needs_dense_latency else [])]
-        arrays |= {f"{name}_{end}": fill(shape, np.nan, dtype) for name in names for end in QUANTILES}
+        arrays |= {f"{name}_{end}": np.full(shape, np.nan, dtype) for name in names for end in QUANTILES}
     return arrays
-
-
-def _full_with_axes_last(shape: tuple[int, ...], value: Any, dtype: Any, *, axes: int) -> np.ndarray:
-    """An array [accelerator, *axes, ...] whose swept axes are the last ones in memory, since a job writes all of their values at once."""
-    in_memory = np.zeros((shape[0], *shape[1 + axes :], *shape[1 : 1 + axes]), dtype)
-    if value:
-        in_memory.fill(value)
-    return np.moveaxis(in_memory, range(in_memory.ndim - axes, in_memory.ndim), range(1, 1 + axes))
 
 
 def set_attributes(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:
