@@ -14,8 +14,6 @@ from dse.model.roofline import Combination, NetworkWork
 from dse.sweeping.job import Job, JobNetworks
 from dse.sweeping.plan import Plan
 
-MOST_UNPADDED = 4  # layers of samples: another one would take a quarter of the time, and compiling another shape hardly any
-
 
 @dataclass(frozen=True)
 class KernelShapes:
@@ -84,10 +82,8 @@ class KernelShapes:
         )
 
     def pad_samples(self, samples: Samples) -> Samples:
-        """Samples with the common terms and with layers up to a power of two, so that few shapes are compiled; few layers stay as many."""
-        layers = samples.work.shape[1]
-        if layers > MOST_UNPADDED:
-            layers = 1 << (layers - 1).bit_length()
+        """Samples with layers up to a power of two, so that few shapes are compiled, and with the common terms."""
+        layers = 1 << (samples.work.shape[1] - 1).bit_length()
         missing = layers - samples.work.shape[1]
         terms = ((0, 0), (0, missing), (0, 0), (0, self.terms[-1] + 1 - samples.work.shape[3]))
         legal = np.pad(samples.legal, ((0, missing), (0, 0)), constant_values=False)
