@@ -1,7 +1,11 @@
-"""Number formats: the bits of an element, and the dtypes of the operands of one evaluation."""
+"""Number formats: the bits of an element, and the dtypes of the operands of one evaluation.
+
+`fp8_block` and `nvfp4` store a scale for each block of values. They are formats of operands only: kernels compute with them in `fp8` and
+`fp4`.
+"""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pydantic import GetJsonSchemaHandler, model_validator
@@ -14,8 +18,15 @@ BITS_PER_ELEMENT = {
     "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "fp6": 6, "fp4": 4,
     "int32": 32, "int16": 16, "int8": 8, "int4": 4,
 }  # fmt: skip
+SCALED_BITS_PER_ELEMENT = {  # with the bits of the scale
+    "fp8_block": 8 + 32 / 128,  # fp32 for 128 values of k (DeepSeek-V3, arXiv 2412.19437, section 3.3.2: activations)
+    "nvfp4": 4 + 8 / 16,  # fp8 for 16 values (NVIDIA, "Introducing NVFP4 for Efficient and Accurate Low-Precision Inference", 2025)
+}
+_UNSCALED = {"fp8_block": "fp8", "nvfp4": "fp4"}  # what kernels compute in
+_STORED_BITS = BITS_PER_ELEMENT | SCALED_BITS_PER_ELEMENT
 
 
+@lru_cache(maxsize=1024)  # checks of a table call it several times a row
 def storage_dtype(name: str) -> str:
     """The dtype in memory: `fp16_acc16` (fp16 operands, fp16 accumulator) is stored as `fp16`."""
     return re.sub(r"_acc\d+$", "", name)
@@ -27,9 +38,16 @@ def accumulator_suffix(name: str) -> str:
 
 
 def check_dtype_name(name: str) -> None:
-    """Raise a validation error unless `name` is a known dtype, with or without an accumulator."""
-    if storage_dtype(name) not in BITS_PER_ELEMENT:
-        raise field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT))
+    """Raise a validation error unless `name` is a known dtype, with or without an accumulator, or a known format with scales."""
+    if storage_dtype(name) not in BITS_PER_ELEMENT and name not in SCALED_BITS_PER_ELEMENT:
+        raise field_error(f"unknown dtype '{name}'", did_you_mean(name, _STORED_BITS))
+
+
+def _check_is_computed_in(name: str) -> None:
+    """Raise a validation error for a format of operands that no unit computes in."""
+    if name in _UNSCALED:
+        fix = f"write '{_UNSCALED[name]} weights={name} activations={name} outputs=bf16', as far as it applies"
+        raise field_error(f"'{name}' is a format of operands, in which no unit computes", fix)
 
 
 def parse_roles(text: str) -> dict[str, str]:
@@ -54,6 +72,7 @@ def parse_roles(text: str) -> dict[str, str]:
             raise field_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
         seen.add(role)
         roles[role] = value
+    _check_is_computed_in(roles["compute"])
     return roles
 
 
@@ -81,6 +100,7 @@ class OperandDtypes(StrictModel):
     def _check_names(self) -> "OperandDtypes":
         for name in (self.weights, self.activations, self.outputs, self.compute):
             check_dtype_name(name)
+        _check_is_computed_in(self.compute)
         return self
 
     @classmethod
@@ -106,7 +126,7 @@ class OperandDtypes(StrictModel):
 
     def bytes_per_element(self, role: str) -> float:
         """Bytes per element of `weights`, `activations` or `outputs`."""
-        return BITS_PER_ELEMENT[storage_dtype(getattr(self, role))] / 8
+        return _STORED_BITS[storage_dtype(getattr(self, role))] / 8
 
 
 @cache

@@ -1,11 +1,13 @@
 """Read input files safely: only regular files and the pipes of a shell, text up to a size limit, and CSV tables.
 
-Every error of a table names its file, line and column.
+Files may be compressed by gzip. Every error of a table names its file, line and column.
 """
 
 import csv
+import gzip
 import io
 import stat
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -15,9 +17,29 @@ from pydantic import BaseModel, ValidationError
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.strict_model import explain_validation_error
 
-MAX_BYTES = 100_000_000  # of a text file
+MAX_BYTES = 100_000_000  # of a text file, compressed and decompressed
+_GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 Row = TypeVar("Row", bound=BaseModel)
+Lines = list[tuple[int, list[str]]]  # line number and cells
+TABLE_ENDINGS = (".csv", ".csv.gz")
+
+
+def table_name(path: Path) -> str:
+    """Name of a table: that of its file without `.csv` or `.csv.gz`."""
+    return path.name.removesuffix(".gz").removesuffix(".csv") if path.name.endswith(TABLE_ENDINGS) else path.stem
+
+
+def list_tables(folder: Path) -> list[Path]:
+    """The files of a folder that end in `.csv` or `.csv.gz`, sorted; raises InputError if two have the same name."""
+    paths = sorted(path for path in folder.iterdir() if path.name.endswith(TABLE_ENDINGS))
+    problems = ProblemCollector()
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        if (first := by_name.setdefault(table_name(path), path)) is not path:
+            problems.add(Problem(f"a table with the name of '{first}'", "keep one of them, or rename it", path))
+    problems.raise_if_any()
+    return paths
 
 
 def check_regular(path: Path) -> None:
@@ -42,20 +64,39 @@ def _unreadable(path: Path, reason: str) -> InputError:
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a file in UTF-8; raises InputError if it cannot be read, is too large or is not text."""
+    """Read the text of a file in UTF-8, which may be compressed by gzip.
+
+    Raises InputError if it cannot be read, is damaged, is too large or is not text.
+    """
+    data = _read_bytes(path)
+    if data.startswith(_GZIP_MAGIC):
+        data = _decompress(path, data)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("not a text file (UTF-8)", "give a YAML or CSV file", path, 1) from error
+
+
+def _read_bytes(path: Path) -> bytes:
     check_regular(path)
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError("not a text file (UTF-8)", "give a YAML or CSV file", path, 1) from error
+            return _check_size(path, file.read(MAX_BYTES + 1))
     except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise InputError(reason, "give a file that exists and can be read", path) from error
+        raise _unreadable(path, (error.strerror or "cannot be read").lower()) from error
+
+
+def _decompress(path: Path, data: bytes) -> bytes:
+    try:
+        return _check_size(path, gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_BYTES + 1))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError("a damaged gzip file", "copy or compress it again", path) from error
+
+
+def _check_size(path: Path, data: bytes) -> bytes:
     if len(data) > MAX_BYTES:
         raise InputError(f"larger than {MAX_BYTES / 1e6:g} MB", "split it, or keep what is needed", path)
-    return text
+    return data
 
 
 def read_rows(path: Path, model: type[Row], problems: ProblemCollector | None = None) -> list[tuple[int, Row]]:
@@ -63,7 +104,14 @@ def read_rows(path: Path, model: type[Row], problems: ProblemCollector | None = 
 
     Raises InputError. With `problems`, those of single rows are collected there and the valid rows are returned.
     """
-    header, lines = read_cells(path, _required_columns(model))
+    header, lines = read_cells(path, required_columns(model))
+    return parse_rows(path, header, lines, model, problems)
+
+
+def parse_rows(
+    path: Path, header: list[str], lines: Lines, model: type[Row], problems: ProblemCollector | None = None
+) -> list[tuple[int, Row]]:
+    """Validate cells that `read_cells` returned as rows of `model`; see `read_rows`."""
     _check_header(path, header, model)
     rows, row_problems = [], problems or ProblemCollector()
     for line, cells in lines:
@@ -79,7 +127,7 @@ def read_rows(path: Path, model: type[Row], problems: ProblemCollector | None = 
     return rows
 
 
-def read_cells(path: Path, required: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def read_cells(path: Path, required: Sequence[str]) -> tuple[list[str], Lines]:
     """Read the header of a CSV file, and the cells of all other lines with their line numbers.
 
     Raises InputError; for an empty file, the error lists the `required` columns.
@@ -94,7 +142,7 @@ def read_cells(path: Path, required: Sequence[str]) -> tuple[list[str], list[tup
     return header, lines[1:]
 
 
-def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
+def _read_lines(path: Path) -> Lines:
     """Line number and cells of each line that is not empty."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
@@ -103,14 +151,15 @@ def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
         raise InputError(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num) from error
 
 
-def _required_columns(model: type[BaseModel]) -> list[str]:
+def required_columns(model: type[BaseModel]) -> list[str]:
+    """Names of the columns that a table of such rows must have."""
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
 def _check_header(path: Path, header: list[str], model: type[BaseModel]) -> None:
     columns = model.model_fields
     problems = [Problem(f"unknown column '{name}'", did_you_mean(name, columns), path, 1) for name in header if name not in columns]
-    missing = [name for name in _required_columns(model) if name not in header]
+    missing = [name for name in required_columns(model) if name not in header]
     problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(columns)}", path, 1) for name in missing]
     if len(set(header)) < len(header):
         problems.append(Problem("a column is given twice", "keep one of each", path, 1))

@@ -2,9 +2,10 @@
 
 measure/            time the kernels of this machine, as a table of measurements
 measurement         one row of a table
-published_tables    published measurements, converted to such rows
+published/          published measurements in their own columns, converted to such rows
 sanity_checks       rows that cannot be true
 measurement_set     load tables with their devices
+exclusions          reasons of rows that are left out, with the number of each
 measured_launches   rows grouped by kernel, as arrays
 fit_parameters      least squares for the parameters of a kernel with known tiles; bootstrap
 fit_kernel          choice of the tiles of a kernel, then of its parameters

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from dse.calibrate.measured_launches import group_launches, pair_with_baselines
+from dse.calibrate.measured_launches import group_launches, match_shapes, pair_with_baselines
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.predictions import speed_of_light_time
 from dse.calibrate.validate.whole_networks import is_network_table
@@ -15,7 +15,7 @@ from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
 @dataclass(frozen=True)
 class EfficiencyRatio:
-    """E_sparse / E_dense [1] of one kernel: geometric mean over its launches, and their 5% and 95% quantiles."""
+    """E_sparse / E_dense [1] of one kernel: geometric mean, and 5% and 95% quantiles, over the launches at shapes of the dense kernel."""
 
     kernel: KernelKey
     mean: float
@@ -38,8 +38,8 @@ def compute_ratios(measurements: MeasurementSet) -> Sequence[EfficiencyRatio]:
 
 
 def _ratio(kernel: KernelKey, sparse: KernelLaunches, dense: KernelLaunches) -> EfficiencyRatio:
-    dense_rows = [dense.shapes.index(shape) for shape in sparse.shapes]
+    rows, dense_rows = match_shapes(sparse, dense)
     sparse_efficiency, dense_efficiency = (speed_of_light_time(launches) / launches.time for launches in (sparse, dense))
-    ratios = sparse_efficiency / dense_efficiency[dense_rows]
+    ratios = sparse_efficiency[rows] / dense_efficiency[dense_rows]
     low, high = np.quantile(ratios, [0.05, 0.95])
     return EfficiencyRatio(kernel, float(np.exp(np.log(ratios).mean())), float(low), float(high), len(ratios))

@@ -10,7 +10,7 @@ import yaml
 
 from dse.calibrate.fit_parameters import find_determined_parameters
 from dse.calibrate.intervals import conformal_half_width, group_shapes, leave_one_shape_out_residuals
-from dse.calibrate.measured_launches import kernel_key
+from dse.calibrate.measured_launches import rows_by_kernel
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import constant_efficiency
@@ -32,7 +32,7 @@ PRIOR_Z_SCORE = 1.645  # half width of the 90% interval of a prior in standard d
 
 def build_record(model: KernelModel, launches: KernelLaunches, measurements: MeasurementSet) -> KernelRecord:
     """The record of a model that was fitted to `launches`."""
-    key, rows = model.key, [row for row in measurements.kernels if kernel_key(row, measurements) == model.key]
+    key, rows = model.key, rows_by_kernel(measurements)[model.key]
     heights = sorted({height for row in rows if (height := shared_height(row.pattern))})
     return KernelRecord(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,

@@ -36,6 +36,8 @@ class Measurement(StrictModel):
         None, ge=0, le=10**8, allow_inf_nan=False, description="standard deviation of the nonzeros in the rows of A"
     )
     spread: float | None = Field(None, ge=0, allow_inf_nan=False, description="interquartile range of the repeats over their median")
+    power_w: float | None = Field(None, gt=0, allow_inf_nan=False, description="mean power of the device during the repeats [W]")
+    power_limit_w: float | None = Field(None, gt=0, allow_inf_nan=False, description="power limit of the device [W]")
     staged_kib: float | None = Field(None, gt=0, le=2**20, allow_inf_nan=False, description="scratchpad that a tile takes [KiB]")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from dse.base import catalog
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.input_file import read_rows
+from dse.base.input_file import parse_rows, read_cells, table_name
 from dse.calibrate.measurement import Measurement
-from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
-from dse.calibrate.sanity_checks import check_rates, check_repeats
+from dse.calibrate.published.read import convert_rows, expected_columns, find_published_table
+from dse.calibrate.sanity_checks import RateCheck, check_repeats, describe_missing_unit, find_unit
 from dse.schema.accelerator import Accelerator, read_accelerator
 
 T = TypeVar("T")
@@ -39,22 +39,48 @@ class MeasurementSet:
 def load_measurements(path: Path) -> MeasurementSet:
     """Read a table of measured kernels; devices are names of the catalogue, paths, or DEVICE.yaml next to the table.
 
+    A table in the columns of `Measurement`, or a published one in its own (see `dse.calibrate.published`).
     Well-formed but implausible rows (a rate above the peak, bytes above the bandwidth, two times of one launch more than a factor of 2
     apart) are left out with their reason if they are at most 1% of the table. Raises InputError with all other errors.
     """
-    problems, left_out = ProblemCollector(), list[str]()
-    if path.name in PUBLISHED_TABLES:
-        rows, left_out = read_published_table(path, Measurement, problems)
-    else:
-        rows = read_rows(path, Measurement, problems)
+    problems = ProblemCollector()
+    rows, left_out, is_published = _read_rows(path, problems)
     devices = _load_devices(path, rows, problems)
-    known_rows = [(line, row.model_copy(update={"device": devices[row.device].name})) for line, row in rows if row.device in devices]
+    known_rows = [(line, _with_device(row, devices[row.device].name)) for line, row in rows if row.device in devices]
     devices = {device.name: device for device in devices.values()}
+    if is_published:
+        known_rows, unsupported = _separate_unsupported(known_rows, devices)
+        left_out += unsupported
     implausible, implausible_lines = _find_implausible_rows(path, known_rows, devices)
     if problems.problems or len(implausible_lines) > MAX_IMPLAUSIBLE * len(known_rows):
         raise InputError.from_problems([*problems.problems, *implausible])
     plausible_rows = tuple(row for line, row in known_rows if line not in implausible_lines)
-    return MeasurementSet(path.stem, plausible_rows, devices, (*left_out, *map(str, implausible)))
+    return MeasurementSet(table_name(path), plausible_rows, devices, (*left_out, *map(str, implausible)))
+
+
+def _read_rows(path: Path, problems: ProblemCollector) -> tuple[NumberedRows, list[str], bool]:
+    """The rows of a table, the reason of each row left out, and whether it is a published table in its own columns."""
+    header, lines = read_cells(path, expected_columns(path))
+    published = find_published_table(path, header)
+    if published is None:
+        return parse_rows(path, header, lines, Measurement, problems), [], False
+    return *convert_rows(path, header, lines, published, Measurement, problems), True
+
+
+def _with_device(row: Measurement, name: str) -> Measurement:
+    return row if row.device == name else row.model_copy(update={"device": name})
+
+
+def _separate_unsupported(rows: NumberedRows, devices: dict[str, Accelerator]) -> tuple[NumberedRows, list[str]]:
+    """The rows whose device has a unit for their dtype, and the reason of each other row."""
+    supported, reasons = [], []
+    for line, row in rows:
+        device = devices[row.device]
+        if find_unit(device, row) is None:
+            reasons.append(describe_missing_unit(device, row))
+        else:
+            supported.append((line, row))
+    return supported, reasons
 
 
 def _load_devices(path: Path, rows: NumberedRows, problems: ProblemCollector) -> dict[str, Accelerator]:
@@ -69,9 +95,9 @@ def _load_devices(path: Path, rows: NumberedRows, problems: ProblemCollector) ->
 
 def _find_implausible_rows(path: Path, rows: NumberedRows, devices: dict[str, Accelerator]) -> tuple[list[Problem], set[int | None]]:
     """Problems of the rows that are implausible, and the lines of all rows involved."""
-    collector = ProblemCollector()
+    collector, checks = ProblemCollector(), {name: RateCheck(device) for name, device in devices.items()}
     for line, row in rows:
-        check_rates(path, line, row, devices[row.device], collector)
+        checks[row.device].check(path, line, row, collector)
     lines = {problem.line for problem in collector.problems}
     lines |= check_repeats(path, [(line, row) for line, row in rows if line not in lines], collector)
     return collector.problems, lines | {problem.line for problem in collector.problems}

@@ -21,35 +21,45 @@ def find_unit(device: Accelerator, row: Measurement) -> str | None:
     return max(capable, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
 
 
-def check_rates(path: Path, line: int, row: Measurement, device: Accelerator, problems: ProblemCollector) -> None:
-    """Collect a problem for each time of a row without a unit for its dtype, above its peak or above the memory bandwidth."""
-    for kernel, column in row.timed_kernels:
-        unit = find_unit(device, kernel)
-        if unit is None:
-            problems.add(_no_unit_problem(path, line, kernel, device))
-        elif what := _impossible_rate(kernel, unit, device):
-            problems.add(Problem(what, "fix the time, the shape or the dtype", path, line, column))
+class RateCheck:
+    """Checks rows against the peaks and the memory bandwidth of a device."""
 
+    def __init__(self, device: Accelerator):
+        self.device = device
+        self.bandwidth = device.value(f"memory.{device.outermost}.bandwidth")
+        self.on_chip_bytes = _on_chip_bytes(device)
 
-def _impossible_rate(kernel: Measurement, unit: str, device: Accelerator) -> str | None:
-    seconds, peak = kernel.time_ms / 1e3, device.units[unit].peak[kernel.dtype.compute].value
-    flop_rate = 2 * kernel.m * kernel.k * kernel.n * kernel.stored_density / seconds
-    if flop_rate > MAX_OF_PEAK * peak:
-        return f"{flop_rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {kernel.dtype.compute}, {peak / 1e12:.4g}"
-    outermost = device.outermost
-    moved_bytes = uncacheable_bytes(kernel.m, kernel.k, kernel.n, kernel.stored_density, kernel.dtype, _on_chip_bytes(device))
-    byte_rate, bandwidth = moved_bytes / seconds, device.value(f"memory.{outermost}.bandwidth")
-    if byte_rate > MAX_OF_PEAK * bandwidth:
-        return f"{byte_rate / 1e12:.4g} TB/s of bytes that fit in no cache is above the bandwidth of '{outermost}', {bandwidth / 1e12:.4g}"
-    return None
+    def check(self, path: Path, line: int, row: Measurement, problems: ProblemCollector) -> None:
+        """Collect a problem for each time of a row without a unit for its dtype, above its peak or above the memory bandwidth."""
+        for kernel, column in row.timed_kernels:
+            unit = find_unit(self.device, kernel)
+            if unit is None:
+                problems.add(_no_unit_problem(path, line, kernel, self.device))
+            elif what := self._impossible_rate(kernel, unit):
+                problems.add(Problem(what, "fix the time, the shape or the dtype", path, line, column))
+
+    def _impossible_rate(self, kernel: Measurement, unit: str) -> str | None:
+        seconds, peak = kernel.time_ms / 1e3, self.device.units[unit].peak[kernel.dtype.compute].value
+        flop_rate = 2 * kernel.m * kernel.k * kernel.n * kernel.stored_density / seconds
+        if flop_rate > MAX_OF_PEAK * peak:
+            return f"{flop_rate / 1e12:.4g} TFLOP/s is above the peak of '{unit}' in {kernel.dtype.compute}, {peak / 1e12:.4g}"
+        moved_bytes = uncacheable_bytes(kernel.m, kernel.k, kernel.n, kernel.stored_density, kernel.dtype, self.on_chip_bytes)
+        if (byte_rate := moved_bytes / seconds) > MAX_OF_PEAK * self.bandwidth:
+            limit = f"the bandwidth of '{self.device.outermost}', {self.bandwidth / 1e12:.4g}"
+            return f"{byte_rate / 1e12:.4g} TB/s of bytes that fit in no cache is above {limit}"
+        return None
 
 
 def _no_unit_problem(path: Path, line: int, kernel: Measurement, device: Accelerator) -> Problem:
     if kernel.unit is not None and kernel.unit not in device.units:
         return Problem(f"'{device.name}' has no unit '{kernel.unit}'", did_you_mean(kernel.unit, device.units), path, line, "unit")
     dtypes = {name for unit in device.units.values() for name in unit.peak}
-    what = f"'{device.name}' has no unit {kernel.unit or ''} that computes in '{kernel.dtype.compute}'".replace("  ", " ")
-    return Problem(what, did_you_mean(kernel.dtype.compute, dtypes), path, line, "dtype")
+    return Problem(describe_missing_unit(device, kernel), did_you_mean(kernel.dtype.compute, dtypes), path, line, "dtype")
+
+
+def describe_missing_unit(device: Accelerator, kernel: Measurement) -> str:
+    """Say that the device of a kernel has no unit for its dtype."""
+    return f"'{device.name}' has no unit {kernel.unit or ''} that computes in '{kernel.dtype.compute}'".replace("  ", " ")
 
 
 def _on_chip_bytes(device: Accelerator) -> float:

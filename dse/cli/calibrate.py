@@ -2,12 +2,15 @@
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tqdm import tqdm
 
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.input_file import list_tables
 from dse.calibrate.checkpoint import Checkpoint
+from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.export import build_record, format_efficiency_file
 from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
 from dse.calibrate.fit_parameters import bootstrap
@@ -17,6 +20,7 @@ from dse.calibrate.predictions import check_monotone
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
+NO_TABLE = (".md", ".yaml", ".yml")  # files that are written next to tables
 POOR_FIT = 0.5  # mean error above which a fit is reported
 
 
@@ -25,6 +29,7 @@ def execute(options: Namespace) -> str:
 
     Each kernel is written to a checkpoint as soon as it is fitted, so that an interrupted run resumes. Raises InputError.
     """
+    options.measurements, no_tables = _list_tables(options.measurements)
     measurements = _load_all(options)
     launches = group_launches(measurements)
     fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES]
@@ -36,8 +41,28 @@ def execute(options: Namespace) -> str:
     output_file.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
     few_shapes = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
-    left_out = [f"left out: {reason}" for reason in (*few_shapes, *measurements.left_out)]
+    left_out = [f"left out: {reason}" for reason in (*no_tables, *few_shapes, *summarize_reasons(measurements.left_out))]
     return "\n".join([*_list_fits(records), *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
+
+
+def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """The tables among files and in folders, and the files next to them that are not tables, each with the reason that it is left out.
+
+    Raises InputError if there is no table.
+    """
+    problems, tables, others = ProblemCollector(), [], []
+    for path in paths:
+        with problems.collect():
+            if path.is_dir():
+                tables += list_tables(path)
+            elif path.suffix in NO_TABLE:
+                others.append(f"{path}: not a table of measurements")
+            else:
+                tables.append(path)
+    problems.raise_if_any()
+    if not tables:
+        raise InputError(f"no table of measurements in '{paths[0]}'", "give CSV files of 'dse measure', or their folder")
+    return tables, others
 
 
 def _load_all(options: Namespace) -> MeasurementSet:

@@ -185,7 +185,9 @@ def _add_measure(subcommands: Subcommands) -> None:
 def _add_calibrate(subcommands: Subcommands) -> None:
     sentence = "fit the efficiency of every measured kernel, with its uncertainty"
     parser = _add(subcommands, "calibrate", "dse.cli.calibrate:execute", sentence)
-    parser.add_argument("measurements", nargs="+", type=Path, help="CSV files of 'dse measure'")
+    parser.add_argument(
+        "measurements", nargs="+", type=Path, help="tables (.csv, .csv.gz) of 'dse measure' or published ones, or folders of them"
+    )
     parser.add_argument("-o", "--out", type=Path, required=True, help="output file of fitted efficiencies (YAML)")
     parser.add_argument("--draws", type=int, default=30, help="bootstrap samples (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
@@ -196,7 +198,7 @@ def _add_validate(subcommands: Subcommands) -> None:
     parser = _add(subcommands, "validate", "dse.cli.validate:execute", sentence)
     what = "name of a measured set, or 'cost' for area and power of each device (default: every measured set)"
     parser.add_argument("what", nargs="?", help=what)
-    parser.add_argument("--data", type=Path, help="folder of measured sets (default: those that ship)")
+    parser.add_argument("--data", type=Path, help="folder of measured sets, or one of them (default: those that ship)")
     parser.add_argument("-o", "--out", type=Path, help="output folder for a figure and a table of each set")
     parser.add_argument("--brief", action="store_true", help="print only the mean error of each kernel")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")

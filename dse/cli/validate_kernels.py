@@ -2,7 +2,6 @@
 
 import json
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,8 @@ from tqdm import tqdm
 
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.input_file import list_tables, table_name
+from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.validate import report
 from dse.calibrate.validate.comparison import Comparison
@@ -45,14 +46,14 @@ def execute(options: Namespace) -> tuple[str, bool]:
 
 
 def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[NetworkSet]]:
-    """The sets of kernels and of networks in a folder (default: the shipped ones), or only the one with a name.
+    """The sets of kernels and of networks in a folder (default: the shipped ones) or file, or only the one with a name.
 
     Raises InputError with the errors of all tables.
     """
     folder = folder or SHIPPED_MEASUREMENTS
-    paths = {path.stem: path for path in sorted(folder.glob("*.csv"))}
-    if not paths:
-        raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote")
+    paths = {table_name(path): path for path in (list_tables(folder) if folder.is_dir() else [folder])}
+    if not paths or not folder.exists():
+        raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["cost", *paths]))
     problems, sets, networks = ProblemCollector(), [], []
@@ -88,13 +89,8 @@ def _list_unpredicted(fitted_sets: Iterable[FittedSet]) -> list[str]:
     return [
         f"{fitted.measurements.name}: {reason}"
         for fitted in fitted_sets
-        for reason in (*fitted.kernels_without_model, *_count_reasons(fitted.measurements.left_out))
+        for reason in (*fitted.kernels_without_model, *summarize_reasons(fitted.measurements.left_out))
     ]
-
-
-def _count_reasons(reasons: Iterable[str]) -> list[str]:
-    counts = Counter(reason.rpartition(": ")[2] for reason in reasons)
-    return [f"{count} rows: {reason}" for reason, count in counts.items()]
 
 
 def _format_json(rows: Sequence[report.Row], unpredicted: list[str], failures: list[str], comparisons: Sequence[Comparison]) -> str:

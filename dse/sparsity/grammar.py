@@ -50,6 +50,9 @@ def parse(text: str, names: Mapping[str, Pattern] | None = None) -> Pattern:
     return canonicalize(_parse_as_written(text, names or {}))
 
 
+_parse_plain = lru_cache(maxsize=1024)(parse)  # tables name the same pattern thousands of times
+
+
 def _parse_as_written(text: str, names: Mapping[str, Pattern]) -> Pattern:
     """Parse a pattern without simplifying its levels, because an outer N:M counts the tiles of an inner level as it is written."""
     if len(text) > MAX_CHARACTERS:
@@ -75,7 +78,7 @@ def as_pattern(pattern: Pattern | str) -> Pattern:
     return parse(pattern) if isinstance(pattern, str) else pattern
 
 
-@lru_cache(maxsize=1024)  # tables name the same pattern thousands of times
+@lru_cache(maxsize=1024)  # patterns share their levels
 def _parse_level(text: str, part: str, start: int) -> Pattern:
     """Parse one level, which begins at character `start` of the text."""
     level, matched = part.strip().lower(), 0
@@ -169,7 +172,8 @@ def _validate_pattern(value: object, info: ValidationInfo) -> Pattern:
     if not isinstance(value, str):
         raise field_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
     try:
-        return parse(value, read_pattern_aliases(info.context))
+        aliases = read_pattern_aliases(info.context)
+        return parse(value, aliases) if aliases else _parse_plain(value)
     except InputError as error:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 

@@ -137,3 +137,17 @@ def test_a_wrong_dtype_of_a_fitted_kernel_is_refused(tmp_path):
     path.write_text(SHIPPED.read_text().replace("dtype: fp16\n", "dtype: fp12\n", 1))
     with pytest.raises(InputError, match="unknown dtype 'fp12'"):
         kernel_file.load_efficiency_file(path)
+
+
+@pytest.mark.parametrize(("name", "plain", "bits"), [("fp8_block", "fp8", 8.25), ("nvfp4", "fp4", 4.5)])
+def test_formats_with_scales_count_their_scales_and_are_not_computed_in(name, plain, bits):
+    """A 4-byte scale for 128 values of 1 byte; a 1-byte scale for 16 values of half a byte."""
+    dtype = OperandDtypes.model_validate(f"{plain} weights={name} outputs=bf16")
+    assert [8 * dtype.bytes_per_element(role) for role in ("weights", "activations", "outputs")] == [bits, int(plain[-1]), 16]
+    assert (dtype.compute, OperandDtypes.model_validate(dtype.text)) == (plain, dtype)
+    roles = dict.fromkeys(("weights", "activations", "outputs", "compute"), name)
+    for written in (name, f"fp8 compute={name}", roles):
+        with pytest.raises(
+            ValueError, match=f"'{name}' is a format of operands, in which no unit computes; write '{plain} weights={name} "
+        ):
+            OperandDtypes.model_validate(written)

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import dse
-from dse.base.errors import ProblemCollector
 from dse.base.input_file import read_rows
 from dse.calibrate.measurement import Measurement
-from dse.calibrate.published_tables import PUBLISHED_TABLES, read_published_table
+from dse.calibrate.measurement_set import load_measurements
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity import random_mask
 from dse.sparsity.columns import needed_share
@@ -96,12 +95,9 @@ def _read_share(mask: np.ndarray, side: int, stride: int, pad: int, outputs: int
 
 def measured() -> list[Measurement]:
     """Every published kernel, sparse and dense, whose format some description lists."""
-    problems, rows = ProblemCollector(), []
-    for name in PUBLISHED_TABLES:
-        rows += [row for _, row in read_published_table(MEASURED / "measured" / name, Measurement, problems)[0]]
+    rows = [row for path in sorted((MEASURED / "measured").glob("*.csv")) for row in load_measurements(path).rows]
     for name in ("a100-pcie-80gb_2to4.csv", "rtx4090_2to4.csv", "rtx3090_batch1.csv"):
         rows += [row for _, row in read_rows(MEASURED / "silicon" / name, Measurement)]
-    problems.raise_if_any()
     kernels = [kernel for row in rows for kernel in (row, row.dense_baseline) if kernel is not None]
     return [row for row in kernels if row.kernel != "MACKO"]  # its format of 4-bit distances needs fewer bytes than CSR
 

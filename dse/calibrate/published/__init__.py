@@ -1,0 +1,7 @@
+"""Read published tables of measurements in the columns in which they are passed around, as rows of `Measurement`.
+
+table             a table: its columns, and the conversion of a row
+pruning_papers    products of the papers on N:M, V:N:M and 2:4 kernels, and of dense ones
+aiconfigurator    tables of ai-dynamo/aiconfigurator: dense products in the dtypes of serving frameworks
+read              which table a file is, by its name or its columns; its rows, and the reason of each row left out
+"""

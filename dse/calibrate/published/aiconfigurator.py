@@ -1,0 +1,44 @@
+"""Tables of ai-dynamo/aiconfigurator (Apache-2.0): kernels of serving frameworks on data centre GPUs, one release a row.
+
+Its dense products C[m, n] have m tokens and n outputs: A of `Measurement` are the weights, so m and n are swapped.
+"""
+
+from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
+
+# Weight-only kernels compute in bf16. The scales of their weights are not counted (one of 16 bit for 128 values: 3% of the bytes of int4).
+DTYPES = {
+    "bfloat16": "bf16", "float16": "fp16",
+    "fp8": "fp8 outputs=bf16", "fp8_static": "fp8 outputs=bf16",
+    "fp8_block": "fp8 activations=fp8_block outputs=bf16",  # weights share a scale in each 128 x 128: 8.002 bits
+    "nvfp4": "fp4 weights=nvfp4 activations=nvfp4 outputs=bf16",
+    "int8_wo": "bf16 weights=int8", "int4_wo": "bf16 weights=int4",
+}  # fmt: skip
+
+
+def _convert_gemm(row: Cells) -> Cells:
+    if row["gemm_dtype"] not in DTYPES:
+        raise RowLeftOut(f"no dtype for '{row['gemm_dtype']}'")
+    if not row["latency_ms"] or float(row["latency_ms"]) == 0:
+        raise RowLeftOut("no time")
+    return {
+        "device": device_name(row["gpu"]), "kernel": row["kernel_source"], "release": row["release"], "pattern": "dense",
+        "dtype": DTYPES[row["gemm_dtype"]], "m": row["n"], "k": row["k"], "n": row["m"], "time_ms": row["latency_ms"],
+        "power_w": row.get("power_W", ""), "power_limit_w": row.get("power_limit_W", ""),
+        "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
+    }  # fmt: skip
+
+
+_KERNEL = ("gpu", "op_name", "kernel_source", "latency_ms", "release")
+_SEQUENCE = ("batch_size", "isl", "num_heads")
+AICONFIGURATOR: dict[str, PublishedTable] = {
+    "gemm": PublishedTable((*_KERNEL, "gemm_dtype", "m", "n", "k"), _convert_gemm),
+    "attention": PublishedTable((*_KERNEL, *_SEQUENCE, "attn_dtype", "kv_cache_dtype", "step"), reason="attention kernels are not fitted"),
+    "encoder_attention": PublishedTable((*_KERNEL, *_SEQUENCE, "attn_dtype"), reason="attention kernels are not fitted"),
+    "sparse_attention": PublishedTable(
+        (*_KERNEL, *_SEQUENCE, "gemm_type", "kv_cache_dtype", "step"), reason="modules of sparse attention are not fitted"
+    ),
+    "experts": PublishedTable(
+        (*_KERNEL, "moe_dtype", "num_tokens", "num_experts", "topk"), reason="mixture-of-experts layers are not fitted"
+    ),
+    "collectives": PublishedTable((*_KERNEL, "num_gpus", "message_size"), reason="transfers between GPUs are not fitted"),
+}

@@ -1,0 +1,78 @@
+"""Read published tables: which one a file is, by its columns or its name; its rows, and the reason of each row left out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.input_file import Lines, Row, required_columns, table_name
+from dse.base.strict_model import explain_validation_error
+from dse.calibrate.measurement import Measurement
+from dse.calibrate.published.aiconfigurator import AICONFIGURATOR
+from dse.calibrate.published.pruning_papers import PRUNING_PAPERS
+from dse.calibrate.published.table import PublishedTable, RowLeftOut
+
+_NO_NETWORKS = "whole networks are not fitted"
+NETWORK_TABLES = {
+    "networks of 'dse validate'": PublishedTable(("workload", "batch", "time_ms", "dense_ms"), reason=_NO_NETWORKS),
+    "networks in vLLM": PublishedTable(
+        ("device", "phase", "model", "tokens", "dense_tokens_per_s", "pattern", "speedup"), reason=_NO_NETWORKS
+    ),
+}
+PUBLISHED_TABLES = PRUNING_PAPERS | AICONFIGURATOR | NETWORK_TABLES
+
+
+def find_published_table(path: Path, header: Sequence[str]) -> PublishedTable | None:
+    """The published table that a file is, of several the one with most of the columns; None for a table in the columns of `Measurement`.
+
+    A file with the name of a table is that table if its columns are those of no other.
+    """
+    columns = set(header)
+    if columns.issuperset(required_columns(Measurement)):
+        return None
+    matching = [table for table in PUBLISHED_TABLES.values() if columns.issuperset(table.columns)]
+    return max(matching, key=lambda table: len(table.columns), default=PRUNING_PAPERS.get(table_name(path)))
+
+
+def expected_columns(path: Path) -> Sequence[str]:
+    """The columns that a table with this name must have."""
+    table = PRUNING_PAPERS.get(table_name(path))
+    return required_columns(Measurement) if table is None else table.columns
+
+
+def convert_rows(
+    path: Path, header: Sequence[str], lines: Lines, table: PublishedTable, row: type[Row], problems: ProblemCollector
+) -> tuple[list[tuple[int, Row]], list[str]]:
+    """The rows of a published table with their line numbers, and the reason of each row left out; errors of rows are collected.
+
+    Raises InputError for a wrong header.
+    """
+    _check_header(path, header, table.columns)
+    if not lines:
+        problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
+    if table.convert_row is None:
+        return [], [table.reason] * len(lines)
+    rows, left_out = [], []
+    for line, cells in lines:
+        by_column = dict.fromkeys(header, "") | {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
+        try:
+            values: Any = {"source": by_column.get("source", "")} | table.convert_row(by_column)
+            rows.append((line, row.model_validate({name: cell for name, cell in values.items() if cell != ""})))
+        except RowLeftOut as exclusion:
+            left_out.append(str(exclusion))
+        except ValidationError as error:
+            for loc, what, fix in explain_validation_error(row, error):
+                problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
+        except (KeyError, ValueError, ArithmeticError) as error:
+            problems.add(Problem(f"not a row of this table: {error}", "keep the rows of the published table", path, line))
+    return rows, left_out
+
+
+def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:
+    fix = "keep the columns of the published table"
+    problems = [Problem(f"column '{name}' is missing", fix, path, 1) for name in columns if name not in header]
+    problems += [Problem(f"column '{name}' is given twice", fix, path, 1) for name in columns if header.count(name) > 1]
+    if problems:
+        raise InputError.from_problems(problems)
