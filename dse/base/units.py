@@ -166,6 +166,14 @@ class Power(Quantity):
     unit, example = "W", "400 W"
 
 
+class EnergyPerOperation(Quantity):
+    unit, example = "J/FLOP", "0.5 pJ/FLOP"
+
+
+class EnergyPerByte(Quantity):
+    unit, example = "J/B", "48 pJ/B"
+
+
 class Count(Quantity):
     """A whole number of at least 1."""
 

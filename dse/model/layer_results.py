@@ -1,6 +1,6 @@
 """Per-layer results of one variant on one accelerator: what `dse.evaluate` returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
 from dse.model.compaction import compaction_warnings
-from dse.model.cost.energy import execution_preference
+from dse.model.cost.coefficients import has_known_process
+from dse.model.cost.design import Design
+from dse.model.cost.energy import execution_preference, layer_energy
+from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, static_power
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
@@ -44,6 +47,11 @@ ATTRS = {
     "bytes_bound": {
         "units": "B",
         "long_name": "bytes that every schedule moves to and from the outermost memory, all repeats of the layer",
+    },
+    "energy": {"units": "J", "long_name": "energy of all repeats of the layer, leakage included"},
+    "power_limited_latency": {
+        "units": "s",
+        "long_name": "latency at which the average power is at most the power of the design, all repeats of the layer",
     },
     "traffic": {"units": "B", "long_name": "bytes moved to and from each memory, all repeats of the layer"},
     "count": {"units": "1", "long_name": "repeats of the layer"},
@@ -83,6 +91,8 @@ def evaluate(
         A dataset with the dim `layer`, in SI units. Every variable counts all repeats of its layer, so that sums over `layer` are those of
         the network. Variables: `latency` [s], `flops` [FLOP], `bytes` [B], `bound` (the resource that sets the latency), `unit` and
         `execution` that run the layer, `rivals` (the other executions, with their latency relative to the chosen one), and others.
+        An accelerator that states its process adds `energy` [J] and `power_limited_latency` [s]: the latency at which the layer takes at
+        most the power of the design.
         Fidelity `capacity` adds `latency_bound` [s] and `bytes_bound` [B], which no schedule can beat, and `traffic` [B] with the dim
         `memory`. Fidelity `calibrated` adds `latency_low` and `latency_high` [s], the ends of a 90% interval, and the `kernel`.
 
@@ -138,16 +148,23 @@ def layer_results(
     if (bound := terms.lower_bound) is not None:
         columns |= _bounds(terms, bound, choice, fastest_times(layer_times(bound, rates, options.resource_overlap))[0])
     columns["latency"] = _pick(times.by_execution[0], choice) * terms.count
+    columns |= _energies(terms, Design(accelerator), dtype.compute, choice, columns["latency"])
     columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}
     if terms.lower_bound is not None:
         coords["memory"] = np.array([level.name for level in memory_levels(accelerator, options.fidelity)], object)
-    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch))
+    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch, _power_warnings(accelerator, columns)))
 
 
 def _attributes(
-    terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
+    terms: LayerTerms,
+    accelerator: Accelerator,
+    variant: Variant,
+    dtype: OperandDtypes,
+    options: ModelOptions,
+    batch: int,
+    power_warnings: Sequence[str],
 ) -> dict[str, Any]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
@@ -155,9 +172,32 @@ def _attributes(
     if terms.lower_bound is not None:
         assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
     runs = (execution.run for execution in terms.candidates)
-    assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity)]
+    assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity), *power_warnings]
     shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}
     return names | {"batch": batch} | {name: str(value) for name, value in options} | shown
+
+
+def _energies(terms: LayerTerms, design: Design, dtype: str, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
+    """Energy [J] and power-limited latency [s] of each layer; nothing for a design without a known process."""
+    if not has_known_process(design):
+        return {}
+    dynamic, static = _pick(layer_energy(terms, design, dtype), choice) * terms.count, static_power(design)
+    return {
+        "energy": dynamic + static * latency,
+        "power_limited_latency": power_limited_time(latency, dynamic, power(design), static),
+    }
+
+
+def _power_warnings(accelerator: Accelerator, columns: Mapping[str, np.ndarray]) -> list[str]:
+    """A warning about a network whose average power is above the stated one."""
+    limit = accelerator.value("cost.power")
+    if limit is None or "energy" not in columns:
+        return []
+    average = float(columns["energy"].sum() / columns["latency"].sum())
+    if average <= limit * (1 + POWER_TOLERANCE):
+        return []
+    slowdown = float(columns["power_limited_latency"].sum() / columns["latency"].sum())
+    return [f"{average:.3g} W on average, above the {limit:.3g} W of the design: at this, its layers take {slowdown:.3g} times as long"]
 
 
 def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from dse.base.errors import InputError, did_you_mean
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
 from dse.base.table_format import html_table
-from dse.base.units import Area, Bandwidth, Capacity, Length, Power, Quantity, Time
+from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, Length, Power, Quantity, Time
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.compute_unit import Identifier, Run, Unit
 from dse.sparsity.grammar import PatternAliases
@@ -27,6 +27,7 @@ class Memory(StrictModel):
 
     capacity: Capacity | None = None
     bandwidth: Bandwidth | None = None
+    energy: EnergyPerByte | None = Field(None, description="of a byte read or written; default: of the cost model")
 
 
 class Overhead(StrictModel):
@@ -43,6 +44,7 @@ class Cost(StrictModel):
         default=None, description="area outside compute and memory (interfaces, control); default: that of large GPU dies"
     )
     power: Power | None = None
+    idle: Power | None = Field(None, description="power without work, clocks running; default: leakage of the cost model")
     process: Length | None = None
 
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import did_you_mean
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
-from dse.base.units import Bandwidth, Capacity, Count, Efficiency, Gain, Rate, SourceKind
+from dse.base.units import Bandwidth, Capacity, Count, Efficiency, EnergyPerOperation, Gain, Rate, SourceKind
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
@@ -105,6 +105,9 @@ class Unit(StrictModel):
 
     peak: dict[Identifier, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
     runs: dict[Identifier, Run] = Field(default_factory=dict)
+    energy: dict[Identifier, EnergyPerOperation] = Field(
+        default_factory=dict, description="of an operation, by dtype; default: of the cost model", examples=["{fp16: 0.5 pJ/FLOP}"]
+    )
     processors: Count | None = Field(
         None, description="cores that share the tiles of a launch; under 'calibrated', tiles are executed in waves of this many"
     )
@@ -120,6 +123,8 @@ class Unit(StrictModel):
             for name in self.peak
             if storage_dtype(name) not in BITS_PER_ELEMENT
         ]
+        for name in self.energy.keys() - self.peak.keys():
+            errors.append((("energy", name), field_error(f"the unit has no peak for '{name}'", did_you_mean(name, self.peak))))
         for name, run in self.runs.items():
             errors += [(("runs", name, *loc), error) for loc, error in self._run_errors(name, run)]
         if errors:

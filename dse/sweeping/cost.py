@@ -10,7 +10,7 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.design import Design
-from dse.model.cost.power import power, static_power
+from dse.model.cost.power import power, power_limited_time, static_power
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.job import Job
@@ -78,9 +78,7 @@ def power_limited_latency(results: xr.Dataset) -> xr.DataArray:
     Reads `latency`, `energy`, `power` and `leakage`.
     """
     dynamic_energy = results.energy - results.leakage * results.latency
-    dynamic_power = results.power - results.leakage
-    limited = np.maximum(results.latency, dynamic_energy / dynamic_power.where(dynamic_power > 0))
-    return xr.where(dynamic_power > 0, limited, np.inf)
+    return xr.apply_ufunc(power_limited_time, results.latency, dynamic_energy, results.power, results.leakage)
 
 
 def source_attributes(name: str, plan: Plan) -> dict[str, str]:

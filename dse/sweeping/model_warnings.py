@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from dse.model.compaction import compaction_warnings
+from dse.model.cost.power import POWER_TOLERANCE
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import transfer_warnings
 from dse.model.executions import Execution
@@ -17,8 +18,6 @@ from dse.sweeping.cost import power_limited_latency
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import list_unused_axes
-
-POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 
 
 class ModelWarning(UserWarning):

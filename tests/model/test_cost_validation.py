@@ -37,6 +37,22 @@ def test_the_documentation_has_the_errors_of_the_command(rows):
     assert f"Area and power of a die that was left out: {errors['area']['mean']:.0%} and {errors['power']['mean']:.0%}" in pages[README]
 
 
+def test_errors_are_also_given_below_and_from_100_w(rows):
+    """By hand, each die once: the T4 and the L4 are the fitted boards below 100 W."""
+    small = [abs(rows[name]["power error"]) for name in ("T4", "L4")]
+    summary = validate.summarise_errors(list(rows.values()))["power"]
+    assert summary["below_100_w"] == pytest.approx(sum(small) / 2)
+    assert summary["from_100_w"] < summary["mean"] < summary["below_100_w"]
+
+
+def test_boards_far_below_the_predicted_power_attain_a_part_of_their_peak(rows):
+    for row in rows.values():
+        assert 0 < row["peak at power"] <= 1
+        if row["predicted [W]"] < row["power [W]"]:
+            assert row["peak at power"] == 1
+    assert max(rows[name]["peak at power"] for name in ("T4", "L4", "H100 PCIe 80GB")) < 0.75
+
+
 def test_a_die_is_left_out_with_all_of_its_devices():
     fitted = {row.die for row in load_published_devices() if row.fitted == "yes"}
     assert {row.die for row in validate.fitted_devices_without("GA100")} == fitted - {"GA100"}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel
-from dse.base.units import Area, Length, Quantity, SourceKind
+from dse.base.units import Area, EnergyPerByte, EnergyPerOperation, Length, Quantity, SourceKind
 from dse.base.yaml_document import load_document
 from dse.model.cost.design import Design
 from dse.sparsity.pattern import FloatOrArray
@@ -35,14 +35,6 @@ class AreaPerBandwidth(Quantity):
 
 class PowerDensity(Quantity):
     unit, example = "W/m^2", "0.05 W/mm^2"
-
-
-class EnergyPerOperation(Quantity):
-    unit, example = "J/FLOP", "0.5 pJ/FLOP"
-
-
-class EnergyPerByte(Quantity):
-    unit, example = "J/B", "48 pJ/B"
 
 
 class ProcessNode(StrictModel):
@@ -143,16 +135,26 @@ def energy_scale(process: FloatOrArray) -> FloatOrArray:
 
 def check_process(design: Design) -> None:
     """Raise InputError for a design without a process, or with one outside the table (which is unknown while JAX traces)."""
-    process, name = design.process, design.accelerator.name
-    nodes = [node.process.value for node in published_coefficients().scaling]
-    span = f"{min(nodes) * 1e9:g} to {max(nodes) * 1e9:g} nm"
-    if process is None:
+    name, (smallest, largest) = design.accelerator.name, _process_range()
+    span = f"{smallest * 1e9:g} to {largest * 1e9:g} nm"
+    if design.process is None:
         raise InputError(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
-    if design.array_module is not np:
-        return
-    # Unit conversion rounds: 7 nm may be 7.000000000000001e-09.
-    if np.min(process) < min(nodes) * (1 - 1e-9) or np.max(process) > max(nodes) * (1 + 1e-9):
+    if design.array_module is np and not has_known_process(design):
         raise InputError(f"'{name}' has a process for which no circuit sizes are known", f"write one from {span}")
+
+
+def has_known_process(design: Design) -> bool:
+    """Whether a design states a process that the table of circuit sizes covers, so that its area, power and energy are defined."""
+    smallest, largest = _process_range()
+    if design.process is None:
+        return False
+    # Unit conversion rounds: 7 nm may be 7.000000000000001e-09.
+    return bool(np.min(design.process) >= smallest * (1 - 1e-9) and np.max(design.process) <= largest * (1 + 1e-9))
+
+
+def _process_range() -> tuple[float, float]:
+    nodes = [node.process.value for node in published_coefficients().scaling]
+    return min(nodes), max(nodes)
 
 
 def _interpolate(design: Design, size: Callable[[ProcessNode], float]) -> FloatOrArray:

@@ -15,7 +15,7 @@ from dse.sparsity.pattern import FloatOrArray
 REFERENCE_BITS = 16
 
 # Dotted paths of the numbers on which area, power or energy may depend.
-COST_PATH = re.compile(r"units\.\w+\.(peak\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth)|cost\.\w+")
+COST_PATH = re.compile(r"units\.\w+\.((peak|energy)\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy)|cost\.\w+")
 
 
 @dataclass(frozen=True)

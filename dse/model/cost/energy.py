@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from dse.model.cost.coefficients import energy_scale, fitted_coefficients, published_coefficients
-from dse.model.cost.design import Design, relative_width
-from dse.model.cost.power import sram_energy_per_byte, static_power
+from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
+from dse.model.cost.coefficients import published_coefficients
+from dse.model.cost.design import Design
+from dse.model.cost.power import static_power
 from dse.model.terms import LayerTerms
 from dse.model.work import dense_flops
 from dse.schema.accelerator import Accelerator
@@ -36,18 +37,6 @@ class ActionCounts:
     gated: FloatOrArray
     skipped: FloatOrArray
     bytes_by_memory: Mapping[str, FloatOrArray]
-
-
-def energy_per_operation(design: Design, unit: str, dtype: str) -> FloatOrArray:
-    """Energy of an operation [J/FLOP], including moving its operands and result on chip."""
-    coefficients = fitted_coefficients().power
-    coefficient = coefficients.matrix if unit == design.matrix_unit else coefficients.vector
-    return coefficient.value * relative_width(dtype) * energy_scale(design.process)
-
-
-def energy_per_byte(design: Design, memory: str) -> FloatOrArray:
-    """Energy of a byte that a memory level reads or writes [J/B]."""
-    return published_coefficients().dram.value if memory == design.accelerator.outermost else sram_energy_per_byte(design)
 
 
 def dynamic_energy(design: Design, unit: str, dtype: str, counts: ActionCounts) -> FloatOrArray:

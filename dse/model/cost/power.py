@@ -1,15 +1,23 @@
 """Power of a design at full load: the unit kind with the higher power at its peak, and every memory at its bandwidth.
 
-    power = leakage * area + (max(matrix * rate, vector * rate) + sram * bandwidth) s_energy + dram * bandwidth
+    power = static + max(matrix unit, vector units) + sum over memories of energy per byte * bandwidth
 
-Matrix and vector units do not run at full rate at the same time, because the same registers supply them. The model is compared with the
-thermal design power, which vendors choose freely: devices with the same die differ by more than a factor of 2.
+The power of a unit is the largest of energy per operation * peak over its precisions. Matrix and vector units do not run at full rate at
+the same time, because the same registers supply them. The model is compared with the thermal design power, which vendors choose freely:
+devices with the same die differ by more than a factor of 2.
+
+A device never takes more than its power limit: work of a larger energy takes longer (`power_limited_time`).
 """
 
+import numpy as np
+
+from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.area import anchor_to_published, area
-from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
+from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients
 from dse.model.cost.design import Design
 from dse.sparsity.pattern import FloatOrArray
+
+POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 
 
 def power_drivers(design: Design, die_area: FloatOrArray) -> dict[str, FloatOrArray]:
@@ -18,30 +26,57 @@ def power_drivers(design: Design, die_area: FloatOrArray) -> dict[str, FloatOrAr
     return {"leakage": die_area, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
 
 
-def sram_energy_per_byte(design: Design) -> FloatOrArray:
-    """Energy of a byte of on-chip memory [J/B]."""
-    published = published_coefficients()
-    return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)
-
-
 def memory_power(design: Design) -> FloatOrArray:
-    """Power of all memories at full bandwidth [W], from published energies: it is not part of the fit."""
-    return published_coefficients().dram.value * design.bandwidth + sram_energy_per_byte(design) * design.on_chip_total("bandwidth")
+    """Power of all memories at full bandwidth [W]: it is not part of the fit."""
+    bandwidths = {name: design.value(f"memory.{name}.bandwidth") for name in design.accelerator.memory}
+    return sum(energy_per_byte(design, name) * bandwidth for name, bandwidth in bandwidths.items() if bandwidth is not None)
 
 
 def static_power(design: Design) -> FloatOrArray:
-    """Power of an idle design [W]: its leakage."""
-    return fitted_coefficients().power.leakage.value * area(design)
+    """Power of an idle design [W]: as stated plus the modelled difference to the published design, else its leakage."""
+    leakage = fitted_coefficients().power.leakage.value
+    return anchor_to_published(design, "cost.idle", leakage * area(design), leakage * area(design.published))
+
+
+def unit_power(design: Design, unit: str, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
+    """Power of a unit at its peak [W]: the largest over its precisions, which share wires and multipliers."""
+    peaks = design.accelerator.units[unit].peak
+    return design.maximum(
+        [energy_per_operation(design, unit, dtype, coefficients) * design.value(f"units.{unit}.peak.{dtype}") for dtype in peaks]
+    )
 
 
 def modelled_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
     """Power at full load [W] by the model alone, of a design with `die_area` [m^2]."""
     coefficients = coefficients or fitted_coefficients().power
-    leakage, *units = (getattr(coefficients, name).value * driver for name, driver in power_drivers(design, die_area).items())
-    return memory_power(design) + leakage + design.maximum(units)
+    matrix = unit_power(design, design.matrix_unit, coefficients)
+    vector = sum(unit_power(design, name, coefficients) for name in design.accelerator.units if name != design.matrix_unit)
+    return memory_power(design) + coefficients.leakage.value * die_area + design.maximum([matrix, vector])
+
+
+def peak_share_at_power(
+    design: Design, limit: FloatOrArray, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None
+) -> FloatOrArray:
+    """Share of the peak of the unit with the highest power that a power limit [W] allows, memories idle: at most 1."""
+    coefficients = coefficients or fitted_coefficients().power
+    units = design.maximum([unit_power(design, name, coefficients) for name in design.accelerator.units])
+    return np.clip((limit - coefficients.leakage.value * die_area) / units, 0.0, 1.0)
 
 
 def power(design: Design) -> FloatOrArray:
     """Power at full load [W]: the published one plus the modelled difference to the published design; raises InputError."""
     modelled, modelled_base = (modelled_power(each, area(each)) for each in (design, design.published))
     return anchor_to_published(design, "cost.power", modelled, modelled_base)
+
+
+def power_limited_time(time: FloatOrArray, dynamic_energy: FloatOrArray, limit: FloatOrArray, static: FloatOrArray) -> FloatOrArray:
+    """The time [s] in which work of a dynamic energy [J] stays below a power limit [W], at least `time` [s].
+
+        max(time, dynamic energy / (limit - static power))
+
+    Infinite where the static power [W] reaches the limit.
+    """
+    available = np.asarray(limit - static)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where(available > 0, dynamic_energy / available, np.inf)
+    return np.maximum(time, needed)

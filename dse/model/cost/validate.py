@@ -10,7 +10,9 @@ from dse.base.table_format import Row
 from dse.model.cost.area import modelled_area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.fit import PublishedDevice, fit_area, fit_power, load_published_devices
-from dse.model.cost.power import modelled_power
+from dse.model.cost.power import modelled_power, peak_share_at_power
+
+SMALL_POWER = 100  # W: below it, boards attain their peaks only for a moment
 
 
 def fitted_devices_without(die: str) -> list[PublishedDevice]:
@@ -19,7 +21,10 @@ def fitted_devices_without(die: str) -> list[PublishedDevice]:
 
 
 def leave_one_die_out() -> list[Row]:
-    """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1]."""
+    """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1].
+
+    `peak at power` is the share of its peak that a device attains at its published power, by the same coefficients.
+    """
     rows = []
     for die in dict.fromkeys(device.die for device in load_published_devices()):
         others = fitted_devices_without(die)
@@ -27,11 +32,12 @@ def leave_one_die_out() -> list[Row]:
         for device in (device for device in load_published_devices() if device.die == die):
             area_mm2 = modelled_area(device.design, area_coefficients) * 1e6
             power_w = modelled_power(device.design, device.area, power_coefficients)
-            rows.append(_row(device, area_mm2, power_w))
+            peak_share = peak_share_at_power(device.design, device.tdp_w, device.area, power_coefficients)
+            rows.append(_row(device, area_mm2, power_w, float(peak_share)))
     return rows
 
 
-def _row(device: PublishedDevice, area_mm2: float, power_w: float) -> Row:
+def _row(device: PublishedDevice, area_mm2: float, power_w: float, peak_share: float) -> Row:
     return {
         "device": device.device,
         "die": device.die,
@@ -42,21 +48,25 @@ def _row(device: PublishedDevice, area_mm2: float, power_w: float) -> Row:
         "power [W]": device.tdp_w,
         "predicted [W]": power_w,
         "power error": power_w / device.tdp_w - 1,
+        "peak at power": peak_share,
         "fitted": device.fitted,
         "note": device.note,
     }
 
 
 def summarise_errors(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Mean absolute errors of area and power, each die counted once: `mean` over the fitted dies, `all` over all dies, and `stated`, the
-    documented error of the fitted dies."""
+    """Mean absolute errors of area and power, each die counted once: `mean` over the fitted dies, `below_100_w` and `from_100_w` over those
+    of them with such a power, `all` over all dies, and `stated`, the documented error of the fitted dies."""
     dies = [row["die"] for row in rows]
     weight = np.array([1 / dies.count(die) for die in dies])
     fitted = np.array([row["fitted"] == "yes" for row in rows])
+    is_small = np.array([row["power [W]"] < SMALL_POWER for row in rows])
     errors = {key: np.abs([row[f"{key} error"] for row in rows]) for key in ("area", "power")}
     return {
         key: {
             "mean": float(np.average(sizes, weights=weight * fitted)),
+            "below_100_w": float(np.average(sizes, weights=weight * fitted * is_small)),
+            "from_100_w": float(np.average(sizes, weights=weight * fitted * ~is_small)),
             "all": float(np.average(sizes, weights=weight)),
             "stated": published_coefficients().stated_error[key].value,
         }
@@ -80,8 +90,12 @@ def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> 
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
     for key, error in summary.items():
-        mean, of_all, stated = (f"{error[name]:.0%}" for name in ("mean", "all", "stated"))
-        lines.append(f"{key}: mean error {mean} (stated: {stated}), {of_all} with the dies that are not fitted; each die counted once")
+        mean, of_all, stated, small, large = (f"{error[name]:.0%}" for name in ("mean", "all", "stated", "below_100_w", "from_100_w"))
+        lines.append(
+            f"{key}: mean error {mean} (stated: {stated}), {small} below {SMALL_POWER} W, {large} above, {of_all} with the dies that are "
+            "not fitted; each die counted once"
+        )
+    lines.append("peak at power: the share of its peak that a device attains at its published power, memories idle")
     lines.append(describe_uncertain_coefficients())
     return "\n".join(lines)
 
@@ -89,4 +103,6 @@ def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> 
 def _format_cell(key: str, value: Any) -> str:
     if key.endswith("error"):
         return f"{value:+.0%}"
+    if key == "peak at power":
+        return f"{value:.0%}"
     return f"{value:.0f}" if isinstance(value, float) else str(value)

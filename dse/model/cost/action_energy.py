@@ -1,0 +1,29 @@
+"""Energy of one action of a design: of an operation of a unit, and of a byte that a memory level reads or writes.
+
+A description states measured energies (`units.UNIT.energy.DTYPE`, `memory.LEVEL.energy`); where it states none, the cost model gives one:
+per operation proportional to the width of the operands, both scaled with the process.
+"""
+
+from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
+from dse.model.cost.design import Design, relative_width
+from dse.sparsity.pattern import FloatOrArray
+
+
+def energy_per_operation(design: Design, unit: str, dtype: str, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
+    """Energy of an operation [J/FLOP], including moving its operands and result on chip."""
+    if dtype in design.accelerator.units[unit].energy:
+        return design.value(f"units.{unit}.energy.{dtype}")
+    coefficients = coefficients or fitted_coefficients().power
+    coefficient = coefficients.matrix if unit == design.matrix_unit else coefficients.vector
+    return coefficient.value * relative_width(dtype) * energy_scale(design.process)
+
+
+def energy_per_byte(design: Design, memory: str) -> FloatOrArray:
+    """Energy of a byte that a memory level reads or writes [J/B]."""
+    stated = design.value(f"memory.{memory}.energy")
+    if stated is not None:
+        return stated
+    published = published_coefficients()
+    if memory == design.accelerator.outermost:
+        return published.dram.value
+    return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)
