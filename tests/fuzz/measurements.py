@@ -1,4 +1,4 @@
-"""Damaged tables of measurements: kernels, published tables in their own columns, whole networks, devices described beside them.
+"""Damaged tables of measurements, compressed or not: kernels, published tables, whole networks, devices described beside them.
 
 A case is loaded as `dse calibrate` and `dse validate` load it. Fitting takes minutes, so an accepted table is only grouped into
 launches (the input of the fit), save a few of one kernel that go through the whole command. A refused table is given to the
@@ -6,6 +6,7 @@ command too: exit code 2, one line a problem, nothing written.
 """
 
 import csv
+import gzip
 import io
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from random import Random
 import numpy as np
 
 from dse.base.errors import InputError
+from dse.base.input_file import list_tables, table_name
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import pool
 from dse.cli.validate_kernels import load_sets
@@ -67,6 +69,13 @@ A100-80GB,vit_b_16,256,bfloat16,2:4,0.5,ms,59.8,54.4,1.0989,,a repository
     "measured_bandwidth.csv": """gpu,l2_read_GBs_2_4MB,l2_read_GBs_20_30MB,dram_read_GBs_large,stream_read_GBs,source
 A100-80GB,5420,5376,1732,1880,a repository
 """,
+    "gemm.csv": """gpu,op_name,kernel_source,gemm_dtype,m,n,k,latency_ms,release,power_W,power_limit_W
+b200-sxm-180gb,gemm,vllm_default,nvfp4,2048,64,16384,0.0566027,vllm/0.22.0,500.5,1000
+l40s,gemm,vllm_default,int4_wo,256,2560,128,0.00555289,vllm/0.24.0,,
+""",
+    "attention.csv": """gpu,op_name,kernel_source,batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_dtype,kv_cache_dtype,step,latency_ms,release
+a100-sxm4-80gb,context_attention,vllm_flash_attn,4,256,40,8,128,bfloat16,bfloat16,0,0.058112,vllm/0.14.0
+""",
 }  # fmt: skip
 
 
@@ -78,29 +87,22 @@ def case(random: Random, folder: Path) -> str:
         pooled = pool(kernels)
     except InputError as error:
         check_refusal(str(error))
-        return _refused(random, folder, names)
+        return _refused(random, folder)
     for launches in group_launches(pooled).values():
         assert np.isfinite(launches.flops).all()
         assert (launches.time > 0).all()
     rows = sum(len(measured.rows) for measured in kernels)
     assert rows or networks or any(measured.left_out for measured in kernels), "nothing was read"
     if rows >= 4 and random.random() < 0.05:
-        return _fitted(folder, names)
+        return _fitted(folder)
     return "accepted"
 
 
-def _refused(random: Random, folder: Path, names: list[str]) -> str:
-    """`dse calibrate`, or `dse validate`, of what is refused; the one may accept what only the other reads."""
+def _refused(random: Random, folder: Path) -> str:
+    """`dse calibrate`, or `dse validate`, of what is refused."""
     out = folder / "efficiencies.yaml"
     if random.random() < 0.5:
-        paths = [str(folder / f"{name}.csv") for name in names]
-        if any(
-            "workload" in (folder / f"{name}.csv").read_bytes().decode("utf-8", "replace")
-            for name in names
-            if (folder / f"{name}.csv").is_file()
-        ):
-            return "refused"
-        code, _, error = captured(["calibrate", *paths, "-o", str(out), "--draws", "0"])
+        code, _, error = captured(["calibrate", str(folder), "-o", str(out), "--draws", "0"])
     else:
         code, _, error = captured(["validate", "--data", str(folder)])
     assert code == 2, f"exit code {code}: {error}"
@@ -109,9 +111,9 @@ def _refused(random: Random, folder: Path, names: list[str]) -> str:
     return "refused"
 
 
-def _fitted(folder: Path, names: list[str]) -> str:
+def _fitted(folder: Path) -> str:
     out = folder / "efficiencies.yaml"
-    code, _, error = captured(["calibrate", *(str(folder / f"{name}.csv") for name in names), "-o", str(out), "--draws", "0"])
+    code, _, error = captured(["calibrate", *map(str, list_tables(folder)), "-o", str(out), "--draws", "0"])
     assert code in (0, 2), f"exit code {code}: {error}"
     assert out.exists() == (code == 0)
     return "fitted"
@@ -128,10 +130,13 @@ def _written(random: Random, folder: Path) -> list[str]:
     content = text.encode()
     if random.random() < 0.97:
         content = _damaged(random, content)
+    if random.random() < 0.1:
+        name, content = f"{name}.gz", gzip.compress(content, mtime=0)
+        content = damage.data(random, content) if random.random() < 0.5 else content
     (folder / name).write_bytes(content)
     if random.random() < 0.1:
         (folder / "more.csv").write_text(KERNELS)
-    return sorted(path.stem for path in folder.glob("*.csv"))
+    return [table_name(path) for path in list_tables(folder)]
 
 
 def _damaged(random: Random, given: bytes) -> bytes:
