@@ -80,8 +80,9 @@ def test_rows_without_time_dtype_or_unit_are_left_out_with_their_reason(tmp_path
 
 def test_invalid_rows_have_errors_with_their_lines(tmp_path):
     rows = gemm(), gemm(time="-1"), gemm(shape="x,1,1"), gemm(time="?"), gemm(power="-5,1000")
+    path = write(tmp_path / "t.csv.gz", GEMM, *rows)
     with pytest.raises(InputError) as caught:
-        load_measurements(write(path := tmp_path / "t.csv.gz", GEMM, *rows))
+        load_measurements(path)
     messages = [str(problem).removeprefix(f"{path}:") for problem in caught.value.problems]
     assert [message[:2] for message in messages] == ["3:", "4:", "5:", "6:"]
     assert "not a row of this table" in messages[2]
