@@ -196,8 +196,11 @@ def _add_calibrate(subcommands: Subcommands) -> None:
 def _add_validate(subcommands: Subcommands) -> None:
     sentence = "compare each fidelity with measured kernels; fails if an error is larger than stated"
     parser = _add(subcommands, "validate", "dse.cli.validate:execute", sentence)
-    what = "name of a measured set, or 'cost' for area and power of each device (default: every measured set)"
+    what = (
+        "name of a measured set, 'cost' for area and power of each device, or 'power' for a table of powers (default: every measured set)"
+    )
     parser.add_argument("what", nargs="?", help=what)
+    parser.add_argument("table", nargs="?", type=Path, help="after 'power': measured kernels with the columns power_w and power_limit_w")
     parser.add_argument("--data", type=Path, help="folder of measured sets, or one of them (default: those that ship)")
     parser.add_argument("-o", "--out", type=Path, help="output folder for a figure and a table of each set")
     parser.add_argument("--brief", action="store_true", help="print only the mean error of each kernel")
