@@ -100,6 +100,9 @@ def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) 
 
 def area(design: Design) -> FloatOrArray:
     """Area [m^2]: the published one plus the modelled difference to the published design; raises InputError."""
+    if design.is_published and design.value("cost.area") is not None:
+        check_process(design)
+        return design.value("cost.area")
     return anchor_to_published(design, "cost.area", modelled_area(design), modelled_area(design.published))
 
 

@@ -34,6 +34,11 @@ class Design:
         """The design of the base description, with none of its numbers replaced."""
         return Design(self.base or self.accelerator)
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the design is that of the base description, so that published figures are its own."""
+        return not self.replaced and (self.base is None or self.base is self.accelerator)
+
     def value(self, path: str) -> FloatOrArray:
         """A number in SI units; None if neither the description nor `replaced` has it."""
         return self.replaced[path] if path in self.replaced else self.accelerator.value(path)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.area import anchor_to_published, area
-from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients
+from dse.model.cost.coefficients import PowerCoefficients, check_process, energy_scale, fitted_coefficients
 from dse.model.cost.design import Design
 from dse.sparsity.pattern import FloatOrArray
 
@@ -65,6 +65,9 @@ def peak_share_at_power(
 
 def power(design: Design) -> FloatOrArray:
     """Power at full load [W]: the published one plus the modelled difference to the published design; raises InputError."""
+    if design.is_published and design.value("cost.power") is not None:
+        check_process(design)
+        return design.value("cost.power")
     modelled, modelled_base = (modelled_power(each, area(each)) for each in (design, design.published))
     return anchor_to_published(design, "cost.power", modelled, modelled_base)
 
