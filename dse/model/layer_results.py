@@ -13,15 +13,14 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
 from dse.model.compaction import compaction_warnings
-from dse.model.cost.coefficients import has_known_process
 from dse.model.cost.design import Design
-from dse.model.cost.energy import execution_preference, layer_energy
-from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, static_power
+from dse.model.cost.energy import execution_preference
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
+from dse.model.layer_power import POWER_RESOURCE, energy_columns, limit_power, power_warnings
 from dse.model.layer_times import LayerTimes, fastest_times, layer_times
 from dse.model.memory_levels import memory_level_warnings, memory_levels
 from dse.model.network_terms import efficiency_of, network_terms
@@ -68,6 +67,7 @@ ATTRS = {
 class _Arguments(StrictModel):
     batch: Batch
     dtype: OperandDtypes
+    power_limited: bool
     options: ModelOptions
 
 
@@ -76,6 +76,7 @@ def evaluate(
     variant: Variant | Workload | str | Path | Mapping[str, Any],
     batch: int = 1,
     dtype: Any = "fp16",
+    power_limited: bool = False,
     **options: Any,
 ) -> xr.Dataset:
     """Evaluate one network on one accelerator, layer by layer.
@@ -85,6 +86,8 @@ def evaluate(
         variant: a variant of a workload. A workload, or its name, path or description, is evaluated dense.
         batch: number of samples that are evaluated together.
         dtype: of weights, activations and outputs, as in `"fp16"`, or one for each, as in `"int8 outputs=int32"`.
+        power_limited: whether each layer takes at least the time in which it stays below the power of the accelerator (`cost.power`);
+            `bound` is then `power` where that sets the time.
         options: those of a specification's `model`, as in `fidelity="capacity"`.
 
     Returns:
@@ -109,7 +112,7 @@ def evaluate(
         >>> layers.sizes["layer"]
         54
     """
-    arguments = {"batch": batch, "dtype": dtype, "options": options}
+    arguments = {"batch": batch, "dtype": dtype, "power_limited": power_limited, "options": options}
     steps = {
         "accelerator": (load_accelerator, accelerator),
         "variant": (_read_variant, variant),
@@ -123,7 +126,7 @@ def evaluate(
     device, chosen, checked = values
     efficiency = efficiency_of(checked.options, available_kernels(device, checked.options))
     terms = network_terms(device, chosen, checked.batch, checked.dtype, checked.options, efficiency)
-    return layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch)
+    return layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch, checked.power_limited)
 
 
 def _read_variant(given: Any) -> Variant:
@@ -136,25 +139,38 @@ def _read_variant(given: Any) -> Variant:
 
 
 def layer_results(
-    terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, options: ModelOptions, batch: int
+    terms: LayerTerms,
+    accelerator: Accelerator,
+    variant: Variant,
+    dtype: OperandDtypes,
+    options: ModelOptions,
+    batch: int,
+    power_limited: bool = False,
 ) -> xr.Dataset:
-    """Per-layer results of terms that are known already."""
-    rates = inverse_rates(terms.executions, accelerator)
-    times = layer_times(terms, rates, options.resource_overlap)
+    """Per-layer results of terms that are known already; raises InputError for a power limit on a design without a known process."""
+    rates, design = inverse_rates(terms.executions, accelerator), Design(accelerator)
+
+    def times_of(terms: LayerTerms) -> LayerTimes:
+        times = layer_times(terms, rates, options.resource_overlap)
+        return limit_power(times, terms, design, dtype.compute) if power_limited else times
+
+    times = times_of(terms)
     preference = execution_preference(terms, accelerator, dtype.compute)
     with jax.enable_x64(True):
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
     columns = _columns(terms, variant, batch, choice, rates, times) | _interval(terms, choice, times)
+    if times.power_limited is not None:
+        columns["bound"] = np.where(_pick(times.power_limited, choice), POWER_RESOURCE, columns["bound"])
     if (bound := terms.lower_bound) is not None:
-        columns |= _bounds(terms, bound, choice, fastest_times(layer_times(bound, rates, options.resource_overlap))[0])
+        columns |= _bounds(terms, bound, choice, fastest_times(times_of(bound))[0])
     columns["latency"] = _pick(times.by_execution[0], choice) * terms.count
-    columns |= _energies(terms, Design(accelerator), dtype.compute, choice, columns["latency"])
+    columns |= energy_columns(terms, design, dtype.compute, choice, columns["latency"])
     columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}
     if terms.lower_bound is not None:
         coords["memory"] = np.array([level.name for level in memory_levels(accelerator, options.fidelity)], object)
-    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch, _power_warnings(accelerator, columns)))
+    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch, power_warnings(accelerator, columns)))
 
 
 def _attributes(
@@ -164,7 +180,7 @@ def _attributes(
     dtype: OperandDtypes,
     options: ModelOptions,
     batch: int,
-    power_warnings: Sequence[str],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
@@ -172,32 +188,9 @@ def _attributes(
     if terms.lower_bound is not None:
         assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
     runs = (execution.run for execution in terms.candidates)
-    assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity), *power_warnings]
+    assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity), *warnings]
     shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}
     return names | {"batch": batch} | {name: str(value) for name, value in options} | shown
-
-
-def _energies(terms: LayerTerms, design: Design, dtype: str, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
-    """Energy [J] and power-limited latency [s] of each layer; nothing for a design without a known process."""
-    if not has_known_process(design):
-        return {}
-    dynamic, static = _pick(layer_energy(terms, design, dtype), choice) * terms.count, static_power(design)
-    return {
-        "energy": dynamic + static * latency,
-        "power_limited_latency": power_limited_time(latency, dynamic, power(design), static),
-    }
-
-
-def _power_warnings(accelerator: Accelerator, columns: Mapping[str, np.ndarray]) -> list[str]:
-    """A warning about a network whose average power is above the stated one."""
-    limit = accelerator.value("cost.power")
-    if limit is None or "energy" not in columns:
-        return []
-    average = float(columns["energy"].sum() / columns["latency"].sum())
-    if average <= limit * (1 + POWER_TOLERANCE):
-        return []
-    slowdown = float(columns["power_limited_latency"].sum() / columns["latency"].sum())
-    return [f"{average:.3g} W on average, above the {limit:.3g} W of the design: at this, its layers take {slowdown:.3g} times as long"]
 
 
 def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[str, np.ndarray]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dse.model.rates import METADATA_BYTES
 from dse.model.roofline import Combination, execution_times, fastest, resource_times
@@ -14,10 +14,11 @@ from dse.schema.model_options import ResourceOverlap
 
 class LayerTimes(NamedTuple):
     """Times of one instance of each layer [s]; `by_execution` is infinite where the execution is not legal. Sample 0 is the best estimate
-    of fitted kernels, the only sample without them."""
+    of fitted kernels, the only sample without them. `power_limited` says where a power limit sets the time, if one does."""
 
     by_resource: Float[np.ndarray, "resource sample layer execution"]
     by_execution: Float[np.ndarray, "sample layer execution"]
+    power_limited: Bool[np.ndarray, "layer execution"] | None = None
 
 
 def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution term"], overlap: ResourceOverlap) -> LayerTimes:

@@ -125,3 +125,38 @@ def test_an_energy_belongs_to_a_dtype_of_the_unit():
 def test_energies_are_not_varied():
     with pytest.raises(InputError, match="is an energy, which is not varied; write an accelerator for each value"):
         parse_axis("memory.dram.energy", ["40 pJ/B", "80 pJ/B"], [a100_with_energies()])
+
+
+@pytest.mark.parametrize("fidelity", ["sol", "capacity", "calibrated"])
+def test_power_limited_layers_stay_below_the_stated_power(fidelity):
+    """Each execution takes at least its energy over the power left; the fastest one runs, so that less energy may win."""
+    variant = dse.load_workload("resnet50").variant("magnitude_pruning", sparsity=0.9)
+    choice = {"fidelity": fidelity, "dense_fallback": True}
+    free = dse.evaluate(A100, variant, 64, "fp16", **choice)
+    limit = 1.01 * float((free.energy / free.latency).median())
+    chip = A100.replace({"cost.power": f"{limit!r} W"})
+    free = dse.evaluate(chip, variant, 64, "fp16", **choice)
+    limited = dse.evaluate(chip, variant, 64, "fp16", power_limited=True, **choice)
+    assert (limited.energy <= limit * limited.latency * (1 + 1e-6)).all()
+    assert (free.latency <= limited.latency).all()
+    assert (limited.latency <= free.power_limited_latency * (1 + 1e-9)).all()
+    assert "on average" not in limited.attrs.get("notes", "")
+    is_limited = limited.bound.values == "power"
+    assert 0 < is_limited.sum() < len(is_limited)
+    np.testing.assert_allclose((limited.energy / limited.latency).values[is_limited], limit, rtol=1e-9)
+    assert (limited.bound == free.bound).values[~is_limited].all()
+    assert (limited.latency == free.latency).values[~is_limited].all()
+    if fidelity == "calibrated":
+        assert (free.latency_low <= limited.latency_low).all()
+        assert (limited.latency_low <= limited.latency_high).all()
+    if fidelity == "capacity":
+        assert (limited.latency_bound <= limited.latency * (1 + 1e-9)).all()
+    same = dse.evaluate(A100.replace({"cost.power": "10 MW"}), variant, 64, "fp16", power_limited=True, **choice)
+    assert (same.latency == free.latency).all()
+
+
+def test_a_power_limit_needs_a_process_and_power_above_idle():
+    with pytest.raises(InputError, match=r"'a100-sxm4-80gb' takes 34\.9 W idle, but has 30 W"):
+        dse.evaluate(A100.replace({"cost.power": "30 W"}), "resnet50", 1, "fp16", power_limited=True)
+    with pytest.raises(InputError, match="'tpu-v5p' has no process"):
+        dse.evaluate("tpu-v5p", "resnet50", 1, "bf16", power_limited=True)
