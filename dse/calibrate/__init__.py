@@ -13,6 +13,8 @@ intervals           leave-one-shape-out residuals and 90% intervals
 predictions         times of launches under each fidelity, with plausibility checks
 checkpoint          kernels that an interrupted `dse calibrate` has fitted
 export              write efficiencies.yaml
+attention_measurement, attention_set, attention_fit, attention_export
+                    the same for fused attention: rows, launches by kernel, fits, records
 validate/           compare predictions with measurements
 efficiency_ratios   efficiency of sparse kernels relative to dense ones
 r3                  realised resource reduction: at which sparsity a device breaks even (Gale 2022)

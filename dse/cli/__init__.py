@@ -4,7 +4,8 @@ sweep, search                          evaluate a specification
 dataset                                `dse plot` and `dse pareto` of a result
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
 trace, io                              read a pruned network
-measure, calibrate                     measure kernels and fit them
+measure, calibrate, calibrate_attention
+                                       measure kernels and fit them
 validate, validate_kernels             `dse validate` and `dse r3`
 """
 

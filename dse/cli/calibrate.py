@@ -9,6 +9,8 @@ from tqdm import tqdm
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import list_tables
+from dse.calibrate.attention_export import format_attention_file, format_attention_section
+from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.export import build_record, format_efficiency_file
@@ -17,6 +19,7 @@ from dse.calibrate.fit_parameters import bootstrap
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
+from dse.cli.calibrate_attention import fit_attention_records, list_attention_fits, separate_attention_tables
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
 
@@ -30,19 +33,27 @@ def execute(options: Namespace) -> str:
     Each kernel is written to a checkpoint as soon as it is fitted, so that an interrupted run resumes. Raises InputError.
     """
     options.measurements, no_tables = _list_tables(options.measurements)
-    measurements = _load_all(options)
+    measurements, attention = _load_all(options)
     launches = group_launches(measurements)
     fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES]
-    if not fittable:
-        raise InputError(f"no kernel has {MIN_SHAPES} shapes", "measure more shapes: an efficiency is a function of the work")
+    if not fittable and not attention.fittable:
+        what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
+        raise InputError(what, "measure more shapes: an efficiency is a function of the work")
     checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
     records = _fit_all(fittable, launches, measurements, checkpoint, options)
-    text = format_efficiency_file(records, options.measurements, _command(options))
+    of_attention = fit_attention_records(attention, options.seed)
+    if records:
+        text = format_efficiency_file(records, options.measurements, _command(options)) + format_attention_section(of_attention)
+    else:
+        text = format_attention_file(of_attention, options.measurements, _command(options))
     output_file.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
     few_shapes = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
-    left_out = [f"left out: {reason}" for reason in (*no_tables, *few_shapes, *summarize_reasons(measurements.left_out))]
-    return "\n".join([*_list_fits(records), *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
+    few_shapes += attention.kernels_with_few_launches
+    reasons = summarize_reasons([*measurements.left_out, *attention.left_out])
+    left_out = [f"left out: {reason}" for reason in (*no_tables, *few_shapes, *reasons)]
+    fits = _list_fits(records) + list_attention_fits(of_attention)
+    return "\n".join([*fits, *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
 
 
 def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
@@ -65,12 +76,16 @@ def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     return tables, others
 
 
-def _load_all(options: Namespace) -> MeasurementSet:
+def _load_all(options: Namespace) -> tuple[MeasurementSet, AttentionSet]:
     """The rows of all tables; raises InputError with all errors of the request."""
-    problems, sets = ProblemCollector(), []
+    problems, sets, attention = ProblemCollector(), [], AttentionSet("pooled", {}, {})
+    products, attention_tables = separate_attention_tables(options.measurements)
+    with problems.collect():
+        attention = load_attention(attention_tables) if attention_tables else attention
     for path in options.measurements:
         with problems.collect():
-            sets.append(load_measurements(path))
+            if path in products:
+                sets.append(load_measurements(path))
         if path.exists() and options.out.exists() and path.samefile(options.out):
             problems.add(Problem(f"'{path}' would be overwritten", "write the efficiencies to another file"))
     for name in ("draws", "seed"):
@@ -79,7 +94,7 @@ def _load_all(options: Namespace) -> MeasurementSet:
     with problems.collect():
         output_file.check_writable(options.out)
     problems.raise_if_any()
-    return pool(sets)
+    return pool(sets), attention
 
 
 def _count_shapes(launches: KernelLaunches) -> int:

@@ -11,9 +11,12 @@ from tqdm import tqdm
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.input_file import list_tables, table_name
+from dse.calibrate.attention_measurement import is_attention_table
+from dse.calibrate.attention_set import AttentionSet, load_attention
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.validate import report
+from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices, list_fitted_kernels
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
@@ -25,18 +28,18 @@ def execute(options: Namespace) -> tuple[str, bool]:
 
     Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError.
     """
-    sets, networks = load_sets(options.data, options.what)
+    sets, attention, networks = load_sets(options.data, options.what)
     if options.out:
         from dse.plot import figure_files
 
-        output_file.check_writable(*(file for each in (*sets, *networks) for file in figure_files(options.out / each.name)))
+        output_file.check_writable(*(file for each in (*sets, *attention, *networks) for file in figure_files(options.out / each.name)))
     fitted = [FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
-    comparisons = _compare(fitted, networks)
+    comparisons = _compare(fitted, networks) + compare_attention(attention)
     rows = report.summarize(comparisons)
     failures = report.find_failures(rows)
     if options.out:
         _draw_figures(comparisons, options.out)
-    unpredicted = _list_unpredicted(fitted)
+    unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
     if options.json:
         return _format_json(rows, unpredicted, failures, comparisons), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
@@ -45,8 +48,8 @@ def execute(options: Namespace) -> tuple[str, bool]:
     return "\n".join([format_table(rows, options.markdown), "", *notes]).rstrip(), not failures
 
 
-def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[NetworkSet]]:
-    """The sets of kernels and of networks in a folder (default: the shipped ones) or file, or only the one with a name.
+def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[AttentionSet], list[NetworkSet]]:
+    """The sets of products, of fused attention and of networks in a folder (default: those that ship) or file, or only that with a name.
 
     Raises InputError with the errors of all tables.
     """
@@ -56,15 +59,17 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
         raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["cost", *paths]))
-    problems, sets, networks = ProblemCollector(), [], []
+    problems, sets, attention, networks = ProblemCollector(), [], [], []
     for path in [paths[name]] if name else paths.values():
         with problems.collect():
             if is_network_table(path):
                 networks.append(load_networks(path))
+            elif is_attention_table(path):
+                attention.append(load_attention([path]))
             else:
                 sets.append(load_measurements(path))
     problems.raise_if_any()
-    return sets, networks
+    return sets, attention, networks
 
 
 def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:
@@ -91,6 +96,11 @@ def _list_unpredicted(fitted_sets: Iterable[FittedSet]) -> list[str]:
         for fitted in fitted_sets
         for reason in (*fitted.kernels_without_model, *summarize_reasons(fitted.measurements.left_out))
     ]
+
+
+def _list_unpredicted_attention(sets: Iterable[AttentionSet]) -> list[str]:
+    """Kernels with few launches, and the reasons of rows left out with the number of each."""
+    return [f"{each.name}: {reason}" for each in sets for reason in (*each.kernels_with_few_launches, *summarize_reasons(each.left_out))]
 
 
 def _format_json(rows: Sequence[report.Row], unpredicted: list[str], failures: list[str], comparisons: Sequence[Comparison]) -> str:

@@ -15,9 +15,9 @@ from dse.cli.validate_kernels import load_sets
 GEMM = "gpu,op_name,kernel_source,gemm_dtype,m,n,k,latency_ms,release,power_W,power_limit_W"
 OTHER_TABLES = {
     "gpu,op_name,kernel_source,batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_dtype,kv_cache_dtype,step,latency_ms,release":
-        "attention kernels are not fitted",
+        "fused attention is not a product of two matrices",
     "gpu,op_name,kernel_source,batch_size,isl,num_heads,head_dim,attn_dtype,latency_ms,power_W,power_limit_W,release":
-        "attention kernels are not fitted",
+        "fused attention is not a product of two matrices",
     "gpu,op_name,kernel_source,model,kv_cache_dtype,gemm_type,num_heads,batch_size,isl,step,latency_ms,release":
         "modules of sparse attention are not fitted",
     "gpu,op_name,kernel_source,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,distribution,latency_ms,release":
@@ -114,7 +114,7 @@ def test_a_whole_folder_is_calibrated(tmp_path, capsys):
         assert main(["calibrate", *given, *arguments]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.startswith("l40s a kernel vllm/0.22.0 dense bf16: 6 shapes") for line in lines)
-        assert "left out: 3 rows: attention kernels are not fitted" in lines
+        assert "left out: 3 rows: no dtype for '1'" in lines
         assert "left out: no time" in lines
         assert (f"left out: {tmp_path / 'README.md'}: not a table of measurements" in lines) == (len(given) > 1)
 
@@ -131,7 +131,7 @@ def test_a_folder_without_products_is_validated(tmp_path, capsys):
     path = write(tmp_path / "attention.csv.gz", attention, *[",".join("1" * 13)] * 1003)
     for given in (tmp_path, path):
         assert main(["validate", "--data", str(given)]) == 0
-        assert "not predicted: attention: 1,003 rows: attention kernels are not fitted" in capsys.readouterr().out
+        assert "not predicted: attention: 1,003 rows: no dtype for '1'" in capsys.readouterr().out
 
 
 def test_sets_are_named_without_their_ending(tmp_path):

@@ -15,10 +15,8 @@ pytestmark = pytest.mark.skipif(not SILICON.exists(), reason="published measurem
 
 ROWS = {"a100-pcie-80gb_2to4": 5088, "gemm": 27_500, "rtx3090_batch1": 682, "rtx4090_2to4": 5340, "rtx5080_2to4": 7650}
 LEFT_OUT = {
-    "attention": ["20,828 rows: attention kernels are not fitted"],
     "block_sparse_attention": ["8,000 rows: modules of sparse attention are not fitted"],
     "collectives": ["2,796 rows: transfers between GPUs are not fitted"],
-    "encoder_attention": ["4,500 rows: attention kernels are not fitted"],
     "experts": ["18,882 rows: mixture-of-experts layers are not fitted"],
     "sparse_attention": ["11,251 rows: modules of sparse attention are not fitted"],
     "vllm_2to4_end_to_end": ["969 rows: whole networks are not fitted"],
@@ -27,10 +25,12 @@ LEFT_OUT = {
 
 def test_every_table_is_read_in_seconds():
     began = time.process_time()
-    sets, _ = load_sets(SILICON, None)
+    sets, attention, _ = load_sets(SILICON, None)
     launches = group_launches(pool(sets))
     assert time.process_time() - began < 20
     assert {measured.name: len(measured.rows) for measured in sets if measured.rows} == ROWS
+    launches_of_attention = {each.name: sum(map(len, each.launches.values())) for each in attention}
+    assert launches_of_attention == {"attention": 20_731, "encoder_attention": 4_500}
     assert {measured.name: summarize_reasons(measured.left_out) for measured in sets if measured.left_out} == LEFT_OUT
     assert len(launches) == 39
     assert sum(map(len, launches.values())) == sum(ROWS.values()) + 666 + 680 + 889 + 31  # with the dense times in columns

@@ -14,9 +14,10 @@ from pydantic import Field, field_validator, model_validator
 from dse.base.dtype import BITS_PER_ELEMENT, check_dtype_name, parse_dtype, parse_roles, storage_dtype
 from dse.base.errors import did_you_mean
 from dse.base.strict_model import StrictModel, field_error
-from dse.base.units import SourceKind
 from dse.base.yaml_document import load_document
 from dse.model.efficiency import interval
+from dse.model.efficiency.attention_file import AttentionRecord
+from dse.model.efficiency.estimate import Estimate
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
 from dse.model.efficiency.parameters import PARAMETERS, values_to_theta
 from dse.model.efficiency.tiles import TILES, format_tile, parse_tile
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 
 DEVIATION_PER_MEAN_ERROR = 1.253  # standard deviation of a normal variable over its mean absolute value, sqrt(pi / 2)
 SHIPPED = Path(__file__).with_name("efficiencies.yaml")
-
-
-class Estimate(StrictModel):
-    """A number in SI units with its 90% interval: of the bootstrap samples, or of the prior if it is `assumed`."""
-
-    value: float
-    low: float
-    high: float
-    unit: str
-    kind: SourceKind = "measured"
 
 
 class RatesRecord(StrictModel):
@@ -170,6 +161,7 @@ class EfficiencyFile(StrictModel):
     version: str
     measurements: dict[str, str] = Field(description="SHA-256 of each file of measurements")
     kernels: tuple[KernelRecord, ...]
+    attention: tuple[AttentionRecord, ...] = Field((), description="fused attention kernels")
 
 
 def load_efficiency_file(path: Path) -> EfficiencyFile:

@@ -1,0 +1,94 @@
+"""Fit an attention kernel to its measurements: which tiling it has, then its parameters, by least squares of log times with a prior."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.optimize import least_squares
+
+from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
+from dse.model.efficiency.attention_model import AttentionModel, pad_features
+from dse.model.efficiency.attention_parameters import ATTENTION_DEVIATION, ATTENTION_LOWER, ATTENTION_PRIOR, ATTENTION_UPPER
+from dse.model.efficiency.attention_tiling import TILINGS, TILINGS_OF_PHASE
+from dse.model.efficiency.attention_time import AttentionFeatures, attention_features, attention_time
+from dse.model.efficiency.kernel_model import compile_in_float64
+from dse.model.efficiency.parameters import Theta
+
+NOISE = 0.08  # relative deviation of the formula, against which the prior is weighed
+MAX_COUNTED = 200  # launches of a kernel that count as independent
+MAX_FITTED, MAX_SCREENED = 1500, 250  # launches that set the parameters, and those that choose the tiling
+SCREENING_STEPS, STEPS = 25, 60
+
+
+class FitProblem(NamedTuple):
+    """Arrays of a fit, padded; a `weight` of 0 leaves a launch out."""
+
+    features: AttentionFeatures
+    time: PerLaunch
+    weight: PerLaunch
+
+
+def fit_attention(launches: AttentionLaunches, seed: int = 0) -> AttentionModel:
+    """Fit the tilings of the phase to a sample of the launches, and the parameters of the best one to at most 1500 launches."""
+    screened, fitted = sample_launches(launches, MAX_SCREENED, seed), sample_launches(launches, MAX_FITTED, seed)
+    start = AttentionModel(launches.key, "", ATTENTION_PRIOR)
+    candidates = [replace(start, tiling=name) for name in TILINGS_OF_PHASE[launches.key.phase]]
+    best = min((fit_attention_parameters(each, screened, SCREENING_STEPS) for each in candidates), key=lambda model: model.cost)
+    return fit_attention_parameters(best, fitted, STEPS)
+
+
+def sample_launches(launches: AttentionLaunches, size: int, seed: int = 0) -> AttentionLaunches:
+    """A random sample of at most `size` launches."""
+    if len(launches) <= size:
+        return launches
+    return launches.take(np.sort(np.random.default_rng(seed).choice(len(launches), size, replace=False)))
+
+
+def fit_attention_parameters(start: AttentionModel, launches: AttentionLaunches, steps: int = STEPS) -> AttentionModel:
+    """Fit the parameters of a kernel whose tiling is known, beginning at those of `start`."""
+    problem = _fit_problem(start, launches)
+    residuals, jacobian = _compiled()
+    solution = least_squares(
+        lambda theta: np.asarray(residuals(theta, *problem)),
+        np.clip(start.theta, ATTENTION_LOWER + 1e-9, ATTENTION_UPPER - 1e-9),
+        jac=lambda theta: np.asarray(jacobian(theta, *problem)),  # pyright: ignore[reportArgumentType]
+        bounds=(ATTENTION_LOWER, ATTENTION_UPPER),
+        loss="soft_l1",
+        max_nfev=steps,
+    )
+    return replace(start, theta=solution.x, cost=float(solution.cost))
+
+
+def theta_deviation(model: AttentionModel, launches: AttentionLaunches) -> tuple[Theta, np.ndarray]:
+    """Standard deviation of each theta given the launches (Laplace's approximation), and whether they determine it more than the prior."""
+    problem = _fit_problem(model, launches)
+    jacobian = np.asarray(_compiled()[1](model.theta, *problem))
+    information = jacobian.T @ jacobian
+    of_launches = (jacobian[: len(problem.time)] ** 2).sum(axis=0)
+    return np.sqrt(np.diag(np.linalg.inv(information))), of_launches > ATTENTION_DEVIATION**-2.0
+
+
+def _fit_problem(model: AttentionModel, launches: AttentionLaunches) -> FitProblem:
+    features = pad_features(attention_features(launches, TILINGS[model.tiling]))
+    size = len(features.rows)
+    weight = np.where(np.arange(size) < len(launches), 1 / np.sqrt(max(len(launches) / MAX_COUNTED, 1.0)), 0.0)
+    return FitProblem(features, np.resize(launches.time, size), weight)
+
+
+def _residuals(
+    theta: Float[Array, "parameter"], features: AttentionFeatures, time: Float[Array, "launch"], weight: Float[Array, "launch"]
+) -> Float[Array, "residual"]:
+    """Residuals of the logarithm of each time over the noise, then of each parameter over its prior deviation."""
+    of_times = (jnp.log(attention_time(theta, features)) - jnp.log(time)) * weight / NOISE
+    return jnp.concatenate([of_times, (theta - ATTENTION_PRIOR) / ATTENTION_DEVIATION])
+
+
+@cache
+def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`_residuals` and its Jacobian."""
+    return compile_in_float64(_residuals), compile_in_float64(jax.jacfwd(_residuals))
