@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dse.base.dtype import OperandDtypes
 from dse.model.efficiency.fitted import FittedEfficiency
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.protocol import ConstantEfficiency, EfficiencyModel
 from dse.model.terms import LayerTerms, compulsory_terms, with_capacity
 from dse.schema.accelerator import Accelerator
@@ -14,7 +14,7 @@ from dse.workload import Variant
 
 
 def efficiency_of(
-    options: ModelOptions, kernels: Sequence[KernelRecord] = (), described: Accelerator | None = None, with_samples: bool = True
+    options: ModelOptions, kernels: Sequence[FittedRecord] = (), described: Accelerator | None = None, with_samples: bool = True
 ) -> EfficiencyModel:
     """The efficiency that the fidelity needs; `kernels` and `described` are those of a `FittedEfficiency`."""
     return FittedEfficiency(kernels, described, with_samples) if options.fidelity == "calibrated" else ConstantEfficiency()

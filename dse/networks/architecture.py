@@ -174,7 +174,7 @@ class LayerListBuilder(list[LayerRow]):
 
     def attention(
         self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1,
-        reads: tuple[str, ...] = (),
+        reads: tuple[str, ...] = (), causal: bool = False,
     ) -> None:  # fmt: skip
         """Append softmax(Q K^T) V. The query heads that share a key head are one product, so the cache is read once.
 
@@ -185,6 +185,7 @@ class LayerListBuilder(list[LayerRow]):
         count, n = kv_heads * windows, heads // kv_heads * queries
         scores, operands, outputs = n * keys, width * (n + keys), width * n
         product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
+        product |= {"queries": queries, "sequences": windows, "causal": causal}
         scores_read, context_read = (operands, width * keys) if fused else (operands, scores + width * keys)
         scores_written = 0 if fused else scores
         self.append_layer(

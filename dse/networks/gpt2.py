@@ -38,7 +38,7 @@ class GPT2(Architecture):
         width, queries, heads, inner = self.n_embd, inputs.queries, self.n_head, self.n_inner or 4 * self.n_embd
         layers.norm(f"{name}.ln_1", width, queries, 2 * width)
         layers.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)
-        layers.attention(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused")
+        layers.attention(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused", causal=True)
         layers.linear(f"{name}.attn.c_proj", width, width, queries)
         layers.norm(f"{name}.ln_2", width, queries, 2 * width)
         layers.linear(f"{name}.mlp.c_fc", inner, width, queries)

@@ -11,6 +11,10 @@ T active / D positions.
 outputs are added to its result, as in residual connections. If every layer has `reads`, the graph is known (see `dse.networks.graph`).
 `per_channel`: each output channel of an elementwise layer depends only on the same channel of what it reads. `cache_elements`: elements of
 a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included.
+
+A product of an attention may state `queries`, the query tokens of a sequence (0: not stated), and how many `sequences` of a sample
+(windows of an image) attend separately. With `causal` the last query is at the last key, and no query attends to later keys. n then counts
+the queries of all heads that share keys, and `count` the key heads of all sequences.
 """
 
 from collections.abc import Mapping
@@ -31,7 +35,7 @@ ElementCount = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 WITH_WEIGHTS = ("gemm", "conv")
-NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel")
+NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel", "causal")
 PerLayer = Float[np.ndarray, " layer"]
 LayerMask = Bool[np.ndarray, " layer"]
 
@@ -58,6 +62,9 @@ class LayerRow(StrictModel):
     adds: str | None = None
     per_channel: bool = False
     cache_elements: ElementCount = 0
+    queries: ElementCount = 0
+    sequences: LayerSize = 1
+    causal: bool = False
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -73,6 +80,9 @@ class LayerRow(StrictModel):
             raise field_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
         if self.adds is not None and self.reads is None:
             raise field_error("'adds' is given, but not 'reads'", "fill reads")
+        if self.queries and (self.kind != "matmul" or (self.n or 0) % self.queries or self.count % self.sequences):
+            message = f"{self.queries:g} queries in {self.sequences:g} sequences do not divide the columns and the count of a matmul"
+            raise field_error(message, "write queries that divide n, and sequences that divide count")
         if self.active > self.experts:
             raise field_error(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
@@ -114,6 +124,9 @@ class LayerArrays:
     adds: tuple[str | None, ...]
     per_channel: LayerMask
     cache_elements: PerLayer
+    queries: PerLayer
+    sequences: PerLayer
+    causal: LayerMask
 
     def __len__(self) -> int:
         return len(self.name)
@@ -127,7 +140,9 @@ class LayerArrays:
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
         for name, default in _default_elements(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
             columns[name] = np.where(np.isnan(columns[name]), default, columns[name])
-        flags = {name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel")}
+        flags = {
+            name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel", "causal")
+        }
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
         names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
         return cls(name=names, kind=kind, reads=reads, adds=adds, **flags, **columns)
@@ -146,6 +161,7 @@ class LayerArrays:
                 del cells[name]
         cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
         cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
+        cells["causal"] = bool(self.causal[number])
         return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)
 
     @cached_property
@@ -197,6 +213,7 @@ class LayerArrays:
         widening = widening * self.active / used_experts
         return replace(
             self, n=self.n * widening, count=self.count * np.where(matmul, batch, 1.0) * used_experts,
+            sequences=self.sequences * np.where(matmul, batch, 1.0),
             input_elements=self.input_elements * widening, output_elements=self.output_elements * widening,
         )  # fmt: skip
 

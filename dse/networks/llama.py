@@ -74,7 +74,9 @@ class Llama(Architecture):
             query = key = f"{at}.qk_norm"
             layers.elementwise(query, elements, elements, 2 * self.width, projections, cache_elements=key_width * keys)
         fused = inputs.attention == "fused"
-        layers.attention(at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value))
+        layers.attention(
+            at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value), causal=True
+        )
         layers.linear(f"{at}.o_proj", hidden, query_width, queries, self.attention_bias)
 
     def _add_feed_forward(self, layers: LayerListBuilder, name: str, positions: int) -> None:

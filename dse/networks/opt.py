@@ -54,7 +54,7 @@ class OPT(Architecture):
             reads = (f"{name}.self_attn_layer_norm",)
             layers.linear(role, hidden, hidden, queries, reads=reads, cache_elements=cached * inputs.sequence)
         fused = inputs.attention == "fused"
-        layers.attention(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected)
+        layers.attention(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected, causal=True)
         layers.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
         layers.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
         layers.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)

@@ -13,7 +13,7 @@ from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import ProblemCollector, did_you_mean
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.executions import list_executions
 from dse.schema.accelerator import Accelerator
@@ -51,7 +51,7 @@ class SearchProblem:
     search: SearchSpec
     tolerance: AccuracyTolerance
     weights: Mapping[str, float] = field(default_factory=dict)
-    kernels: tuple[KernelRecord, ...] = ()
+    kernels: tuple[FittedRecord, ...] = ()
     name: str = "search"
     origin: str = ""
     spec_warnings: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
 
 
 def _describe_provenance(
-    spec: SweepSpec, document: YamlDocument, accelerator: Accelerator, networks: Networks, kernels: Sequence[KernelRecord]
+    spec: SweepSpec, document: YamlDocument, accelerator: Accelerator, networks: Networks, kernels: Sequence[FittedRecord]
 ) -> dict[str, str]:
     workloads = [workload for workload, _ in networks.values()]
     hashes = hash_descriptions([accelerator], workloads, {accelerator.name: kernels}, with_contents=bool(spec.loaded_workloads))
@@ -175,7 +175,7 @@ def _network_weights(spec: SweepSpec, search: SearchSpec, networks: Networks) ->
     return {name: search.weights.get(name, search.weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
 
 
-def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[KernelRecord, ...]:
+def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[FittedRecord, ...]:
     """The fitted kernels of the accelerator; raises InputError where an execution has none."""
     kernels, dtype = available_kernels(accelerator, spec.model, document.path.parent), spec.dtype[0]
     for execution in list_executions(accelerator, dtype, spec.model.fidelity) if kernels else ():
@@ -183,7 +183,7 @@ def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelera
     return kernels
 
 
-def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, kernels: tuple[KernelRecord, ...]) -> str:
+def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, kernels: tuple[FittedRecord, ...]) -> str:
     excluded = {"search": IRRELEVANT_OPTIONS, "workloads": {"__all__": {"workload"}}, "plots": True, "store": True}
     contents = [workload.contents_sha256() for workload, selection in networks.values() if selection.workload is not None]
     kernel_texts = [kernel.model_dump_json() for kernel in kernels]

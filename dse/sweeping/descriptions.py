@@ -8,7 +8,7 @@ from dse.base import catalog
 from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.references import split_workload_item
 from dse.schema.sweep import SweepSpec
@@ -63,7 +63,7 @@ def _description_location(key: str, document: YamlDocument) -> tuple[Any, ...]:
 
 
 def hash_descriptions(
-    accelerators: Iterable[Accelerator], workloads: Sequence[Workload], kernels: Mapping[str, Sequence[KernelRecord]], with_contents: bool
+    accelerators: Iterable[Accelerator], workloads: Sequence[Workload], kernels: Mapping[str, Sequence[FittedRecord]], with_contents: bool
 ) -> dict[str, str]:
     """SHA-256 of accelerators, workload files and the fitted kernels of each accelerator, and of the contents of workloads on request."""
     hashes = {f"accelerator {accelerator.name}": accelerator.document.sha256 for accelerator in accelerators}

@@ -16,7 +16,7 @@ from jaxtyping import Shaped
 from dse.base.dtype import OperandDtypes
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.interval import SAMPLES
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import with_interval_variables
 from dse.schema.sweep import SweepSpec
@@ -42,7 +42,7 @@ class Plan:
     workloads: tuple[Workload, ...]
     variants: tuple[Variant, ...]
     axes: tuple[Axis, ...]
-    fitted_kernels: tuple[tuple[KernelRecord, ...], ...]
+    fitted_kernels: tuple[tuple[FittedRecord, ...], ...]
 
     @property
     def dims(self) -> dict[str, int]:

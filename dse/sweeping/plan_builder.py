@@ -16,7 +16,7 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.cost import coefficients
 from dse.model.cost.design import COST_PATH, Design
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
 from dse.model.memory_levels import capacity_paths
@@ -82,7 +82,7 @@ class _SpecReader:
                 with self.problems.collect(*self.document.locate(("dtype", index))):
                     list_executions(accelerator, dtype, self.spec.model.fidelity)
 
-    def read_kernels(self, accelerators: list[Accelerator]) -> list[tuple[KernelRecord, ...]]:
+    def read_kernels(self, accelerators: list[Accelerator]) -> list[tuple[FittedRecord, ...]]:
         """The fitted kernels of each accelerator; most fidelities need none."""
         kernels = []
         for accelerator in accelerators:

@@ -67,6 +67,7 @@ TILINGS_OF_PHASE: dict[Phase, tuple[str, ...]] = {
     "decode": ("flash_attention_2", "tensorrt_decode", "flashinfer", "triton_decode"),
     "encoder": ("flash_attention_2_encoder", "flash_attention_4"),
 }
-COMMON_TILING: dict[Phase, str] = {  # assumed of a device without measurements
-    "prefill": "flash_attention_2", "decode": "flash_attention_2", "encoder": "flash_attention_2_encoder",
+# Assumed of a device without measurements: those with which the kernels of other devices predict each of three GPUs best.
+COMMON_TILING: dict[Phase, str] = {
+    "prefill": "flash_attention_2", "decode": "tensorrt_decode", "encoder": "flash_attention_2_encoder",
 }  # fmt: skip

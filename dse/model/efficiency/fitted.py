@@ -15,7 +15,9 @@ from jaxtyping import Float
 
 from dse.base.dtype import OperandDtypes
 from dse.model.efficiency import assertions
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.attention_file import AttentionRecord
+from dse.model.efficiency.fused_attention import predict_fused_attention
+from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
 from dse.model.efficiency.launches import DeviceRates, KernelLaunches, random_row_spread
 from dse.model.executions import Execution
@@ -33,7 +35,7 @@ class FittedEfficiency:
     """The efficiency of fitted `kernels`, selected for the device as `described` (default: the accelerator itself), whatever a sweep
     makes of its rates; `with_samples`: with the samples that intervals are made of."""
 
-    kernels: Sequence[KernelRecord]
+    kernels: Sequence[FittedRecord]
     described: Accelerator | None = None
     with_samples: bool = True
 
@@ -50,7 +52,9 @@ class FittedEfficiency:
         slowdown = np.stack([np.resize(column.slowdown, (samples, *column.slowdown.shape[1:])) for column in columns], axis=2)
         overhead = np.stack([np.resize(column.overhead, (samples, *column.overhead.shape[1:])) for column in columns], axis=2)
         kernels = np.stack([column.kernels for column in columns], axis=1)
-        return replace(terms, slowdown=slowdown, overhead=overhead, kernels=kernels, traffic_bound=None)
+        of_products = replace(terms, slowdown=slowdown, overhead=overhead, kernels=kernels, traffic_bound=None)
+        attention = [record for record in self.kernels if isinstance(record, AttentionRecord)]
+        return predict_fused_attention(of_products, accelerator, described, dtype, attention)
 
 
 def slowdown_paths(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: Container[str]) -> list[str]:
@@ -114,7 +118,7 @@ def _limit_assumed(
 
 
 def select_for_variant(
-    execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[KernelRecord]
+    execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes, kernels: Sequence[FittedRecord]
 ) -> KernelSelection:
     """Select the kernels for the weights of `variant` under `execution`; raises InputError where none has values as wide.
 

@@ -154,6 +154,9 @@ class KernelRecord(StrictModel):
         )  # fmt: skip
 
 
+FittedRecord = KernelRecord | AttentionRecord  # of a product, or of a fused attention
+
+
 class EfficiencyFile(StrictModel):
     """The content of efficiencies.yaml, as `dse calibrate` writes it."""
 
@@ -161,7 +164,12 @@ class EfficiencyFile(StrictModel):
     version: str
     measurements: dict[str, str] = Field(description="SHA-256 of each file of measurements")
     kernels: tuple[KernelRecord, ...]
-    attention: tuple[AttentionRecord, ...] = Field((), description="fused attention kernels")
+    attention: tuple[AttentionRecord, ...] = Field(default=(), description="fused attention kernels")
+
+    @property
+    def records(self) -> tuple[FittedRecord, ...]:
+        """All fitted kernels."""
+        return *self.kernels, *self.attention
 
 
 def load_efficiency_file(path: Path) -> EfficiencyFile:

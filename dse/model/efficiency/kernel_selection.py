@@ -11,7 +11,8 @@ from jaxtyping import Int
 
 from dse.base.dtype import BITS_PER_ELEMENT, accumulator_suffix, storage_dtype
 from dse.base.errors import InputError
-from dse.model.efficiency.kernel_file import SHIPPED, KernelRecord, load_efficiency_file
+from dse.model.efficiency.attention_selection import shipped_attention
+from dse.model.efficiency.kernel_file import SHIPPED, FittedRecord, KernelRecord, load_efficiency_file
 from dse.model.efficiency.launches import DeviceRates, PerLaunch, pattern_family
 from dse.model.efficiency.unmeasured_patterns import assumed_ratio, shared_height
 from dse.model.executions import Execution
@@ -55,18 +56,18 @@ class KernelSelection:
         return np.argmin(np.round(distance, 6), axis=0)
 
 
-def available_kernels(accelerator: Accelerator, options: ModelOptions, folder: Path | None = None) -> tuple[KernelRecord, ...]:
-    """The fitted kernels that `options` name (relative to `folder`), else those of the accelerator's description, else the shipped ones.
+def available_kernels(accelerator: Accelerator, options: ModelOptions, folder: Path | None = None) -> tuple[FittedRecord, ...]:
+    """The fitted kernels, of products and of fused attention, that `options` name, else those of the description, else the shipped ones.
 
-    Empty unless the fidelity is `calibrated`. Raises InputError.
+    The path in `options` is relative to `folder`. Empty unless the fidelity is `calibrated`. Raises InputError.
     """
     if options.fidelity != "calibrated":
         return ()
     if options.efficiencies is not None:
-        return load_efficiency_file((folder or Path()) / options.efficiencies).kernels
+        return load_efficiency_file((folder or Path()) / options.efficiencies).records
     if accelerator.efficiencies is not None:
-        return load_efficiency_file(accelerator.document.path.parent / accelerator.efficiencies).kernels
-    return shipped_kernels()
+        return load_efficiency_file(accelerator.document.path.parent / accelerator.efficiencies).records
+    return *shipped_kernels(), *shipped_attention()
 
 
 @cache
@@ -76,12 +77,13 @@ def shipped_kernels() -> tuple[KernelRecord, ...]:
 
 
 def select_kernels(
-    execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, kernels: Sequence[KernelRecord]
+    execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, fitted: Sequence[FittedRecord]
 ) -> KernelSelection:
     """Select the kernels that predict weights of `pattern` under `execution`; of several devices the one with the nearest rates.
 
     Raises InputError if no kernel with values of this width is available.
     """
+    kernels = [record for record in fitted if isinstance(record, KernelRecord)]
     same_width = [kernel for kernel in kernels if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)]]
     same_unit = [kernel for kernel in same_width if kernel.unit == execution.unit]
     same_pattern = [kernel for kernel in same_unit if _has_pattern(kernel, pattern)]

@@ -1,0 +1,116 @@
+"""Fidelity `calibrated` predicts fused attention of networks as one kernel."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.model.efficiency.attention_selection import select_attention, select_transferred, shipped_attention
+from dse.model.efficiency.fused_attention import find_fused_attention
+from tests.model.attention_cases import GPU, make_launches
+
+RECORDS = shipped_attention()
+NETWORKS = {
+    "mistral": {"hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 2048, "sliding_window": 1024},
+    "bert": {
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+    },
+}
+
+
+def network(model_type="mistral", **inputs):
+    """Two blocks of a network that is in no catalogue."""
+    description = {"model_type": model_type, "vocab_size": 1000, "num_hidden_layers": 2, **NETWORKS[model_type]}
+    task = {"name": "net", "task": "none", "metric": {"name": "loss", "unit": "1", "direction": "lower"}, "sources": ["test"]}
+    return dse.load_workload({**task, "network": description, "inputs": inputs})
+
+
+def attention_of(results):
+    """The products of attention."""
+    return results.isel(layer=[layer.endswith((".scores", ".context")) for layer in results.layer.values])
+
+
+def evaluate(workload, device="a100-sxm4-80gb", batch=4, **options):
+    return dse.evaluate(device, workload, batch=batch, dtype="bf16", fidelity="calibrated", **options)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sizes"),
+    [
+        ({"phase": "prefill", "sequence": 512}, {"queries": 512, "keys": 512}),
+        ({"phase": "prefill", "sequence": 4096}, {"queries": 4096, "keys": 4096, "window": 1024}),
+        ({"phase": "decode", "sequence": 700}, {"queries": 1, "keys": 700}),
+        ({"phase": "decode", "sequence": 4096}, {"queries": 1, "keys": 1024}),
+    ],
+)
+def test_two_products_take_the_time_of_one_kernel(inputs, sizes):
+    products = attention_of(evaluate(network(**inputs)))
+    launches = make_launches(rates=GPU, sequences=4, heads=8, kv_heads=2, size=128, **sizes)
+    (record,) = [r for r in RECORDS if (r.device, r.phase) == ("a100-sxm4-80gb", launches.key.phase)]
+    moved = 2 * (8 * sizes["queries"] + 2 * min(sizes["keys"], 1024)) * 128 * 2 * 4  # layers of a window read its keys only
+    overhead, unit, memory = record.model.time_components(launches, np.array([float(moved)]))
+    assert set(products.kernel.values) == {f"{record} (measured)"}
+    assert products.latency.values == pytest.approx(float(overhead[0] + (unit[0] ** 4 + memory[0] ** 4) ** 0.25) / 2, rel=1e-3)
+    assert float(products.flops.sum()) == pytest.approx(2 * float(launches.flops[0]), rel=1e-6)
+
+
+def test_unfused_attention_and_tables_without_queries_are_products():
+    fused, unfused = (network(sequence=512, attention=kind) for kind in ("fused", "unfused"))
+    assert list(find_fused_attention(unfused.layers)) == []
+    assert [fused.layers.name[pair] for pair in find_fused_attention(fused.layers)] == [
+        f"model.layers.{number}.self_attn.scores" for number in range(2)
+    ]
+    assert all("dense" in kernel for kernel in attention_of(evaluate(unfused)).kernel.values)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_longer_sequences_and_larger_batches_are_never_faster(phase):
+    times = [float(attention_of(evaluate(network(phase=phase, sequence=n))).latency.sum()) for n in (64, 100, 256, 700, 1000)]
+    assert np.all(np.diff(times) >= 0)
+    decoding = network(phase=phase, sequence=300)
+    times = [float(attention_of(evaluate(decoding, batch=batch)).latency.sum()) for batch in (1, 2, 5, 16, 64, 100)]
+    assert np.all(np.diff(times) >= 0)
+
+
+def test_a_decode_takes_no_less_than_its_cache_at_the_bandwidth():
+    products = attention_of(evaluate(network(phase="decode", sequence=1024), batch=1024))
+    cache_bytes = 2 * 1024 * 1024 * 2 * 128 * 2
+    assert float(products.latency.sum()) > 2 * cache_bytes / GPU.bandwidth
+    assert float(products.latency.sum()) < 2 * 2 * cache_bytes / GPU.bandwidth
+
+
+def test_a_device_without_fits_takes_the_mean_of_others_with_a_wider_interval():
+    prefill = network(phase="prefill", sequence=1024)
+    measured, transferred = (attention_of(evaluate(prefill, device)) for device in ("a100-sxm4-80gb", "h100-sxm5-80gb"))
+    assert set(transferred.kernel.values) == {"mean of a100-sxm4-80gb, b200-sxm-180gb, l40s prefill bf16 (transferred)"}
+    widths = [np.log(each.latency_high / each.latency_low).values for each in (measured, transferred)]
+    assert np.all(widths[1] > widths[0])
+    assert select_attention(RECORDS, "h100-sxm5-80gb", "prefill", 16).log_deviation > 0
+    assert select_transferred([], "prefill") is None
+
+
+def test_encoders_take_the_kernel_of_encoders():
+    products = attention_of(evaluate(network("bert", sequence=512), "l40s"))
+    assert set(products.kernel.values) == {"l40s vllm_vit_flash_attn_fa2 vllm/0.24.0 encoder bf16 (measured)"}
+
+
+def test_a_unit_without_processors_keeps_products():
+    data = dse.load_accelerator("a100-sxm4-80gb").to_dict()
+    del data["units"]["tensor_core"]["processors"]
+    products = attention_of(evaluate(network(phase="prefill", sequence=512), data))
+    assert all("dense" in kernel for kernel in products.kernel.values)
+
+
+@pytest.mark.filterwarnings("ignore::dse.sweeping.model_warnings.ModelWarning")  # products are transferred from fp16
+def test_a_sweep_and_evaluate_agree():
+    prefill = network(phase="prefill", sequence=512)
+    spec = {
+        "name": "s", "accelerators": ["a100-sxm4-80gb"], "workloads": [prefill], "batch": [4], "dtype": ["bf16"],
+        "model": {"fidelity": "calibrated"}, "axes": {"memory.dram.bandwidth": ["1 TB/s", "2039 GB/s", "4 TB/s"]},
+    }  # fmt: skip
+    latency = np.squeeze(dse.sweep(spec).latency.values)
+    assert latency[1] == pytest.approx(float(evaluate(prefill).latency.sum()), rel=1e-5)
+    assert latency[0] >= latency[1] >= latency[2]
