@@ -3,7 +3,7 @@
 comparison          one measured time or speedup with its predictions; error statistics
 left_out_shapes     leave-one-shape-out: each shape by models fitted without it
 left_out_devices    leave-one-device-out: each device by models fitted on others
-attention           each half of the launches of fused attention by a fit to the other half
+attention           fused attention: each half of the launches of a kernel by a fit to the other half, each device by others
 measured_power      mean power of kernels near the power limit, by energies per operation and byte
 whole_networks      networks end to end, to which nothing is fitted
 report              the tables

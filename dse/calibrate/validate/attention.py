@@ -1,23 +1,51 @@
-"""Compare predicted times of fused attention with measured ones: each half of the launches of a kernel by a fit to the other half."""
+"""Compare predicted times of fused attention with measured ones.
+
+Each half of the launches of a kernel is predicted by a fit to the other half (split `halves`). Each kernel is also predicted by the mean of
+the kernels of other devices, as for a device without fits (split `devices`).
+"""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from dse.calibrate.attention_export import HalvesPrediction, predict_other_half
+from dse.calibrate.attention_export import MAX_USED, fit_attention_record, predict_other_half
+from dse.calibrate.attention_fit import sample_launches
 from dse.calibrate.attention_set import AttentionSet
 from dse.calibrate.validate.comparison import Comparison
-from dse.model.efficiency.attention_launches import AttentionKey, AttentionLaunches, PerLaunch
+from dse.model.efficiency.attention_file import AttentionRecord
+from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
+from dse.model.efficiency.attention_selection import select_transferred
 from dse.schema.model_options import Fidelity
 
 
+class AttentionPrediction(NamedTuple):
+    """Calibrated time [s] and half width of the 90% interval of its logarithm for each launch, and the efficiency of `r3` [1]."""
+
+    time: PerLaunch
+    half_width: PerLaunch
+    efficiency: PerLaunch
+
+
 def compare_attention(sets: Sequence[AttentionSet]) -> list[Comparison]:
-    """Times of a sample of the launches of every kernel with enough of them."""
-    keys = [(attention, key) for attention in sets for key in attention.fittable]
-    comparisons = []
-    for attention, key in tqdm(keys, unit=" kernels", desc="attention", delay=2):
-        comparisons += _compare_kernel(attention.name, key, predict_other_half(attention.launches[key]))
+    """Times of a sample of the launches of every kernel with enough of them, by both splits."""
+    kernels = [(attention, key) for attention in sets for key in attention.fittable]
+    records, comparisons = list[AttentionRecord](), list[Comparison]()
+    for attention, key in tqdm(kernels, unit=" kernels", desc="attention", delay=2):
+        launches = attention.launches[key]
+        comparisons += _compare_kernel(attention.name, "halves", *_predict_halves(launches))
+        records.append(fit_attention_record(launches, attention.sources[key]))
+    efficiencies = {record.key: _constant_efficiency(sets, record) for record in records}
+    for attention, key in kernels:
+        launches = sample_launches(attention.launches[key], MAX_USED)
+        others = [record for record in records if record.device != key.device]
+        if selection := select_transferred(others, key.phase):
+            of_others = [efficiencies[record.key] for record in others if record.phase == key.phase]
+            efficiency = np.full(len(launches), np.exp(np.mean(np.log(of_others))))
+            time = selection.record.model.predict_times(launches)
+            prediction = AttentionPrediction(time, selection.half_width(launches), efficiency)
+            comparisons += _compare_kernel(attention.name, "devices", launches, prediction)
     return comparisons
 
 
@@ -26,18 +54,30 @@ def attention_sol(launches: AttentionLaunches) -> PerLaunch:
     return np.maximum(launches.flops / launches.rates.cache_peak, launches.compulsory_bytes / launches.rates.bandwidth)
 
 
-def constant_efficiency(launches: AttentionLaunches, sol: PerLaunch, in_first_half: np.ndarray) -> PerLaunch:
-    """The efficiency of `r3` [1] for each launch: geometric mean of the shares of the speed of light in the other half."""
-    shares = [float(np.exp(np.mean(np.log(sol / launches.time)[half]))) for half in (~in_first_half, in_first_half)]
-    return np.minimum(np.where(in_first_half, *shares), 1.0)
+def _efficiency(launches: AttentionLaunches) -> float:
+    """The efficiency of `r3` [1]: geometric mean of the shares of the speed of light, at most 1."""
+    return min(1.0, float(np.exp(np.mean(np.log(attention_sol(launches) / launches.time)))))
 
 
-def _compare_kernel(set_name: str, key: AttentionKey, predicted: HalvesPrediction) -> Iterator[Comparison]:
-    launches, sol = predicted.launches, attention_sol(predicted.launches)
-    r3 = sol / constant_efficiency(launches, sol, predicted.in_first_half)
+def _constant_efficiency(sets: Sequence[AttentionSet], record: AttentionRecord) -> float:
+    return next(_efficiency(attention.launches[record.key]) for attention in sets if record.key in attention.launches)
+
+
+def _predict_halves(launches: AttentionLaunches) -> tuple[AttentionLaunches, AttentionPrediction]:
+    halves = predict_other_half(launches)
+    used, first = halves.launches, halves.in_first_half
+    efficiency = np.where(first, _efficiency(used.take(~first)), _efficiency(used.take(first)))
+    return used, AttentionPrediction(halves.time, halves.half_width, efficiency)
+
+
+def _compare_kernel(set_name: str, split: str, launches: AttentionLaunches, predicted: AttentionPrediction) -> Iterator[Comparison]:
+    sol, key = attention_sol(launches), launches.key
     name = " ".join(filter(None, (key.kernel, key.release)))
-    about = set_name, "halves", key.device, name, key.phase, key.precision, "time"
+    about = set_name, split, key.device, name, key.phase, key.precision, "time"
     for row, shape in enumerate(launches.shapes):
         time, factor = float(predicted.time[row]), float(np.exp(predicted.half_width[row]))
-        times: dict[Fidelity, float] = {"sol": float(sol[row]), "r3": float(r3[row]), "capacity": float(sol[row]), "calibrated": time}
+        sol_time = float(sol[row])
+        times: dict[Fidelity, float] = {
+            "sol": sol_time, "r3": sol_time / float(predicted.efficiency[row]), "capacity": sol_time, "calibrated": time,
+        }  # fmt: skip
         yield Comparison(*about, shape, 0.0, float(launches.time[row]), times, (time / factor, time * factor))
