@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base.dtype import parse_dtype
 from dse.model.efficiency.attention_selection import select_attention, select_transferred, shipped_attention
 from dse.model.efficiency.fused_attention import find_fused_attention
+from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.network_terms import efficiency_of, network_terms
+from dse.schema.model_options import ModelOptions
+from dse.searching.run import load_evaluator
 from tests.model.attention_cases import GPU, make_launches
 
 RECORDS = shipped_attention()
@@ -114,3 +119,45 @@ def test_a_sweep_and_evaluate_agree():
     latency = np.squeeze(dse.sweep(spec).latency.values)
     assert latency[1] == pytest.approx(float(evaluate(prefill).latency.sum()), rel=1e-5)
     assert latency[0] >= latency[1] >= latency[2]
+
+
+def test_the_time_of_a_design_does_not_depend_on_which_of_its_peaks_is_swept():
+    """Attention that the unit bounds takes half the time at twice the peak, and no other execution runs it."""
+    base, prefill = dse.load_accelerator("a100-sxm4-80gb"), network(phase="prefill", sequence=4096).dense
+    options, dtype = ModelOptions(fidelity="calibrated"), parse_dtype("bf16")
+    efficiency = efficiency_of(options, available_kernels(base, options), base)
+    faster = base.replace({f"units.tensor_core.peak.{name}": "624 TFLOP/s" for name in ("bf16", "fp16")})
+    terms = [network_terms(device, prefill, 4, dtype, options, efficiency) for device in (base, faster)]
+    assert terms[0].slowdown is not None
+    assert terms[1].slowdown == pytest.approx(terms[0].slowdown)
+    assert terms[1].overhead == pytest.approx(terms[0].overhead)
+    pairs = find_fused_attention(terms[0].layers)
+    assert terms[0].legal[pairs].sum() == terms[0].legal[pairs + 1].sum() == len(pairs)
+
+
+def test_a_stated_launch_latency_replaces_the_fitted_one():
+    data = dse.load_accelerator("a100-sxm4-80gb").to_dict()
+    decoding = network(phase="decode", sequence=128)
+    times = [attention_of(evaluate(decoding, {**data, "overhead": {"launch": f"{n} us"}})).latency.values for n in (1, 2, 10)]
+    assert times[1] - times[0] == pytest.approx(0.5e-6)  # half for each of the two layers
+    assert times[2] - times[0] == pytest.approx(4.5e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*by a kernel that was not measured there:dse.ModelWarning")
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_designs_of_a_search_have_the_latency_of_a_sweep(phase):
+    axes = {
+        "units.tensor_core.processors": [40, 128], "units.tensor_core.peak.bf16": ["100 TFLOP/s", "400 TFLOP/s"],
+        "memory.dram.bandwidth": ["1 TB/s", "4 TB/s"], "memory.l2.capacity": ["1 MB", "64 MB"], "overhead.launch": ["3 us", "30 us"],
+    }  # fmt: skip
+    spec = {
+        "name": "s", "accelerators": ["a100-sxm4-80gb"], "workloads": [network(phase=phase, sequence=2048)], "batch": [4],
+        "dtype": ["bf16"], "model": {"fidelity": "calibrated"}, "axes": axes,
+    }  # fmt: skip
+    evaluator = load_evaluator(spec | {"search": {"maximize": ["performance"], "minimize": ["area"]}})
+    designs = evaluator.space.grid_designs(0, evaluator.space.size)
+    latency, described = evaluator.evaluate(designs)["latency"], evaluator.space.decode(designs)
+    sweep = dse.sweep(spec).squeeze()
+    for number in range(len(designs)):
+        at = {path: values[number] for path, values in described.items()}
+        assert latency[number] == pytest.approx(sweep.sel(at).latency.item(), rel=1e-6)

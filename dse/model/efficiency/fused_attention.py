@@ -17,16 +17,16 @@ from dse.model.efficiency import assertions
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.attention_launches import PHASES, AttentionKey, AttentionLaunches, AttentionRates, Phase, phase_of
 from dse.model.efficiency.attention_selection import AttentionSelection, select_attention
-from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
+from dse.model.work import dense_flops
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 
 ATTENTION_DTYPES = ("fp16", "bf16", "fp8")  # in which fused kernels exist
 QUERY_DTYPES = ("bf16", "fp16")  # of queries and exponentials where the products are fp8
 
-LayerIndex = Int[np.ndarray, "pair"]
+LayerIndex = Int[np.ndarray, "pair"]  # of the first layer of each pair
 
 
 def find_fused_attention(layers: LayerArrays) -> LayerIndex:
@@ -45,7 +45,7 @@ def predict_fused_attention(
 
     Unchanged where there is none, where no kernel was fitted for its phase, or where the description does not state processors.
     """
-    pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, dtype)
+    pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, described, dtype)
     if not records or not len(pairs) or execution is None:
         return terms
     bits = BITS_PER_ELEMENT[storage_dtype(dtype.compute)]
@@ -54,95 +54,126 @@ def predict_fused_attention(
         selection = select_attention(records, described.name, phase, bits)
         if phase in phases and selection is not None:
             of_phase = pairs[[each == phase for each in phases]]
-            terms = _with_kernel(terms, of_phase, execution, accelerator, dtype, phase, selection)
+            launches = _launches(terms, of_phase, execution, accelerator, described, dtype, phase)
+            times = _kernel_times(terms, of_phase, execution, launches, selection, accelerator, described)
+            terms = _with_kernel(terms, of_phase, execution, launches, times, selection)
     return terms
 
 
-def _find_execution(terms: LayerTerms, accelerator: Accelerator, dtype: OperandDtypes) -> int | None:
-    """Number of the dense execution on the unit of the highest peak; None if that is no dtype of attention or states no processors."""
+def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes) -> int | None:
+    """Number of the dense execution on the unit described with the highest peak; None in other dtypes, or without `processors`."""
     if dtype.compute not in ATTENTION_DTYPES:
         return None
     dense = [number for number, execution in enumerate(terms.executions) if not execution.is_sparse and not execution.is_expanded]
-    best = max(dense, key=lambda number: accelerator.units[terms.executions[number].unit].peak[dtype.compute].value, default=None)
+    best = max(dense, key=lambda number: described.units[terms.executions[number].unit].peak[dtype.compute].value, default=None)
     return None if best is None or accelerator.units[terms.executions[best].unit].processors is None else best
 
 
 @dataclass(frozen=True, eq=False)
 class _KernelTimes:
-    """Overhead, time of the unit and time of the memory of the kernel of each pair [s], and the bytes that it has to move [B]."""
+    """Times of the kernel of each pair [s], and the bytes that it has to move [B].
+
+    `factors`: samples of actual over predicted time; the first is 1.
+    """
 
     overhead: Float[np.ndarray, "pair"]
     unit: Float[np.ndarray, "pair"]
     memory: Float[np.ndarray, "pair"]
     moved_bytes: Float[np.ndarray, "pair"]
-
-
-def _with_kernel(
-    terms: LayerTerms, pairs: LayerIndex, number: int, accelerator: Accelerator, dtype: OperandDtypes, phase: Phase,
-    selection: AttentionSelection,
-) -> LayerTerms:  # fmt: skip
-    """The terms with the kernel of one phase in the place of the products of `pairs`, under execution `number` only."""
-    assert terms.slowdown is not None
-    assert terms.overhead is not None
-    assert terms.kernels is not None
-    execution, layers = terms.executions[number], np.stack([pairs, pairs + 1], axis=1).ravel()
-    launches = _launches(terms.layers, pairs, terms.executions[number], accelerator, dtype, phase)
-    moved = (terms.traffic[pairs, number, 0] + terms.traffic[pairs + 1, number, 0]) * terms.count[pairs]
-    times = _kernel_times(launches, selection, accelerator, np.minimum(moved, launches.compulsory_bytes))
-    samples = len(terms.slowdown)
-    factors = np.repeat(selection.sample_time_factors(launches)[:samples], 2, axis=1)
-    per_layer = np.repeat(1 / (2 * terms.count[pairs]), 2)  # each layer has half of the kernel, in `count` instances
-    flops = np.repeat(launches.flops, 2) * per_layer
-    computed = flops / terms.stored_flops[layers, number]  # share of the scores that is not masked
-    slowdown, overhead, kernels, legal = terms.slowdown.copy(), terms.overhead.copy(), terms.kernels.copy(), terms.legal.copy()
-    peak, bandwidth = accelerator.units[execution.unit].peak[dtype.compute].value, launches.rates.bandwidth
-    of_unit, of_memory = times.unit * peak / launches.flops, times.memory * bandwidth / np.maximum(times.moved_bytes, 1e-300)
-    assertions.check_slowdown(np.concatenate([of_unit, of_memory]), f"'{accelerator.name}', {selection.label}")
-    for term in (DENSE_FLOPS, STORED_FLOPS):
-        slowdown[:, layers, number, term] = np.maximum(np.repeat(of_unit, 2) * factors, 1.0)
-    slowdown[:, layers, number, TRAFFIC] = np.maximum(np.repeat(of_memory, 2) * factors, 1.0)
-    overhead[:, layers, number] = np.repeat(times.overhead, 2) * per_layer * factors
-    kernels[layers, number] = selection.label
-    legal[layers] = False
-    legal[layers, number] = True
-    traffic = _masked(terms.traffic, legal)
-    traffic[layers, number, 0] = np.repeat(times.moved_bytes, 2) * per_layer
-    names = ("dense_flops", "stored_flops", "energy_flops")
-    work = {name: _masked(getattr(terms, name), legal) for name in names}
-    for values in work.values():
-        values[layers, number] *= computed
-    return replace(terms, **work, traffic=traffic, legal=legal, slowdown=slowdown, overhead=overhead, kernels=kernels)
-
-
-def _masked(values: np.ndarray, legal: np.ndarray) -> np.ndarray:
-    """A copy with zeros under executions that are not legal."""
-    return np.where(legal.reshape(legal.shape + (1,) * (values.ndim - 2)), values, 0.0)
+    factors: Float[np.ndarray, "sample pair"]
 
 
 def _kernel_times(
-    launches: AttentionLaunches, selection: AttentionSelection, accelerator: Accelerator, moved_bytes: Float[np.ndarray, "pair"]
-) -> _KernelTimes:
-    """The times of cold launches; a launch latency that the description states replaces the fitted one, whose rest the unit takes."""
-    overhead, unit, memory = selection.record.model.time_components(launches, moved_bytes)
+    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, selection: AttentionSelection,
+    accelerator: Accelerator, described: Accelerator,
+) -> _KernelTimes:  # fmt: skip
+    """The times of cold launches; a launch latency that is stated replaces the fitted one, whose rest the unit takes.
+
+    The traffic is that of the processors of the description, since capacities decide traffic and processors the time of the unit.
+    """
+    assert terms.slowdown is not None
+    moved = (terms.traffic[pairs, number, 0] + terms.traffic[pairs + 1, number, 0]) * terms.count[pairs]
+    moved = np.minimum(moved, launches.compulsory_bytes)
+    overhead, unit, _ = selection.record.model.time_components(launches, moved)
+    processors = described.units[terms.executions[number].unit].processors
+    rates = replace(launches.rates, processors=processors.value) if processors else launches.rates
+    memory = selection.record.model.time_components(replace(launches, rates=rates), moved)[2]
     if stated := accelerator.overhead.launch:
         unit = unit + overhead - selection.record.parameters["launch"].value
         overhead = np.full(len(launches), stated.value)
-    return _KernelTimes(overhead, unit, memory, moved_bytes)
+    return _KernelTimes(overhead, unit, memory, moved, selection.sample_time_factors(launches)[: len(terms.slowdown)])
+
+
+def _with_kernel(
+    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes, selection: AttentionSelection
+) -> LayerTerms:
+    """The terms with a kernel in the place of the products of `pairs`, under execution `number` only."""
+    layers, terms = _layers_of(pairs), _with_unmasked_work(terms, pairs, number, launches, times)
+    assert terms.overhead is not None
+    assert terms.kernels is not None
+    overhead, kernels = terms.overhead.copy(), terms.kernels.copy()
+    overhead[:, layers, number] = _per_layer(times.overhead * times.factors, pairs, terms)
+    kernels[layers, number] = selection.label
+    return replace(terms, slowdown=_slowdown(terms, pairs, number, launches, times), overhead=overhead, kernels=kernels)
+
+
+def _with_unmasked_work(terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes) -> LayerTerms:
+    """The terms with the FLOPs of the scores that are not masked and the bytes of the kernel; no other execution is legal."""
+    layers, legal = _layers_of(pairs), terms.legal.copy()
+    legal[layers] = np.arange(legal.shape[1]) == number
+    values = {name: getattr(terms, name) * legal for name in ("dense_flops", "stored_flops", "energy_flops")}
+    computed = _per_layer(launches.flops, pairs, terms) / dense_flops(terms.layers)[layers]
+    for flops in values.values():
+        flops[layers, number] *= computed
+    traffic = terms.traffic * legal[:, :, None]
+    traffic[layers, number, 0] = _per_layer(times.moved_bytes, pairs, terms)
+    return replace(terms, **values, legal=legal, traffic=traffic)
+
+
+def _slowdown(
+    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes
+) -> Float[np.ndarray, "sample layer execution term"]:
+    """Time of the unit and of the outermost memory over those of the work at the peak and the bandwidth of the description [1]."""
+    assert terms.slowdown is not None
+    layers, slowdown = _layers_of(pairs), terms.slowdown.copy()
+    columns = (
+        ([DENSE_FLOPS, STORED_FLOPS], times.unit * launches.rates.cache_peak, terms.stored_flops[layers, number]),
+        ([TRAFFIC], times.memory * launches.rates.bandwidth, terms.traffic[layers, number, 0]),
+    )
+    for numbers, work_in_time, work in columns:
+        ratio = np.where(work > 0, _per_layer(work_in_time, pairs, terms) / np.where(work > 0, work, 1.0), 1.0)
+        assertions.check_slowdown(ratio, str(launches.key))
+        for term in numbers:
+            slowdown[:, layers, number, term] = np.maximum(ratio * np.repeat(times.factors, 2, axis=1), 1.0)
+    return slowdown
+
+
+def _layers_of(pairs: LayerIndex) -> Int[np.ndarray, "layer"]:
+    """Both layers of each pair."""
+    return np.stack([pairs, pairs + 1], axis=1).ravel()
+
+
+def _per_layer(of_kernel: Float[np.ndarray, "*sample pair"], pairs: LayerIndex, terms: LayerTerms) -> Float[np.ndarray, "*sample layer"]:
+    """The part of a kernel's number that one instance of each of its two layers has."""
+    return np.repeat(of_kernel / (2 * terms.count[pairs]), 2, axis=-1)
 
 
 def _launches(
-    layers: LayerArrays, pairs: LayerIndex, execution: Execution, accelerator: Accelerator, dtype: OperandDtypes, phase: Phase
+    terms: LayerTerms, pairs: LayerIndex, number: int, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes, phase: Phase
 ) -> AttentionLaunches:
-    """The pairs as launches; fewer keys than causal queries are a window."""
-    peaks = accelerator.units[execution.unit].peak
-    query_dtype = next((name for name in QUERY_DTYPES if name in peaks), dtype.compute) if dtype.compute == "fp8" else dtype.compute
-    key = AttentionKey(accelerator.name, "network", "", phase, query_dtype, dtype.compute)
+    """The pairs as launches; fewer keys than causal queries are a window.
+
+    The peaks and the bandwidth are those of the description, so that the slowdown does not depend on those of a design.
+    """
+    layers, unit = terms.layers, terms.executions[number].unit
+    names = (*QUERY_DTYPES, "fp8") if dtype.compute == "fp8" else (dtype.compute,)
+    query_dtype = next(name for name in names if name in described.units[unit].peak)
+    rates, base = (AttentionRates.from_accelerator(one, unit, query_dtype, dtype.compute) for one in (accelerator, described))
     sequences, queries, keys, causal = (getattr(layers, name)[pairs] for name in ("sequences", "queries", "m", "causal"))
-    kv_heads = layers.count[pairs] / sequences
-    has_window = causal & (keys < queries)
+    kv_heads, has_window = layers.count[pairs] / sequences, causal & (keys < queries)
     return AttentionLaunches(
-        key,
-        AttentionRates.from_accelerator(accelerator, execution.unit, query_dtype, dtype.compute),
+        AttentionKey(accelerator.name, "fused attention", "", phase, query_dtype, dtype.compute),
+        replace(rates, peak=base.peak, cache_peak=base.cache_peak, bandwidth=base.bandwidth),
         sequences=sequences,
         queries=queries,
         keys=np.where(has_window, queries, keys),
