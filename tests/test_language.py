@@ -88,7 +88,6 @@ ALLOWED: tuple[Use, ...] = (
     ),
     Use("draws", "README.md", r"draws the figure", "to draw a figure"),
     Use("draws", "*", r"--draws|\bdraws: \[\]|options\.draws|\"draws\"", "an option of `dse calibrate`, and a key of its files"),
-    Use("draw draws", "dse/model/efficiency/kernel_file.py", r"\w*draws?\b", "a key of the files of `dse calibrate`"),
     Use("drawn", "dse/calibrate/fit_parameters.py", r"(?:are|is) drawn", "statistics: to draw with replacement"),
     Use("draw", "dse/model/cost/coefficients.yaml", r"idle boards draw", "to draw power"),
     Use("piece pieces", "dse/model/piecewise_linear.py", r"\w*pieces?\b", "a piece of a piecewise-linear function"),
@@ -102,7 +101,6 @@ ALLOWED: tuple[Use, ...] = (
     Use("trials", "dse/schema/search.py", r"\w*trials\w*", "a key of search files, after Optuna"),
     Use("trial trials", "docs/*", r"(?i:trials?)", "Optuna's word for an evaluated design, and a key of search files"),
     Use("trials", "dse/model/capacity.py", r"trials", "Bernoulli trials"),
-    Use("whatever", "dse/calibrate/*", r"whatever the library", "plain English"),
     Use("whatever made", "dse/model/efficiency/*", r"whatever a sweep makes|intervals are made of", "plain English"),
 )
 

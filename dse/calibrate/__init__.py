@@ -9,6 +9,8 @@ exclusions          reasons of rows that are left out, with the number of each
 measured_launches   rows grouped by kernel, as arrays
 fit_parameters      least squares for the parameters of a kernel with known tiles; bootstrap
 fit_kernel          choice of the tiles of a kernel, then of its parameters
+fit_jointly         fits with the population of similar kernels as prior
+choose_shapes       which few shapes to measure on a new device
 intervals           leave-one-shape-out residuals and 90% intervals
 predictions         times of launches under each fidelity, with plausibility checks
 checkpoint          kernels that an interrupted `dse calibrate` has fitted

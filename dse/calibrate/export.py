@@ -8,45 +8,46 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from dse.calibrate.fit_parameters import find_determined_parameters
-from dse.calibrate.intervals import conformal_half_width, group_shapes, leave_one_shape_out_residuals
+from dse.calibrate.fit_jointly import JointFit
+from dse.calibrate.fit_parameters import posterior_deviation
 from dse.calibrate.measured_launches import rows_by_kernel
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import constant_efficiency
+from dse.model.efficiency.interval import QUANTILES, Z_SCORE
 from dse.model.efficiency.kernel_file import EfficiencyFile, Estimate, KernelRecord, RatesRecord
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.launches import KernelLaunches
-from dse.model.efficiency.parameters import PARAMETERS, Parameter, theta_to_values
+from dse.model.efficiency.launches import DeviceRates, KernelLaunches
+from dse.model.efficiency.parameters import PARAMETERS, Distribution
 from dse.model.efficiency.tiles import format_tile
 from dse.model.efficiency.unmeasured_patterns import shared_height
 
-HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% interval of the bootstrap samples; parameters that the
-# measurements determine less closely than the prior are marked `assumed`, with the interval of the prior. `half_width` is that of the
-# 90% interval of the logarithm of a time, from leave-one-shape-out residuals, within the measured ranges `density` and `sizes` (m, k, n).
+HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% interval; parameters that the measurements hardly determine
+# more closely than the prior are marked `assumed`. `half_width` is that of the 90% interval of the logarithm of a time, from
+# leave-one-shape-out residuals (of few shapes, from kernels like it), within the measured ranges `density` and `sizes` (m, k, n).
 # `rates` are those of the description at the time of the fit: peak and issue [FLOP/s], bandwidth [B/s], cache and scratchpad [B],
-# processors [1], launch [s].
+# processors [1], launch [s], energy budget [J/FLOP].
 """
-PRIOR_Z_SCORE = 1.645  # half width of the 90% interval of a prior in standard deviations
+ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 
 
-def build_record(model: KernelModel, launches: KernelLaunches, measurements: MeasurementSet) -> KernelRecord:
-    """The record of a model that was fitted to `launches`."""
+def build_record(fit: JointFit, measurements: MeasurementSet, half_width: float | None = None) -> KernelRecord:
+    """The record of a fitted kernel with the half width of the 90% interval of the logarithm of its times."""
+    model, launches, prior = fit
     key, rows = model.key, rows_by_kernel(measurements)[model.key]
     heights = sorted({height for row in rows if (height := shared_height(row.pattern))})
     return KernelRecord(
         device=key.device, unit=key.unit, kernel=key.kernel, release=key.release, family=key.family, dtype=key.dtype,
-        tile=format_tile(model.tile), deeper=tuple((_round(k), format_tile(tile)) for k, tile in model.tiles_by_depth),
-        splits=model.splits_k, least=model.min_edge,
+        tile=format_tile(model.tile), splits=model.splits_k, least=model.min_edge,
         processors=None if np.isnan(model.processors) else model.processors,
         power_slots=model.pads_to_power_of_two, shapes=len(set(launches.shapes)), launches=len(launches),
         error=_round(float(np.mean(np.abs(model.predict_times(launches) / launches.time - 1)))),
         constant=_round(constant_efficiency(launches)),
-        sources=_list_sources(rows), parameters=_estimate_parameters(model, launches),
+        sources=_list_sources(rows), parameters=_estimate_parameters(model, launches, prior),
         shared=heights[0][0] if heights else None, heights=tuple(row_count for _, row_count in heights),
         density=(_round(launches.density.min()), _round(launches.density.max())), staged=model.staged_bytes,
-        rates=RatesRecord(**{name: value for name, value in vars(launches.rates).items() if not np.isnan(value)}),
-        half_width=_round(conformal_half_width(leave_one_shape_out_residuals(model, launches), group_shapes(launches))),
+        rates=_record_rates(launches.rates),
+        half_width=None if half_width is None else _round(half_width),
         sizes=tuple((float(size.min()), float(size.max())) for size in (launches.m, launches.k, launches.n)),
     )  # fmt: skip
 
@@ -60,32 +61,30 @@ def format_efficiency_file(kernels: Iterable[KernelRecord], paths: Sequence[Path
     return HEADER + legend + text
 
 
+def _record_rates(rates: DeviceRates) -> RatesRecord:
+    return RatesRecord(**{name: value for name in RatesRecord.model_fields if not np.isnan(value := getattr(rates, name))})
+
+
 def _list_sources(rows: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(sorted({row.source for row in rows}))
 
 
-def _estimate_parameters(model: KernelModel, launches: KernelLaunches) -> dict[str, Estimate]:
-    """Each parameter with the interval of its bootstrap samples, or of its prior if only that determines it.
+def _estimate_parameters(model: KernelModel, launches: KernelLaunches, prior: Distribution) -> dict[str, Estimate]:
+    """Each parameter with its 90% interval: of the bootstrap samples and of the measurements given the prior.
 
-    A value that has left the interval of its prior was moved by the measurements, so it counts as measured.
+    A parameter whose interval is as wide as that of the prior is `assumed`: the measurements do not determine it.
     """
-    is_determined = find_determined_parameters(model, launches)
-    samples = np.array([list(theta_to_values(theta).values()) for theta in (model.theta, *model.samples)])
-    low, high = np.quantile(samples, [0.05, 0.95], axis=0)
-    estimates = {}
-    for index, p in enumerate(PARAMETERS):
-        value, (prior_low, prior_high) = samples[0, index], _prior_interval(p)
-        if is_determined[index] or not prior_low <= value <= prior_high:
-            ends = min(low[index], value), max(high[index], value)
-            estimates[p.name] = Estimate(value=_round(value), low=_round(ends[0]), high=_round(ends[1]), unit=p.unit)
-        else:
-            estimates[p.name] = Estimate(value=_round(value), low=_round(prior_low), high=_round(prior_high), unit=p.unit, kind="assumed")
-    return estimates
-
-
-def _prior_interval(p: Parameter) -> tuple[float, float]:
-    low, high = (p.from_theta(p.to_theta(p.prior) + sign * PRIOR_Z_SCORE * p.deviation) for sign in (-1, 1))
-    return low, high
+    deviation, thetas = posterior_deviation(model, launches, prior), np.array([model.theta, *model.samples])
+    is_assumed = deviation > ASSUMED_SHARE * prior.deviation
+    ends = np.quantile(thetas, QUANTILES["low"], axis=0), np.quantile(thetas, QUANTILES["high"], axis=0)
+    low, high = np.minimum(ends[0], model.theta - Z_SCORE * deviation), np.maximum(ends[1], model.theta + Z_SCORE * deviation)
+    return {
+        p.name: Estimate(
+            value=_round(p.from_theta(model.theta[number])), low=_round(p.from_theta(low[number])), high=_round(p.from_theta(high[number])),
+            unit=p.unit, kind="assumed" if is_assumed[number] else "measured",
+        )
+        for number, p in enumerate(PARAMETERS)
+    }  # fmt: skip
 
 
 def _round(value: float) -> float:

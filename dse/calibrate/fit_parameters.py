@@ -1,4 +1,4 @@
-"""Fit the parameters of a kernel whose tiles are known: least squares of log times with a normal prior, gradients by JAX."""
+"""Fit the parameters of a kernel whose tiles are known: robust least squares of log times with a normal prior, gradients by JAX."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,61 +8,73 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from scipy.optimize import least_squares
 
 from dse.model.efficiency import kernel_time
 from dse.model.efficiency.kernel_model import KernelModel, compile_in_float64
 from dse.model.efficiency.kernel_time import AllowedTiles, LaunchFeatures
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch
-from dse.model.efficiency.parameters import LOWER_BOUND, PRIOR, PRIOR_DEVIATION, UPPER_BOUND, Theta
+from dse.model.efficiency.parameters import LOWER_BOUND, PRIOR, UPPER_BOUND, Distribution, Theta
 
-NOISE = 0.05  # relative deviation of the measurements, against which the prior is weighed
+NOISE = 0.08  # standard deviation of the logarithm of a measured time about a fitted model, against which the prior is weighed
+MAX_COUNTED = 100  # launches that many similar ones count as, whose errors are those of the model rather than of the measurements
 BOOTSTRAP_STEPS = 12
 
 
 def fit_parameters(
-    start: KernelModel, launches: KernelLaunches, steps: int = 30, weight: PerLaunch | None = None, prior: Theta = PRIOR
+    start: KernelModel, launches: KernelLaunches, steps: int = 30, weight: PerLaunch | None = None, prior: Distribution = PRIOR
 ) -> KernelModel:
     """Fit the parameters of `start`, beginning at its own; a `weight` of 0 leaves a launch out."""
-    start = replace(start, max_k=float((launches.k if weight is None else launches.k[weight > 0]).max()))
-    features = start.padded_features(launches)
-    padded_weight = np.zeros(len(features.k))
-    padded_weight[: len(launches)] = 1.0 if weight is None else np.sqrt(weight)
-    arguments = features, start.allowed_tiles(features), np.resize(launches.time, len(features.k)), padded_weight, prior
+    weight = np.ones(len(launches)) if weight is None else weight
+    start = replace(start, max_k=float(launches.k[weight > 0].max()))
+    arguments = _residual_arguments(start, launches, weight, prior)
     residuals, jacobian = _compiled()
     solution = least_squares(
         lambda theta: np.asarray(residuals(theta, *arguments)),
         np.clip(start.theta, LOWER_BOUND + 1e-9, UPPER_BOUND - 1e-9),
         jac=lambda theta: np.asarray(jacobian(theta, *arguments)),  # pyright: ignore[reportArgumentType]
         bounds=(LOWER_BOUND, UPPER_BOUND),
+        loss="soft_l1",
         max_nfev=steps,
     )
     return replace(start, theta=solution.x, cost=float(solution.cost))
 
 
-def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0) -> KernelModel:
+def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR) -> KernelModel:
     """Add samples of the parameters, each fitted to shapes that are drawn with replacement.
 
     Whole shapes are drawn, since launches of one shape are not independent. The prior is drawn as well, so that parameters that the
     measurements do not determine vary as much as the prior does.
     """
     rng, shapes = np.random.default_rng(seed), sorted(set(launches.shapes))
-    index = np.array([shapes.index(shape) for shape in launches.shapes])
-    weights = [np.bincount(rng.integers(len(shapes), size=len(shapes)), minlength=len(shapes))[index] for _ in range(sample_count)]
-    priors = np.clip(PRIOR + PRIOR_DEVIATION * rng.standard_normal((sample_count, len(PRIOR))), LOWER_BOUND, UPPER_BOUND)
-    fits = [
-        fit_parameters(model, launches, BOOTSTRAP_STEPS, weight.astype(float), prior) for weight, prior in zip(weights, priors, strict=True)
-    ]
-    return replace(model, samples=tuple(fit.theta for fit in fits))
+    numbers = {shape: number for number, shape in enumerate(shapes)}
+    index = np.array([numbers[shape] for shape in launches.shapes])
+    samples = []
+    for _ in range(sample_count):
+        weight = np.bincount(rng.integers(len(shapes), size=len(shapes)), minlength=len(shapes))[index]
+        shifted = Distribution(np.clip(rng.normal(prior.mean, prior.deviation), LOWER_BOUND, UPPER_BOUND), prior.deviation)
+        samples.append(fit_parameters(model, launches, BOOTSTRAP_STEPS, weight.astype(float), shifted).theta)
+    return replace(model, samples=tuple(samples))
 
 
-def find_determined_parameters(model: KernelModel, launches: KernelLaunches) -> Bool[np.ndarray, "parameter"]:
-    """Which parameters the measurements determine more closely than the prior does."""
+def posterior_deviation(
+    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR, weight: PerLaunch | None = None
+) -> Theta:
+    """Standard deviation of each parameter given the measurements and the prior, where residuals are linear in theta."""
+    weight = np.ones(len(launches)) if weight is None else weight
+    jacobian = np.asarray(_compiled()[1](model.theta, *_residual_arguments(model, launches, weight, prior)))
+    return np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
+
+
+def _residual_arguments(
+    model: KernelModel, launches: KernelLaunches, weight: PerLaunch, prior: Distribution
+) -> tuple[LaunchFeatures, AllowedTiles, PerLaunch, PerLaunch, Theta, Theta]:
+    """The arguments of `_residuals` but theta; features and weights are padded to sizes that are compiled once."""
     features = model.padded_features(launches)
-    weight = (np.arange(len(features.k)) < len(launches)).astype(float)
-    jacobian = _compiled()[1](model.theta, features, model.allowed_tiles(features), np.resize(launches.time, len(weight)), weight, PRIOR)
-    return (np.asarray(jacobian)[: len(weight)] ** 2).sum(axis=0) > PRIOR_DEVIATION**-2.0
+    padded_weight = np.zeros(len(features.depth))
+    padded_weight[: len(launches)] = np.sqrt(weight * min(1.0, MAX_COUNTED / max(weight.sum(), 1e-9)))
+    return features, model.allowed_tiles, np.resize(launches.time, len(features.depth)), padded_weight, prior.mean, prior.deviation
 
 
 def _residuals(
@@ -71,11 +83,12 @@ def _residuals(
     allowed: AllowedTiles,
     time: Float[Array, "launch"],
     weight: Float[Array, "launch"],
-    prior: Float[Array, "parameter"],
+    prior_mean: Float[Array, "parameter"],
+    prior_deviation: Float[Array, "parameter"],
 ) -> Float[Array, "residual"]:
     """Residuals of the logarithm of each time over the noise, then of each parameter over its prior deviation."""
     of_times = (jnp.log(kernel_time.launch_time(theta, features, allowed)) - jnp.log(time)) * weight / NOISE
-    return jnp.concatenate([of_times, (theta - prior) / PRIOR_DEVIATION])
+    return jnp.concatenate([of_times, (theta - prior_mean) / prior_deviation])
 
 
 @cache

@@ -1,44 +1,45 @@
 """Leave-one-shape-out residuals of a fitted kernel, and the conformal 90% interval that follows from them."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 
-from dse.calibrate.fit_kernel import fit_tiles_by_depth
-from dse.calibrate.fit_parameters import fit_parameters
-from dse.model.efficiency.interval import LEVEL
+from dse.calibrate.fit_jointly import JointFit
+from dse.calibrate.fit_kernel import MIN_SHAPES, stratify
+from dse.calibrate.fit_parameters import fit_parameters, posterior_deviation
+from dse.model.efficiency.interval import LEVEL, Z_SCORE
+from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch
+from dse.model.efficiency.parameters import PRIOR, Distribution
 
 MAX_GROUPS = 20  # up to this number shapes are left out one by one, beyond in groups
+MANY_SHAPES, FEW_GROUPS = 200, 5  # groups of so many shapes that further fits would differ little
+REFIT_LAUNCHES = 256  # launches that parameters are fitted to again, from those of all launches
 
 
 def group_shapes(launches: KernelLaunches) -> Int[np.ndarray, "launch"]:
     """Number of the group with which the shape of each launch is left out."""
-    shapes = sorted(set(launches.shapes))
-    return np.array([shapes.index(shape) % MAX_GROUPS for shape in launches.shapes])
+    numbers = {shape: number for number, shape in enumerate(sorted(set(launches.shapes)))}
+    count = MAX_GROUPS if len(numbers) < MANY_SHAPES else FEW_GROUPS
+    return np.array([numbers[shape] % count for shape in launches.shapes])
 
 
-def fit_without_each_shape(model: KernelModel, launches: KernelLaunches) -> Iterator[tuple[Bool[np.ndarray, "launch"], KernelModel]]:
-    """Fit parameters and ranges of k without each group of shapes; yields the mask of the launches left out, and the model."""
+def fit_without_each_shape(
+    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR
+) -> Iterator[tuple[Bool[np.ndarray, "launch"], KernelModel]]:
+    """Fit parameters without each group of shapes; yields the mask of the launches left out, and the model."""
     groups = group_shapes(launches)
     for group in range(groups.max() + 1):
-        weight = (groups != group).astype(float)
-        if model.tiles_by_depth:
-            undivided = replace(model, tile=None, tiles_by_depth=())
-            fitted = fit_tiles_by_depth(fit_parameters(undivided, launches, weight=weight), launches, weight)
-        else:
-            fitted = fit_parameters(model, launches, weight=weight)
-        yield groups == group, fitted
+        yield groups == group, fit_parameters(model, stratify(launches.take(groups != group), REFIT_LAUNCHES), prior=prior)
 
 
-def leave_one_shape_out_residuals(model: KernelModel, launches: KernelLaunches) -> PerLaunch:
+def leave_one_shape_out_residuals(model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR) -> PerLaunch:
     """Logarithm of predicted over measured time, each shape predicted by a fit without it."""
     residuals = np.zeros(len(launches))
-    for left_out, fitted in fit_without_each_shape(model, launches):
+    for left_out, fitted in fit_without_each_shape(model, launches, prior):
         residuals[left_out] = np.log(fitted.predict_times(launches) / launches.time)[left_out]
     return residuals
 
@@ -52,4 +53,19 @@ def conformal_half_width(residuals: Float[np.ndarray, "launch"], groups: Int[np.
     ordered, group_count = np.sort(np.abs(residuals)), len(set(groups.tolist()))
     rank = min(len(ordered), int(np.ceil(LEVEL * (len(ordered) + 1))))
     student = stdtrit(group_count, (1 + LEVEL) / 2) * np.sqrt(np.mean(residuals**2) * (1 + 1 / group_count))
-    return float(max(ordered[rank - 1], student if group_count < MAX_GROUPS else 0.0))
+    return float(max(ordered[rank - 1], student if group_count < MAX_GROUPS and len(residuals) < MANY_SHAPES else 0.0))
+
+
+def half_width_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> float:
+    """Half width of the 90% interval of the logarithm of the times of a fitted kernel.
+
+    From leave-one-shape-out residuals; for few shapes of a kind of kernel that others of `others` have, from the half widths of those, and
+    from what the measurements leave open of the parameters.
+    """
+    model, launches, prior = fit
+    similar = [kernel for kernel in others if kernel.key.group == model.key.group and kernel.key != model.key]
+    if similar and len(set(launches.shapes)) < MIN_SHAPES:
+        deviation = model.log_time_gradient(launches) * posterior_deviation(model, launches, prior)
+        open_width = Z_SCORE * float(np.linalg.norm(deviation, axis=1).max())
+        return float(np.hypot(np.median([kernel.half_width or kernel.error for kernel in similar]), open_width))
+    return conformal_half_width(leave_one_shape_out_residuals(model, launches, prior), group_shapes(launches))

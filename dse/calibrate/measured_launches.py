@@ -11,9 +11,13 @@ from dse.calibrate.sanity_checks import find_unit
 from dse.model.efficiency.launches import DeviceRates, KernelKey, KernelLaunches, PerLaunch, Shape, pattern_family, random_row_spread
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.columns import needed_share
-from dse.sparsity.format import default_format
+from dse.sparsity.format import Delta, Format, default_format
 from dse.sparsity.kinds import NM
 from dse.sparsity.pattern import FloatOrArray, Pattern
+
+# Formats of kernels that do not store the default one of their pattern. MACKO stores fp16 values with distances of 4 bits in each row
+# (vlejd/macko_spmv@afa70330a4c1).
+KERNEL_FORMATS: Mapping[str, Format] = {"MACKO": Delta(order="row")}
 
 
 def group_launches(measurements: MeasurementSet) -> dict[KernelKey, KernelLaunches]:
@@ -101,7 +105,7 @@ def build_launches(key: KernelKey, device: Accelerator, repeats: list[list[Measu
         density,
         slots=np.array([pattern.m if isinstance(pattern, NM) else 0 for pattern in patterns], float),
         row_spread=np.array([_row_spread(row) for row in rows]),
-        weight_bytes=_weight_bytes(patterns, m, k, density, key.precision.bytes_per_element("weights")),
+        weight_bytes=_weight_bytes(patterns, m, k, density, KERNEL_FORMATS.get(key.kernel), key.precision.bytes_per_element("weights")),
         activation_bytes=key.precision.bytes_per_element("activations"),
         output_bytes=key.precision.bytes_per_element("outputs"),
         time=np.array([np.mean([row.time_ms for row in launch]) for launch in repeats]) / 1e3,
@@ -110,11 +114,13 @@ def build_launches(key: KernelKey, device: Accelerator, repeats: list[list[Measu
     )
 
 
-def _weight_bytes(patterns: Sequence[Pattern], m: PerLaunch, k: PerLaunch, density: PerLaunch, bytes_per_value: float) -> PerLaunch:
-    """Bytes of the stored values and their metadata, in the default format of each pattern."""
+def _weight_bytes(
+    patterns: Sequence[Pattern], m: PerLaunch, k: PerLaunch, density: PerLaunch, stated: Format | None, bytes_per_value: float
+) -> PerLaunch:
+    """Bytes of the stored values and their metadata, in the format of the kernel or the default one of each pattern."""
 
     def bits(pattern: Pattern, m: PerLaunch, k: PerLaunch, density: PerLaunch) -> FloatOrArray:
-        cost = default_format(pattern).cost(pattern, m, k, pattern.stored_elements(m, k, density))
+        cost = (stated or default_format(pattern)).cost(pattern, m, k, pattern.stored_elements(m, k, density))
         return 8 * bytes_per_value * cost.elements + cost.metadata_bits
 
     return _evaluate_by_pattern(bits, patterns, m, k, density) / 8

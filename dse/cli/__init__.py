@@ -4,8 +4,8 @@ sweep, search                          evaluate a specification
 dataset                                `dse plot` and `dse pareto` of a result
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
 trace, io                              read a pruned network
-measure, calibrate, calibrate_attention
-                                       measure kernels and fit them
+measure, calibrate, calibrate_attention, few_shapes
+                                       measure kernels and fit them; choose which to measure
 validate, validate_kernels             `dse validate` and `dse r3`
 """
 

@@ -14,33 +14,44 @@ from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attenti
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.export import build_record, format_efficiency_file
-from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
+from dse.calibrate.fit_jointly import JointFit, fit_jointly
+from dse.calibrate.fit_kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
 from dse.calibrate.fit_parameters import bootstrap
+from dse.calibrate.intervals import half_width_of
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
+from dse.cli import few_shapes
 from dse.cli.calibrate_attention import fit_attention_records, list_attention_fits, separate_attention_tables
-from dse.model.efficiency.kernel_file import KernelRecord
+from dse.model.efficiency.kernel_file import KernelRecord, load_efficiency_file
+from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.kernel_selection import POOR_FIT, shipped_kernels
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
+from dse.model.efficiency.population import Population
 
 NO_TABLE = (".md", ".yaml", ".yml")  # files that are written next to tables
-POOR_FIT = 0.5  # mean error above which a fit is reported
 
 
 def execute(options: Namespace) -> str:
-    """Fit every kernel with enough shapes; returns what was fitted and what was left out.
+    """Fit every kernel with enough shapes; returns what was fitted and what was left out. With `--few`, only choose shapes to measure.
 
     Each kernel is written to a checkpoint as soon as it is fitted, so that an interrupted run resumes. Raises InputError.
     """
+    if options.few is None and (not options.measurements or options.out is None):
+        raise InputError("the measurements or the output file are missing", "write 'dse calibrate TABLE ... -o FILE', or see '--few'")
+    others = _load_others(options.prior)
+    if options.few is not None:
+        return few_shapes.report(options, others)
     options.measurements, no_tables = _list_tables(options.measurements)
     measurements, attention = _load_all(options)
     launches = group_launches(measurements)
-    fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES]
+    groups = {kernel.key.group for kernel in others}
+    fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES or key.group in groups]
     if not fittable and not attention.fittable:
         what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
         raise InputError(what, "measure more shapes: an efficiency is a function of the work")
-    checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed)
-    records = _fit_all(fittable, launches, measurements, checkpoint, options)
+    checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed, options.prior)
+    records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
     of_attention = fit_attention_records(attention, options.seed)
     if records:
         text = format_efficiency_file(records, options.measurements, _command(options)) + format_attention_section(of_attention)
@@ -48,12 +59,19 @@ def execute(options: Namespace) -> str:
         text = format_attention_file(of_attention, options.measurements, _command(options))
     output_file.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
-    few_shapes = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
-    few_shapes += attention.kernels_with_few_launches
+    too_few = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
+    too_few += attention.kernels_with_few_launches
     reasons = summarize_reasons([*measurements.left_out, *attention.left_out])
-    left_out = [f"left out: {reason}" for reason in (*no_tables, *few_shapes, *reasons)]
+    left_out = [f"left out: {reason}" for reason in (*no_tables, *too_few, *reasons)]
     fits = _list_fits(records) + list_attention_fits(of_attention)
     return "\n".join([*fits, *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
+
+
+def _load_others(prior: str) -> tuple[KernelRecord, ...]:
+    """The kernels whose populations are the prior of a fit: those that ship, none, or those of a file."""
+    if prior == "none":
+        return ()
+    return shipped_kernels() if prior == "shipped" else load_efficiency_file(Path(prior)).kernels
 
 
 def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
@@ -102,33 +120,50 @@ def _count_shapes(launches: KernelLaunches) -> int:
 
 
 def _fit_all(
-    keys: Sequence[KernelKey],
     launches: Mapping[KernelKey, KernelLaunches],
     measurements: MeasurementSet,
+    others: Sequence[KernelRecord],
     checkpoint: Checkpoint,
     options: Namespace,
 ) -> list[KernelRecord]:
-    """Fit the kernels that the checkpoint lacks; returns all of them."""
+    """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated."""
     records = checkpoint.read()
-    with tqdm(total=len(keys), initial=len(records), unit=" kernels", delay=2) as bar:
-        for key in keys:
-            if key not in records:
-                bar.set_postfix_str(f"{key}, {len(launches[key])} launches")
-                records[key] = _fit_record(launches[key], measurements, options)
-                checkpoint.add(records[key])
-                bar.update()
-    return [records[key] for key in keys]
+    alone = {record.key: record for record in records if record.half_width is None}
+    finished = {record.key: record for record in records if record.half_width is not None}
+    with tqdm(total=2 * len(launches), unit=" fits", delay=2) as bar:
+        for key, of_kernel in launches.items():
+            bar.set_postfix_str(f"{key}, {len(of_kernel)} launches")
+            if key not in alone:
+                alone[key] = build_record(JointFit(_fit_alone(of_kernel, others), of_kernel), measurements)
+                checkpoint.add(alone[key])
+            bar.update()
+        for fit in fit_jointly([JointFit(alone[key].model, of_kernel) for key, of_kernel in launches.items()], others):
+            key = fit.model.key
+            bar.set_postfix_str(f"{key}, intervals")
+            if key not in finished:
+                finished[key] = _add_intervals(fit, measurements, others, options)
+                checkpoint.add(finished[key])
+            bar.update()
+    return [finished[key] for key in launches]
 
 
-def _fit_record(launches: KernelLaunches, measurements: MeasurementSet, options: Namespace) -> KernelRecord:
-    model = bootstrap(fit_kernel(launches), launches, options.draws, options.seed)
-    check_monotone(model, launches)
-    return build_record(model, launches, measurements)
+def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> KernelModel:
+    """Fit a kernel by itself; one with few shapes begins as the mean of the kernels like it."""
+    if _count_shapes(launches) >= MIN_SHAPES:
+        return fit_kernel(launches)
+    return KernelModel(launches.key, Population.of_records([k for k in others if k.key.group == launches.key.group]).mean)
+
+
+def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
+    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.draws, options.seed, fit.prior)
+    check_monotone(sampled, fit.launches)
+    return build_record(fit._replace(model=sampled), measurements, half_width_of(fit, others))
 
 
 def _command(options: Namespace) -> str:
     names = " ".join(path.name for path in options.measurements)
-    return f"dse calibrate {names} -o {options.out.name} --draws {options.draws} --seed {options.seed}"
+    prior = "" if options.prior == "shipped" else f" --prior {Path(options.prior).name}"
+    return f"dse calibrate {names} -o {options.out.name} --draws {options.draws} --seed {options.seed}" + prior
 
 
 def _list_fits(records: Iterable[KernelRecord]) -> list[str]:

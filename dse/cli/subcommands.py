@@ -186,11 +186,17 @@ def _add_calibrate(subcommands: Subcommands) -> None:
     sentence = "fit the efficiency of every measured kernel, with its uncertainty"
     parser = _add(subcommands, "calibrate", "dse.cli.calibrate:execute", sentence)
     parser.add_argument(
-        "measurements", nargs="+", type=Path, help="tables (.csv, .csv.gz) of 'dse measure' or published ones, or folders of them"
+        "measurements", nargs="*", type=Path, help="tables (.csv, .csv.gz) of 'dse measure' or published ones, or folders of them"
     )
-    parser.add_argument("-o", "--out", type=Path, required=True, help="output file of fitted efficiencies (YAML)")
+    parser.add_argument("-o", "--out", type=Path, help="output file of fitted efficiencies (YAML)")
     parser.add_argument("--draws", type=int, default=30, help="bootstrap samples (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
+    what = "efficiencies (YAML) whose kernels are the prior, or 'none' (default: shipped)"
+    parser.add_argument("--prior", default="shipped", metavar="FILE", help=what)
+    parser.add_argument("--few", type=int, metavar="N", help="instead of a fit, choose the N shapes to measure on --device first")
+    parser.add_argument("--device", help="with --few: name of the catalogue or path")
+    parser.add_argument("--pattern", default="dense", help="with --few: pattern of the weights (default: dense)")
+    parser.add_argument("--dtype", default="fp16", help="with --few: type of the operands (default: fp16)")
 
 
 def _add_validate(subcommands: Subcommands) -> None:
@@ -201,7 +207,7 @@ def _add_validate(subcommands: Subcommands) -> None:
     )
     parser.add_argument("what", nargs="?", help=what)
     parser.add_argument("table", nargs="?", type=Path, help="after 'power': measured kernels with the columns power_w and power_limit_w")
-    parser.add_argument("--data", type=Path, help="folder of measured sets, or one of them (default: those that ship)")
+    parser.add_argument("--data", type=Path, help="folder of measured sets, one of them, or 'silicon' (default: those that ship)")
     parser.add_argument("-o", "--out", type=Path, help="output folder for a figure and a table of each set")
     parser.add_argument("--brief", action="store_true", help="print only the mean error of each kernel")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")

@@ -18,9 +18,10 @@ from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, 
 from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison
-from dse.calibrate.validate.left_out_devices import compare_left_out_devices, list_fitted_kernels
+from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, is_network_table, load_networks
+from dse.model.efficiency.kernel_selection import shipped_kernels
 
 
 def execute(options: Namespace) -> tuple[str, bool]:
@@ -54,6 +55,8 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
     Raises InputError with the errors of all tables.
     """
     folder = folder or SHIPPED_MEASUREMENTS
+    if not folder.exists() and (SHIPPED_MEASUREMENTS / folder).is_dir():
+        folder = SHIPPED_MEASUREMENTS / folder
     paths = {table_name(path): path for path in (list_tables(folder) if folder.is_dir() else [folder])}
     if not paths or not folder.exists():
         raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
@@ -73,9 +76,10 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
 
 
 def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:
-    comparisons, kernels = [], list_fitted_kernels(fitted_sets)
-    for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out", delay=2):
-        comparisons += compare_left_out_shapes(fitted) + compare_left_out_devices(fitted, kernels)
+    comparisons = []
+    for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out shapes", delay=2):
+        comparisons += compare_left_out_shapes(fitted)
+    comparisons += compare_left_out_devices(fitted_sets, shipped_kernels())
     for network_set in tqdm(networks, unit=" sets", desc="networks", delay=2):
         comparisons += compare_networks(network_set)
     return comparisons

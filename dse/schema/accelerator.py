@@ -90,6 +90,7 @@ class Accelerator(StrictModel):
     overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))
     cost: Cost = Field(default_factory=lambda: Cost.model_validate({}))
     _document: YamlDocument | None = PrivateAttr(None)
+    _base: "Accelerator | None" = PrivateAttr(None)
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any]) -> "Accelerator":
@@ -135,6 +136,11 @@ class Accelerator(StrictModel):
     def outermost(self) -> str:
         """The name of the outermost memory level."""
         return next(iter(self.memory))
+
+    @property
+    def base(self) -> "Accelerator":
+        """The description that `replace` varied this one from, or the description itself."""
+        return self._base or self
 
     @property
     def document(self) -> YamlDocument:
@@ -213,7 +219,9 @@ class Accelerator(StrictModel):
                 data = _set_value(data, f"{parent}.kind".split("."), self.value(f"{parent}.kind"))
             data = _set_value(data, path.split("."), to_yaml_types(value))
         try:
-            return self.from_document(dataclasses.replace(self.document, data=data))
+            varied = self.from_document(dataclasses.replace(self.document, data=data))
+            varied._base = self.base
+            return varied
         except InputError as error:  # the values are not those of the file, so its lines do not apply
             problems = [dataclasses.replace(p, file=None, line=None, key=p.key.removesuffix(".value")) for p in error.problems]
             raise InputError.from_problems(problems) from error

@@ -8,6 +8,7 @@ import numpy as np
 from dse.calibrate.measured_launches import build_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.predictions import predict_checked
+from dse.model.capacity import attainable_bytes
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch, Shape
 from dse.schema.accelerator import Accelerator
@@ -36,3 +37,15 @@ def predict_times(
     if row_spread is not None:
         launches = replace(launches, row_spread=np.full(len(shapes), row_spread))
     return predict_checked(model, launches)
+
+
+def predict_cold_time(
+    device: Accelerator, model: KernelModel, shape: Shape, pattern: str, density: float, row_spread: float | None = None
+) -> float:
+    """Time [s] of a launch whose operands are in no cache, as those of a layer."""
+    launches = unmeasured_launches(replace(model.key, device=device.name, kernel=""), device, [shape], pattern, density)
+    if row_spread is not None:
+        launches = replace(launches, row_spread=np.full(1, row_spread))
+    launch, unit, memory = model.time_components(launches, np.asarray(attainable_bytes(launches.product, launches.rates.cache)))[:, 0]
+    at_peak = max(unit, float(launches.flops[0]) / launches.rates.peak)  # no layer is predicted above the published peak
+    return float(launch + (at_peak**4 + memory**4) ** 0.25)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.calibrate.fit_kernel import fit_kernel, fit_tiles_by_depth
-from dse.calibrate.fit_parameters import bootstrap, find_determined_parameters, fit_parameters
+from dse.calibrate.fit_kernel import fit_kernel
+from dse.calibrate.fit_parameters import bootstrap, fit_parameters, posterior_deviation
 from dse.calibrate.predictions import predict_checked
 from dse.cli import entry
 from dse.model.efficiency import assertions, kernel_time
@@ -20,14 +20,17 @@ from dse.model.efficiency.parameters import LOWER_BOUND, PARAMETERS, PRIOR, UPPE
 from tests.calibrate.launches import predict_times, unmeasured_launches
 
 A100 = dse.load_accelerator("a100-sxm4-80gb")
+UNLIMITED = dse.Accelerator.from_dict({**A100.document.data, "cost": {}})  # by no power
 DENSE = KernelKey("a100-sxm4-80gb", "tensor_core", "k", "", "dense", "fp16")
 CSR = replace(DENSE, unit="cuda_core", family="unstructured", dtype="fp32")
-FAST = theta_to_values(PRIOR) | {
+FAST = theta_to_values(PRIOR.mean) | {
     "launch": 1.1e-7,
     "extra_stored": 1.1e-3,
     "extra_dense": 1.1e-5,
     "fill": 0.11,
-    "edge": 0.11,
+    "edge": 0.011,
+    "operands": 1.1,
+    "resident": 1.1e-3,
     "tail": 0.98,
     "bandwidth": 0.98,
 }
@@ -43,7 +46,7 @@ tiles = st.sampled_from([None, *kernel_time.TILES])
 
 
 def times_on_a100(model, shapes, pattern="dense", density=1.0):
-    return model.predict_times(unmeasured_launches(model.key, A100, shapes, pattern, density))
+    return model.predict_times(unmeasured_launches(model.key, UNLIMITED, shapes, pattern, density))
 
 
 def test_tiles_and_waves_by_hand():
@@ -55,24 +58,11 @@ def test_tiles_and_waves_by_hand():
     assert (more / full, twice / full) == (pytest.approx(2, rel=0.03), pytest.approx(2, rel=0.03))
 
 
-def test_a_library_with_heuristics_of_its_own_uses_other_tiles_from_some_k_on():
-    """The time of a range of k is that of its own tile, faster or slower; a fit finds the depths between the measured ones."""
-    shapes = [(64 * a, k, 1000 + 300 * a) for k in (1024, 2048, 4096, 8192) for a in range(3, 9)]
-    narrow = KernelModel(DENSE, values_to_theta(FAST | {"edge": 30, "launch": 3e-6}), (32, 32))
-    wide = replace(narrow, tile=(128, 128))
-    times = times_on_a100(replace(narrow, tiles_by_depth=((3000.0, (128, 128)),)), shapes)
-    shallow = np.array([k < 3000 for _, k, _ in shapes])
-    np.testing.assert_allclose(times, np.where(shallow, times_on_a100(narrow, shapes), times_on_a100(wide, shapes)))
-    model = fit_kernel(replace(unmeasured_launches(DENSE, A100, shapes, "dense", 1.0), time=times))
-    assert [k for k, _ in model.tiles_by_depth] == [pytest.approx(np.sqrt(2048 * 4096))]
-    np.testing.assert_allclose(times_on_a100(model, shapes), times, rtol=0.06)
-
-
 @pytest.mark.parametrize(("key", "pattern", "density"), [(DENSE, "dense", 1.0), (CSR, "unstructured", 0.1)])
 def test_a_product_deeper_than_any_measured_one_is_as_efficient_as_the_deepest_measured_one(key, pattern, density):
     """Beyond the greatest measured k the time for each FLOP is constant; up to it predictions are those of the unclamped model."""
     shapes = [(512 * a, k, 1024 + 512 * a) for k in (512, 1024, 2048, 4096) for a in range(2, 7)]
-    truth = KernelModel(key, values_to_theta(FAST | {"fill": 400}), (64, 64), tiles_by_depth=((1500.0, (128, 128)),))
+    truth = KernelModel(key, values_to_theta(FAST | {"fill": 400}), (64, 64))
     measured = unmeasured_launches(key, A100, shapes, pattern, density)
     model = fit_parameters(truth, replace(measured, time=truth.predict_times(measured)))
     unmeasured = unmeasured_launches(key, A100, [(2048, k, 2048) for k in (2048, 4096, 8192, 65536, 2**20)], pattern, density)
@@ -82,18 +72,6 @@ def test_a_product_deeper_than_any_measured_one_is_as_efficient_as_the_deepest_m
     assert deeper == pytest.approx([deepest] * 3, rel=0.02)
     unclamped = replace(model, max_k=np.inf).predict_times(launches) / launches.flops
     assert (shallow, deepest) == (unclamped[0], unclamped[1])
-
-
-def test_launches_without_weight_do_not_decide_from_which_k_other_tiles_are_used():
-    """Neither their k nor their number of shapes counts."""
-    shapes = [(64 * a, k, 1000 + 300 * a) for k in (1024, 2048, 4096, 8192) for a in range(3, 9)]
-    narrow = KernelModel(DENSE, values_to_theta(FAST | {"edge": 30, "launch": 3e-6}), (32, 32))
-    launches = unmeasured_launches(DENSE, A100, shapes, "dense", 1.0)
-    measured = replace(launches, time=replace(narrow, tiles_by_depth=((3000.0, (128, 128)),)).predict_times(launches))
-    weights = [(measured.k != 4096).astype(float), ((measured.k < 3000) | (measured.m == 192)).astype(float)]
-    without_4096, one_deep_shape = (fit_tiles_by_depth(narrow, measured, weight).tiles_by_depth for weight in weights)
-    assert without_4096 == ((pytest.approx(np.sqrt(2048 * 8192)), (128, 128)),)
-    assert all(k < 2048 for k, _ in one_deep_shape)
 
 
 def test_an_edge_tile_costs_as_much_as_a_full_one():
@@ -112,7 +90,7 @@ def test_load_imbalance_by_hand():
 def test_tiles_in_flight_by_hand():
     """17 and 25 KiB a tile: nine and six fit into the 164 KiB of an A100's processor; latency is proportional to the inverse."""
     launches = replace(
-        unmeasured_launches(CSR, A100, [(4096, 4096, 4096)] * 3, "unstructured", 0.5), staged_bytes=1024 * np.array([17, 25, np.nan])
+        unmeasured_launches(CSR, UNLIMITED, [(4096, 4096, 4096)] * 3, "unstructured", 0.5), staged_bytes=1024 * np.array([17, 25, np.nan])
     )
     assert kernel_time.tiles_in_flight(launches).tolist() == [9, 6, np.inf]
     waiting = KernelModel(CSR, values_to_theta(FAST | {"flight": 900})).predict_times(launches)
@@ -159,8 +137,46 @@ def test_a_deeper_product_is_never_faster_because_k_is_split():
 def test_no_rate_exceeds_the_peak_or_the_bandwidth(theta, m, k, n, chosen, tile):
     key, pattern, density = chosen
     launches = unmeasured_launches(key, A100, [(m, 4 * k, n)], pattern, density)
-    time = predict_checked(KernelModel(key, theta, tile), launches)  # raises by itself
-    assert np.all(time >= launches.product.compulsory_bytes / launches.rates.bandwidth)
+    model = KernelModel(key, theta, tile)
+    predict_checked(model, launches)  # raises by itself
+    moved_bytes = launches.product.compulsory_bytes
+    _, _, memory = model.time_components(launches, moved_bytes)
+    assert np.all(memory >= moved_bytes / launches.rates.bandwidth)
+
+
+def test_repeated_launches_find_small_operands_in_the_cache_and_cold_ones_none():
+    """2 MB take a tenth of the time of DRAM or less where they are resident; 2 GB take all of it."""
+    model = KernelModel(DENSE, values_to_theta(FAST | {"resident": 0.5}))
+    for size, share in ((512, 0.01), (16384, 1.0)):
+        launches = unmeasured_launches(DENSE, UNLIMITED, [(size, size, size)], "dense", 1.0)
+        features = kernel_time.launch_features(launches)
+        with jax.enable_x64(True):
+            _, _, memory = kernel_time.time_components(model.theta, features, model.allowed_tiles)
+        assert memory == pytest.approx(share * features.memory / 0.98, rel=0.02, abs=0.01 * float(features.memory[0]))
+        cold = model.time_components(launches, launches.product.compulsory_bytes)[2]
+        assert cold == pytest.approx(launches.product.compulsory_bytes / launches.rates.bandwidth / 0.98, rel=1e-6)
+
+
+def test_the_clock_falls_with_the_cube_root_of_the_power_above_the_limit():
+    """Eight times the power that the limit allows: half the clock. Far below the limit: the highest clock. An unknown limit: that of the peak."""
+    assert kernel_time.sustained_clock(8e-12, 1e-12) == pytest.approx(0.5, rel=1e-3)
+    assert kernel_time.sustained_clock(1e-13, 1e-11) == pytest.approx(1.05, rel=1e-3)
+    assert kernel_time.sustained_clock(1e-12, np.nan) == 1
+    slow, fast = (
+        KernelModel(DENSE, values_to_theta(FAST | {"energy": 1.28e-12 * ratio})).predict_times(
+            unmeasured_launches(DENSE, A100, [(8192, 8192, 8192)], "dense", 1.0)
+        )
+        for ratio in (8, 0.1)
+    )
+    assert slow / fast == pytest.approx(2 * 1.05, rel=0.02)
+
+
+def test_operands_by_hand():
+    """A tile of 128 x 128 with an `edge` of 256 loads twice as long as it multiplies, one of 256 x 256 as long."""
+    for tile, ratio in (((128, 128), (2**4 + 1) ** 0.25), ((256, 256), 2**0.25)):
+        model = KernelModel(DENSE, values_to_theta(FAST | {"operands": 256}), tile)
+        (time,) = times_on_a100(model, [(256 * 27, 8192, 256 * 4 * 8)])
+        assert time == pytest.approx(ratio * 2 * 256 * 27 * 8192 * 256 * 32 / 312e12, rel=0.02)
 
 
 @given(thetas, st.floats(0.02, 0.98), st.floats(1.01, 5))
@@ -173,7 +189,7 @@ def test_denser_is_never_faster(theta, density, factor):
 
 def test_padded_slots_run_as_the_next_power_of_two():
     key = replace(DENSE, unit="cuda_core", dtype="fp32", family="*:32")
-    slow, exact = (KernelModel(key, PRIOR, pads_to_power_of_two=power) for power in (True, False))
+    slow, exact = (KernelModel(key, PRIOR.mean, pads_to_power_of_two=power) for power in (True, False))
     as_12, as_16 = (times_on_a100(slow, [(4096, 4096, 1024)], f"{n}:32", n / 32) for n in (12, 16))
     assert as_12 == pytest.approx(as_16, rel=0.02)
     assert times_on_a100(exact, [(4096, 4096, 1024)], "12:32", 12 / 32) < 0.9 * as_12
@@ -183,7 +199,7 @@ def test_gradients_equal_finite_differences():
     launches = unmeasured_launches(CSR, A100, [(4096, 1024, 512), (700, 3000, 100)], "unstructured", 0.2)
     with jax.enable_x64(True):
         features, allowed = kernel_time.launch_features(launches), kernel_time.allowed_tiles(None)
-        theta = np.array(PRIOR)
+        theta = np.array(PRIOR.mean)
         slopes = np.asarray(jax.jit(jax.jacfwd(lambda t: kernel_time.launch_time(t, features, allowed)))(theta))
         time = jax.jit(lambda t: kernel_time.launch_time(t, features, allowed))
         for number in range(len(theta)):
@@ -194,7 +210,7 @@ def test_gradients_equal_finite_differences():
 
 def test_a_fit_recovers_the_parameters_of_synthetic_times():
     """Parameters that the times determine are recovered; others are marked as not determined."""
-    truth = theta_to_values(PRIOR) | {"launch": 2e-5, "extra_stored": 0.8, "bandwidth": 0.6}
+    truth = theta_to_values(PRIOR.mean) | {"launch": 2e-5, "extra_stored": 0.8, "bandwidth": 0.6}
     rng = np.random.default_rng(0)
     shapes = [tuple(int(2**x) for x in rng.uniform(4, 13, 3)) for _ in range(120)]
     launches = unmeasured_launches(DENSE, A100, shapes, "dense", 1.0)
@@ -204,11 +220,11 @@ def test_a_fit_recovers_the_parameters_of_synthetic_times():
     assert {name: values[name] for name in ("launch", "bandwidth")} == {
         "launch": pytest.approx(2e-5, rel=0.03), "bandwidth": pytest.approx(0.6, abs=0.02),
     }  # fmt: skip
-    np.testing.assert_allclose(model.predict_times(measured), measured.time, rtol=0.02)
-    is_determined = dict(zip(values, find_determined_parameters(model, measured), strict=True))
-    assert is_determined["launch"]
-    assert is_determined["bandwidth"]
-    assert not is_determined["reuse"]  # nothing is gathered
+    np.testing.assert_allclose(model.predict_times(measured), measured.time, rtol=0.03)
+    narrowed = dict(zip(values, posterior_deviation(model, measured) / PRIOR.deviation, strict=True))
+    assert narrowed["launch"] < 0.1
+    assert narrowed["bandwidth"] < 0.5
+    assert narrowed["reuse"] == pytest.approx(1)  # nothing is gathered
     samples = bootstrap(model, replace(measured, time=measured.time * rng.lognormal(0, 0.1, len(measured))), 5).samples
     assert np.std([theta_to_values(theta)["launch"] for theta in samples]) > 0
 
@@ -218,7 +234,8 @@ def test_a_kernel_with_one_tile_is_recognised():
     shapes = [(256 * a, 4096, 128 * b) for a in range(1, 8) for b in (3, 7, 13, 20, 33)]
     launches = unmeasured_launches(DENSE, A100, shapes, "dense", 1.0)
     measured = replace(
-        launches, time=KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR) | {"tail": 0.95}), tile=(256, 128)).predict_times(launches)
+        launches,
+        time=KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR.mean) | {"tail": 0.95}), tile=(256, 128)).predict_times(launches),
     )
     assert fit_kernel(measured).tile in {(256, 128), (128, 256)}  # these shapes hardly determine its orientation
 
@@ -228,7 +245,7 @@ def test_a_library_without_small_tiles_and_splits_is_recognised():
     rng = np.random.default_rng(1)
     shapes = [tuple(int(64 * 2**x) for x in rng.uniform(0, 6, 3)) for _ in range(40)]
     launches = unmeasured_launches(DENSE, A100, shapes, "dense", 1.0)
-    truth = KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR) | {"tail": 0.9}), splits_k=False, min_edge=64)
+    truth = KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR.mean) | {"tail": 0.9}), splits_k=False, min_edge=64)
     measured = replace(launches, time=truth.predict_times(launches))
     model = fit_kernel(measured)
     assert (model.tile, model.splits_k, model.min_edge) == (None, False, 64)
@@ -239,7 +256,7 @@ def test_unstated_processors_are_estimated_from_waves():
     rng = np.random.default_rng(3)
     shapes = [tuple(int(128 * 2**x) for x in rng.uniform(0, 5, 3)) for _ in range(40)]
     launches = unmeasured_launches(DENSE, A100, shapes, "dense", 1.0)
-    time = KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR) | {"tail": 0.9}), tile=(128, 128)).predict_times(launches)
+    time = KernelModel(DENSE, values_to_theta(theta_to_values(PRIOR.mean) | {"tail": 0.9}), tile=(128, 128)).predict_times(launches)
     model = fit_kernel(replace(launches, time=time * rng.lognormal(0, 0.02, len(time)), rates=replace(launches.rates, processors=np.nan)))
     assert model.processors == pytest.approx(108, rel=0.05)
     np.testing.assert_allclose(model.predict_times(launches), time, rtol=0.1)
@@ -252,7 +269,10 @@ def test_a_product_with_one_column_is_limited_by_its_bytes():
     shapes = [(m, k, 1) for m in (1024, 3000, 4096, 11008) for k in (1024, 4096, 8192)]
     launches = unmeasured_launches(replace(DENSE, unit="cuda_core", dtype="fp32"), A100, shapes, "dense", 1.0)
     measured = replace(launches, time=2e-6 + launches.product.compulsory_bytes / (0.85 * launches.rates.bandwidth))
-    np.testing.assert_allclose(fit_kernel(measured).predict_times(measured), measured.time, rtol=0.05)
+    predicted = fit_kernel(measured).predict_times(measured)
+    np.testing.assert_allclose(predicted, measured.time, rtol=0.2)
+    is_large = launches.product.compulsory_bytes > 20e6  # smaller ones may have been in the cache
+    np.testing.assert_allclose(predicted[is_large], measured.time[is_large], rtol=0.05)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurement
 from dse.calibrate.validate.whole_networks import is_network_table, load_networks
 from dse.cli import calibrate, entry
 from dse.model.efficiency import kernel_file
-from dse.model.efficiency.kernel_selection import shipped_kernels
+from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import pattern_family
+from dse.model.efficiency.parameters import PRIOR
 from dse.sparsity.grammar import parse
 
 HEAD = "device,kernel,pattern,dtype,m,k,n,density,time_ms,dense_kernel,dense_ms,speedup,source"
@@ -177,8 +178,12 @@ def test_poor_fits_and_unknown_processors_are_reported(tmp_path, capsys):
 
 
 def test_too_few_shapes_are_refused(tmp_path, capsys):
-    assert entry.main(["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml")]) == 2
+    """Without a prior from kernels like it; with one, a single shape is enough."""
+    arguments = ["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml"), "--draws", "2"]
+    assert entry.main([*arguments, "--prior", "none"]) == 2
     assert "no kernel has 5 shapes" in capsys.readouterr().err
+    assert entry.main(arguments) == 0
+    assert "1 shapes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -270,19 +275,18 @@ def test_masks_with_different_row_statistics_are_different_launches(tmp_path):
 
 
 def test_a_killed_calibration_resumes(tmp_path, monkeypatch):
-    """Each kernel is written to the checkpoint when it is fitted; the checkpoint is removed in the end."""
-    record, fitted, allowed = shipped_kernels()[0], [], 1
+    """Each kernel is written to the checkpoint when it is fitted, and again with its intervals; the checkpoint is removed in the end."""
+    fitted, allowed = [], 1
 
-    def fit_record(launches, measurements, options):
+    def fit_alone(launches, others):
         if len(fitted) == allowed:
             raise KeyboardInterrupt
         fitted.append(launches.key.kernel)
-        key = {name: getattr(launches.key, name) for name in ("device", "unit", "kernel", "release", "family", "dtype")}
-        return record.model_copy(update=key)
+        return KernelModel(launches.key, PRIOR.mean)
 
-    monkeypatch.setattr(calibrate, "_fit_record", fit_record)
+    monkeypatch.setattr(calibrate, "_fit_alone", fit_alone)
     rows = [row.replace(",lib,", f",{kernel},") for kernel in ("one", "two") for row in rows_of(6)]
-    arguments = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml")]
+    arguments = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml"), "--draws", "2"]
     assert entry.main(arguments) == 130
     with (tmp_path / "e.yaml.partial").open("a") as file:
         file.write('{"device": "a1')  # incomplete because of the kill

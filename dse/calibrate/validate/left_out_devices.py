@@ -1,65 +1,116 @@
-"""Leave-one-device-out: each device is predicted from its description and from kernel models that were fitted on other devices."""
+"""Leave-one-device-out: each device is predicted from its description and from kernels that were fitted on other devices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
-from dse.calibrate.export import build_record
+import numpy as np
+from tqdm import tqdm
+
+from dse.calibrate.choose_shapes import choose_launches
+from dse.calibrate.fit_jointly import JointFit, fit_jointly, population
+from dse.calibrate.fit_kernel import stratify
+from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
+from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import BETWEEN_DEVICES, BETWEEN_VENDORS, most_similar_device
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
+from dse.model.efficiency.parameters import PARAMETERS
+from dse.model.efficiency.population import KernelPrediction
+
+FEW_SHAPES = 5  # measurements of each kernel of the device in the split 'few'
+FEW_LAUNCHES = 64  # among which they are chosen
+NO_KERNELS = np.zeros((0, len(PARAMETERS)))
 
 
-class FittedKernel(NamedTuple):
-    """A kernel as `dse calibrate` would record it, its model, and the launches that the model was fitted to."""
+def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[KernelRecord] = ()) -> list[Comparison]:
+    """Times and speedups of every kernel of each device, predicted by the kernels of all other devices and sets, which are fitted jointly
+    without the device; then with a few measurements of its own.
 
-    record: KernelRecord
-    model: KernelModel
-    launches: KernelLaunches
-
-
-def list_fitted_kernels(sets: Iterable[FittedSet]) -> list[FittedKernel]:
-    """All kernels of these sets that have a model."""
-    return [
-        FittedKernel(build_record(model, fitted.launches[key], fitted.measurements), model, fitted.launches[key])
-        for fitted in sets
-        for key, model in fitted.models.items()
-    ]
-
-
-def compare_left_out_devices(fitted: FittedSet, kernels: Sequence[FittedKernel]) -> list[Comparison]:
-    """Times and speedups of every kernel, predicted by the kernels of all other devices, then by those of each other device alone."""
-    comparisons = _compare_transferred(kernels, fitted, "devices")
-    for device in sorted({kernel.record.device for kernel in kernels}):
-        comparisons += _compare_transferred([kernel for kernel in kernels if kernel.record.device == device], fitted, device)
+    `shipped`: kernels that belong to the populations of other devices as they are, unless the sets measure them.
+    """
+    fits = [JointFit(model, fitted.launches[key]) for fitted in sets for key, model in fitted.models.items()]
+    keys, comparisons = {fit.model.key for fit in fits}, list[Comparison]()
+    for device in tqdm(sorted({key.device for fitted in sets for key in fitted.launches}), unit=" devices", desc="leaving out", delay=2):
+        elsewhere = [kernel for kernel in shipped if kernel.device != device and kernel.key not in keys]
+        others = Others(fit_jointly([fit for fit in fits if fit.model.key.device != device], elsewhere), elsewhere)
+        for fitted in sets:
+            comparisons += _compare_device(fitted, device, others)
     return comparisons
 
 
-def _compare_transferred(kernels: Sequence[FittedKernel], fitted: FittedSet, split: str) -> list[Comparison]:
-    predictions = {}
+class Others(NamedTuple):
+    """Kernels of other devices: those that are fitted here, and shipped ones."""
+
+    fits: Sequence[JointFit]
+    shipped: Sequence[KernelRecord]
+
+    def similar_to(self, key: KernelKey) -> "Others":
+        """The kernels from which the parameters of a kernel are predicted: of its group, or of another unit if there is none.
+
+        A sparse kernel has those of its own name if there are any; dense kernels count as the same, with any name of the library.
+        """
+        similar = self._select(lambda other: other.group == key.group) or self._select(lambda other: other.group[1:] == key.group[1:])
+        return (similar._select(lambda other: other.kernel == key.kernel) if key.family != "dense" else None) or similar
+
+    def _select(self, is_chosen: Callable[[KernelKey], bool]) -> "Others":
+        fits = [fit for fit in self.fits if is_chosen(fit.model.key)]
+        return Others(fits, [kernel for kernel in self.shipped if is_chosen(kernel.key)])
+
+    def __bool__(self) -> bool:
+        return bool(self.fits or self.shipped)
+
+    @property
+    def common_model(self) -> KernelModel:
+        """A model with the tiles of the kernels if all have the same, else with any."""
+        models = [*(fit.model for fit in self.fits), *(kernel.model for kernel in self.shipped)]
+        tiles = {(model.tile, model.splits_k, model.min_edge) for model in models}
+        return models[0] if len(tiles) == 1 else models[0].with_any_tile()
+
+    @property
+    def constants(self) -> list[float]:
+        """The efficiency of `r3` of each kernel [1]."""
+        return [*(constant_efficiency(fit.launches) for fit in self.fits), *(kernel.constant for kernel in self.shipped)]
+
+    @property
+    def half_widths(self) -> list[float]:
+        """Half width of the 90% interval of the logarithm of the times of each kernel."""
+        return [*(_residual_half_width(fit) for fit in self.fits), *(kernel.half_width or kernel.error for kernel in self.shipped)]
+
+
+def _compare_device(fitted: FittedSet, device: str, others: Others) -> list[Comparison]:
+    predictions, few = {}, {}
     for key, launches in fitted.launches.items():
-        others = [kernel for kernel in kernels if kernel.record.device != key.device]
-        if source := _select_source(key, launches, others):
-            times = predict_all_fidelities(launches, constant_efficiency(source.launches), source.model)
-            deviation = BETWEEN_DEVICES if source.record.unit == key.unit else BETWEEN_VENDORS
-            predictions[key] = Prediction(times, source.record.interval_half_width(launches, deviation))
-    return compare_predictions(fitted, predictions, split)
+        if key.device == device and (similar := others.similar_to(key)):
+            prediction = population(similar.fits, similar.shipped).predict(NO_KERNELS, NO_KERNELS)
+            efficiency, residual = float(np.exp(np.mean(np.log(similar.constants)))), float(np.median(similar.half_widths))
+            model = similar.common_model.transferred(key, prediction.theta)
+            predictions[key] = _predict(model, launches, efficiency, residual, prediction)
+            if len(launches) > 2 * FEW_SHAPES:
+                few[key] = _predict_from_few(model, launches, residual, prediction)
+    return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, few, "few")
 
 
-def _select_source(key: KernelKey, launches: KernelLaunches, kernels: Sequence[FittedKernel]) -> FittedKernel | None:
-    """The kernel from which a prediction of `key` would be transferred: of the same name and width of values, on the most similar device.
+def _residual_half_width(fit: JointFit) -> float:
+    """Half width of the 90% interval of the logarithm of the times of a kernel that was fitted to them."""
+    return float(np.quantile(np.abs(np.log(fit.model.predict_times(fit.launches) / fit.launches.time)), LEVEL))
 
-    Dense kernels count as the same kernel, whatever the library of a device is called.
-    """
-    is_dense, width = key.family == "dense", BITS_PER_ELEMENT[storage_dtype(key.precision.compute)]
-    same_name = [k for k in kernels if k.record.family == key.family and (is_dense or k.record.kernel == key.kernel)]
-    candidates = [kernel.record for kernel in same_name if kernel.record.value_bits == width]
-    if not candidates:
-        return None
-    records = [kernel.record for kernel in kernels]
-    selected = most_similar_device(candidates, records, key.device, key.unit, key.precision.compute, launches.rates)[0]
-    return next(kernel for kernel in same_name if kernel.record is selected)
+
+def _predict(model: KernelModel, launches: KernelLaunches, efficiency: float, residual: float, predicted: KernelPrediction) -> Prediction:
+    gradient = model.log_time_gradient(launches)
+    own = np.hypot(residual, Z_SCORE * np.sqrt((gradient**2) @ predicted.of_kernel**2))
+    return Prediction(predict_all_fidelities(launches, efficiency, model), own, Z_SCORE * gradient * predicted.of_device)
+
+
+def _predict_from_few(start: KernelModel, launches: KernelLaunches, residual: float, predicted: KernelPrediction) -> Prediction:
+    """Predict all launches from the few that narrow the intervals of the others the most."""
+    prior = predicted.distribution
+    candidates = stratify(launches, FEW_LAUNCHES)
+    chosen = candidates.take(np.array(choose_launches(start, candidates, prior, FEW_SHAPES)))
+    weight = np.full(len(chosen), min(1.0, (Z_SCORE * NOISE / residual) ** 2))  # kernels like it deviate from the model as much
+    model = replace(fit_parameters(start, chosen, weight=weight, prior=prior), max_k=np.inf)
+    posterior = KernelPrediction(model.theta, np.zeros(len(model.theta)), posterior_deviation(model, chosen, prior, weight))
+    return _predict(model, launches, constant_efficiency(chosen), residual, posterior)

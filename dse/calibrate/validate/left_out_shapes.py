@@ -1,27 +1,43 @@
 """Leave-one-shape-out: each shape is predicted by kernel models that were fitted without it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
 from dse.calibrate.intervals import conformal_half_width, fit_without_each_shape, group_shapes
-from dse.calibrate.measured_launches import group_launches, pair_with_baselines
+from dse.calibrate.measured_launches import group_launches, match_shapes, pair_with_baselines
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import FIDELITIES, check_monotone, constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
+from dse.model.efficiency.parameters import PARAMETERS
 from dse.schema.model_options import Fidelity
 
 
 class Prediction(NamedTuple):
-    """Time of each launch of a kernel [s] by fidelity, and the half width of the 90% interval of the logarithm of the calibrated time."""
+    """Time of each launch of a kernel [s] by fidelity, and what is not known of the logarithm of the calibrated time.
+
+    `own`: half width of the 90% interval that the kernel itself adds. `of_device`: half widths, with their signs, that each parameter of
+    the device adds; they are the same for all kernels of the device, and cancel in a speedup as far as their effects are equal.
+    """
 
     times: dict[Fidelity, PerLaunch]
-    half_width: PerLaunch
+    own: PerLaunch
+    of_device: Float[np.ndarray, "launch parameter"]
+
+    @property
+    def half_width(self) -> PerLaunch:
+        """Half width of the 90% interval of the logarithm of the calibrated time."""
+        return np.hypot(self.own, np.linalg.norm(self.of_device, axis=1))
+
+    def take(self, rows: Sequence[int]) -> "Prediction":
+        """The prediction of some launches."""
+        return Prediction({fidelity: times[rows] for fidelity, times in self.times.items()}, self.own[rows], self.of_device[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +86,8 @@ def _predict_left_out_shapes(launches: KernelLaunches, model: KernelModel) -> Pr
         predicted = predict_all_fidelities(launches, efficiency, fitted)
         for fidelity in FIDELITIES:
             times[fidelity][left_out] = predicted[fidelity][left_out]
-    return Prediction(times, _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time)))
+    half_width = _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time))
+    return Prediction(times, half_width, np.zeros((len(launches), len(PARAMETERS))))
 
 
 def _half_widths_without_own_residuals(launches: KernelLaunches, residuals: PerLaunch) -> PerLaunch:
@@ -86,26 +103,28 @@ def compare_predictions(fitted: FittedSet, predictions: dict[KernelKey, Predicti
     comparisons = []
     for key, prediction in predictions.items():
         launches = fitted.launches[key]
-        comparisons += _compare_kernel(fitted, key, split, "time", launches.time, prediction)
+        comparisons += _compare_kernel(fitted, launches, split, "time", launches.time, prediction)
         baseline = fitted.baselines.get(key)
         if baseline in predictions:
             dense = fitted.launches[baseline]
-            rows = [dense.shapes.index(shape) for shape in launches.shapes]
-            speedup = _divide(predictions[baseline], rows, prediction)
-            comparisons += _compare_kernel(fitted, key, split, "speedup", dense.time[rows] / launches.time, speedup)
+            rows, dense_rows = match_shapes(launches, dense)
+            matched = launches.take(np.array(rows, int))
+            speedup = _divide(predictions[baseline].take(dense_rows), prediction.take(rows))
+            comparisons += _compare_kernel(fitted, matched, split, "speedup", dense.time[dense_rows] / matched.time, speedup)
     return comparisons
 
 
-def _divide(dense: Prediction, rows: list[int], sparse: Prediction) -> Prediction:
-    """The speedup over the `rows` of a dense kernel, whose errors are independent of those of the sparse one."""
-    times: dict[Fidelity, PerLaunch] = {fidelity: dense.times[fidelity][rows] / sparse.times[fidelity] for fidelity in FIDELITIES}
-    return Prediction(times, np.hypot(dense.half_width[rows], sparse.half_width))
+def _divide(dense: Prediction, sparse: Prediction) -> Prediction:
+    """The speedup of a sparse kernel over a dense one, whose own errors are independent of each other."""
+    times: dict[Fidelity, PerLaunch] = {fidelity: dense.times[fidelity] / sparse.times[fidelity] for fidelity in FIDELITIES}
+    return Prediction(times, np.hypot(dense.own, sparse.own), dense.of_device - sparse.of_device)
 
 
 def _compare_kernel(
-    fitted: FittedSet, key: KernelKey, split: str, quantity: str, measured: PerLaunch, prediction: Prediction
+    fitted: FittedSet, launches: KernelLaunches, split: str, quantity: str, measured: PerLaunch, prediction: Prediction
 ) -> Iterator[Comparison]:
-    launches, name = fitted.launches[key], " ".join(filter(None, (key.kernel, key.release)))
+    key = launches.key
+    name = " ".join(filter(None, (key.kernel, key.release)))
     about = (fitted.measurements.name, split, key.device, name, key.family, key.dtype, quantity)
     low, high = (prediction.times["calibrated"] * np.exp(sign * prediction.half_width) for sign in (-1, 1))
     for row, shape in enumerate(launches.shapes):

@@ -12,7 +12,13 @@ from dse.schema.model_options import Fidelity
 
 Row = dict[str, Any]  # keys of the JSON output
 
-SPLIT_TITLES = {"shapes": "leave-one-shape-out", "halves": "random halves", "devices": "leave-one-device-out", "networks": "whole networks"}
+SPLIT_TITLES = {
+    "shapes": "leave-one-shape-out",
+    "halves": "random halves",
+    "devices": "leave-one-device-out",
+    "few": "leave-one-device-out but five shapes",
+    "networks": "whole networks",
+}
 BRIEF_FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "calibrated")  # those that differ where no kernel is bound by memory
 IDENTITY = ("set", "split", "device", "kernel", "family", "dtype", "quantity")
 HEADER = (

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from dse.base.errors import ImplausibleResultError
+from dse.model.efficiency.parameters import MAX_CLOCK
 
 ROUNDING = 1e-9  # relative deviation that rounding explains
 
@@ -14,11 +15,11 @@ class NotPositiveError(ImplausibleResultError):
 
 
 class AbovePeakError(ImplausibleResultError):
-    """A rate is above the peak of the data sheet."""
+    """A rate is above the peak of the data sheet at the highest clock."""
 
 
 class EfficiencyError(ImplausibleResultError):
-    """A share of a peak is outside (0, 1]."""
+    """A share of a peak is not positive, or above 1 at the highest clock."""
 
 
 class NotMonotoneError(ImplausibleResultError):
@@ -26,25 +27,25 @@ class NotMonotoneError(ImplausibleResultError):
 
 
 def check_times(time: ArrayLike, flops: ArrayLike, peak: float, kernel: str = "") -> None:
-    """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s]."""
+    """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s] at the highest clock."""
     time, flops = np.asarray(time, float), np.asarray(flops, float)
     if not np.all(is_valid := np.isfinite(time) & (time > 0)):
         raise NotPositiveError(f"{kernel}: a predicted time of {_first(time, ~is_valid)} s")
     rate = flops / time
-    if np.any(rate > peak * (1 + ROUNDING)):
-        raise AbovePeakError(f"{kernel}: {_first(rate, rate > peak) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
+    if np.any(is_above := rate > MAX_CLOCK * peak * (1 + ROUNDING)):
+        raise AbovePeakError(f"{kernel}: {_first(rate, is_above) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
 
 
 def check_efficiency(efficiency: ArrayLike, kernel: str = "") -> None:
-    """Raise if an efficiency is outside (0, 1]."""
+    """Raise if an efficiency is not positive, or above that of the highest clock."""
     efficiency = np.asarray(efficiency, float)
-    is_wrong = ~((efficiency > 0) & (efficiency <= 1 + ROUNDING))
+    is_wrong = ~((efficiency > 0) & (efficiency <= MAX_CLOCK * (1 + ROUNDING)))
     if np.any(is_wrong):
-        raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, 1]")
+        raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, {MAX_CLOCK:g}]")
 
 
 def check_slowdown(slowdown: ArrayLike, kernel: str = "") -> None:
-    """Raise if a slowdown over the speed of light is below 1 or not finite."""
+    """Raise if a slowdown over the speed of light is below that of the highest clock or not finite."""
     slowdown = np.asarray(slowdown, float)
     if not np.all(is_valid := np.isfinite(slowdown) & (slowdown > 0)):
         raise NotPositiveError(f"{kernel}: {_first(slowdown, ~is_valid)} times as long as at the speed of light")

@@ -41,13 +41,13 @@ class FittedEfficiency:
 
     def apply(self, terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes) -> LayerTerms:
         """Raises InputError where no kernel has values as wide, and ImplausibleResultError for a prediction that cannot be true."""
-        described = self.described or accelerator
+        described = self.described or accelerator.base
         selections = [select_for_variant(execution, variant, described, dtype, self.kernels) for execution in terms.executions]
         columns = [
-            _execution_efficiency(terms, number, accelerator, variant, dtype, selection, self.with_samples)
+            _execution_efficiency(terms, number, accelerator, described, variant, dtype, selection, self.with_samples)
             for number, selection in enumerate(selections)
         ]
-        columns = _limit_assumed(columns, selections, terms)
+        columns = _limit_assumed(_limit_launches(columns, selections, terms), selections, terms)
         samples = max(len(column.slowdown) for column in columns)
         slowdown = np.stack([np.resize(column.slowdown, (samples, *column.slowdown.shape[1:])) for column in columns], axis=2)
         overhead = np.stack([np.resize(column.overhead, (samples, *column.overhead.shape[1:])) for column in columns], axis=2)
@@ -90,6 +90,25 @@ class _ExecutionEfficiency:
     slowdown: Float[np.ndarray, "sample layer term"]
     overhead: Float[np.ndarray, "sample layer"]
     kernels: np.ndarray
+
+
+def _limit_launches(
+    columns: Sequence[_ExecutionEfficiency], selections: Sequence[KernelSelection], terms: LayerTerms
+) -> list[_ExecutionEfficiency]:
+    """Let no kernel that was not measured on the device launch faster than every one that was and may run the same layer."""
+    measured = [
+        np.where(terms.legal[:, number], column.overhead, np.inf)
+        for number, (column, selection) in enumerate(zip(columns, selections, strict=True))
+        if selection.kind == "measured"
+    ]
+    if not measured:
+        return list(columns)
+    least = np.min([overhead[:1] for overhead in measured], axis=0)  # without samples, whose errors are independent
+    least = np.where(np.isinf(least), 0.0, least)
+    return [
+        column if selection.kind == "measured" else replace(column, overhead=np.maximum(column.overhead, least))
+        for column, selection in zip(columns, selections, strict=True)
+    ]
 
 
 def _limit_assumed(
@@ -136,32 +155,44 @@ def _execution_efficiency(
     terms: LayerTerms,
     number: int,
     accelerator: Accelerator,
+    described: Accelerator,
     variant: Variant,
     dtype: OperandDtypes,
     selection: KernelSelection,
     with_samples: bool,
 ) -> _ExecutionEfficiency:
     execution, layers = terms.executions[number], terms.layers
-    launches = _launches(terms, number, accelerator, variant, dtype, selection)
+    launches = _launches(terms, number, accelerator, described, variant, dtype, selection)
     heads = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
     passes = 2 if execution.expansion == "in_memory" else 1  # launches: that of the activation pass, and that of the kernel
-    moved, rates, nearest = terms.traffic[:, number, 0] * heads, launches.rates, selection.nearest_index(launches.density)
+    moved, rates, nearest = terms.traffic[:, number, 0] * heads, launches.rates, selection.nearest_index(launches.density, launches.n)
     kernels = selection.kernels[: nearest.max() + 1]
     launch, unit, memory = np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels])
-    factors = np.choose(nearest, [kernel.sample_time_factors(launches, selection.log_deviation) for kernel in kernels])
-    factors = factors if with_samples else factors[:1]
+    factors = np.ones((3, 1, len(layers)))
+    if with_samples:
+        of_kernels = [selection.sample_time_factors(n, launches, moved, described.name) for n in range(len(kernels))]
+        factors = np.choose(nearest, of_kernels)
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
     slowdown[:, [DENSE_FLOPS, STORED_FLOPS]] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
     slowdown[:, TRAFFIC] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
     assertions.check_slowdown(slowdown, f"'{accelerator.name}', {execution.name}")
-    slowdown = slowdown * np.where(slowdown > 1, selection.slowdown_over_dense * factors[:, :, None], 1.0)
+    of_launch, of_unit, of_memory = factors
+    by_term = np.ones((len(of_unit), *slowdown.shape))  # traffic of inner memories is that of the model
+    by_term[:, :, [DENSE_FLOPS, STORED_FLOPS]] = selection.slowdown_over_dense * of_unit[:, :, None]
+    by_term[:, :, TRAFFIC] = selection.slowdown_over_dense * of_memory
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
-    return _ExecutionEfficiency(np.maximum(slowdown, 1.0), np.where(has_work, passes * launch * factors / heads, 0.0), names)
+    return _ExecutionEfficiency(np.maximum(slowdown * by_term, 1.0), np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
 
 
 def _launches(
-    terms: LayerTerms, number: int, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes, selection: KernelSelection
+    terms: LayerTerms,
+    number: int,
+    accelerator: Accelerator,
+    described: Accelerator,
+    variant: Variant,
+    dtype: OperandDtypes,
+    selection: KernelSelection,
 ) -> KernelLaunches:
     """The layers as launches under one execution; where a dense kernel substitutes for a sparse one, as narrower dense products."""
     assert terms.reuse is not None, "fitted kernels count bytes by capacity"
@@ -176,9 +207,20 @@ def _launches(
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
     slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
     products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
-    rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype.compute)
+    rates = _rates_of_design(accelerator, described, execution.unit, dtype.compute)
     return KernelLaunches(
         selection.kernels[0].key, rates, product.m / product.groups, k, product.n,
         density, slots, spread, product.a_bytes, dtype.bytes_per_element("activations"), dtype.bytes_per_element("outputs"),
         np.full(len(layers), np.nan), products,
     )  # fmt: skip
+
+
+def _rates_of_design(accelerator: Accelerator, described: Accelerator, unit: str, dtype: str) -> DeviceRates:
+    """Rates of a design that is varied from a described device.
+
+    It gets as much power per FLOP/s and as many instructions per FLOP, and instructions are as much faster as the peak is higher, so that
+    the slowdown does not depend on the peak.
+    """
+    rates, base = (DeviceRates.from_accelerator(each, unit, dtype) for each in (accelerator, described))
+    issue = rates.issue if dtype == "fp32" else rates.peak * base.issue / base.peak
+    return replace(rates, issue=issue, energy_budget=base.energy_budget, latency_scale=base.peak / rates.peak)

@@ -19,7 +19,7 @@ from dse.model.efficiency import interval
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.estimate import Estimate
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
-from dse.model.efficiency.parameters import PARAMETERS, values_to_theta
+from dse.model.efficiency.parameters import PARAMETERS, Theta, values_to_theta
 from dse.model.efficiency.tiles import TILES, format_tile, parse_tile
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class RatesRecord(StrictModel):
     processors: float | None = None
     launch: float | None = None
     scratchpad: float | None = None
+    energy_budget: float | None = None
 
 
 class KernelRecord(StrictModel):
@@ -51,7 +52,6 @@ class KernelRecord(StrictModel):
     family: str
     dtype: str = Field(description="in which it computes, then each operand that is stored in another, as in 'int8 outputs=int32'")
     tile: str | None = None
-    deeper: tuple[tuple[float, str | None], ...] = Field((), description="k, and the tile that is used from this k on (null: the fastest)")
     splits: bool = Field(True, description="whether it may split k, if it has several tiles")
     least: int = Field(1, ge=1, description="shortest edge of its tiles, if it has several")
     processors: float | None = Field(None, gt=0, description="estimated from waves, if no description states them")
@@ -71,7 +71,6 @@ class KernelRecord(StrictModel):
         None, ge=0, description="of the 90% interval of the logarithm of a time, from leave-one-shape-out residuals; default: from 'error'"
     )
     sizes: tuple[tuple[float, float], ...] = Field(default=(), max_length=3, description="least and greatest measured m, k and n")
-    draws: tuple[tuple[float, ...], ...] = Field(default=(), description="bootstrap samples in files of earlier versions; not used")
 
     @field_validator("dtype")
     @classmethod
@@ -82,28 +81,32 @@ class KernelRecord(StrictModel):
 
     @model_validator(mode="after")
     def _check_parameters(self) -> "KernelRecord":
-        for values in (self._values, *(self._values_of_draw(draw) for draw in self.draws)):
-            if values.keys() != {p.name for p in PARAMETERS}:
-                raise field_error("not the parameters of a kernel", "write " + ", ".join(p.name for p in PARAMETERS))
-            for p in PARAMETERS:
-                if not p.low * 0.999 <= values[p.name] <= p.high * 1.001:
-                    raise field_error(f"{p.name}: {values[p.name]:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
+        if self.parameters.keys() != {p.name for p in PARAMETERS}:
+            fix = "fit the measurements again with 'dse calibrate'; a kernel has " + ", ".join(p.name for p in PARAMETERS)
+            raise field_error("not the parameters of a kernel", fix)
+        for p in PARAMETERS:
+            if not p.low * 0.999 <= (value := self.parameters[p.name].value) <= p.high * 1.001:
+                raise field_error(f"{p.name}: {value:g} is out of range", f"write a number from {p.low:g} to {p.high:g}")
         return self
 
     @model_validator(mode="after")
-    def _check_tiles(self) -> "KernelRecord":
-        for text in (self.tile, *(text for _, text in self.deeper)):
-            if text is not None and parse_tile(text) is None:
-                raise field_error(f"'{text}' is not a tile of any kernel", did_you_mean(text, list(filter(None, map(format_tile, TILES)))))
+    def _check_tile(self) -> "KernelRecord":
+        if self.tile is not None and parse_tile(self.tile) is None:
+            raise field_error(
+                f"'{self.tile}' is not a tile of any kernel", did_you_mean(self.tile, list(filter(None, map(format_tile, TILES))))
+            )
         return self
 
-    @property
-    def _values(self) -> dict[str, float]:
-        return {name: estimate.value for name, estimate in self.parameters.items()}
+    @cached_property
+    def theta(self) -> Theta:
+        """The parameters in the order of `PARAMETERS`, as fits work on them."""
+        return values_to_theta({name: estimate.value for name, estimate in self.parameters.items()})
 
-    @staticmethod
-    def _values_of_draw(draw: tuple[float, ...]) -> dict[str, float]:
-        return {p.name: value for p, value in zip(PARAMETERS, draw, strict=False)}
+    @cached_property
+    def theta_deviation(self) -> Theta:
+        """Standard deviation of each theta given the measurements, from the 90% intervals of the parameters."""
+        low, high = (values_to_theta({name: getattr(e, end) for name, e in self.parameters.items()}) for end in ("low", "high"))
+        return (high - low) / (2 * interval.Z_SCORE)
 
     def __str__(self) -> str:
         return str(self.key)
@@ -122,6 +125,11 @@ class KernelRecord(StrictModel):
     def value_bits(self) -> int:
         """Width of a value of `compute_dtype` in memory [bit]."""
         return BITS_PER_ELEMENT[storage_dtype(self.compute_dtype)]
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether an operand is stored with scales of its own."""
+        return self.key.has_scales
 
     def interval_half_width(self, launches: KernelLaunches, log_deviation: float = 0.0) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the time of each launch.
@@ -147,8 +155,8 @@ class KernelRecord(StrictModel):
         from dse.model.efficiency.kernel_model import KernelModel
 
         return KernelModel(
-            self.key, values_to_theta(self._values), tile=parse_tile(self.tile), splits_k=self.splits, min_edge=self.least,
-            pads_to_power_of_two=self.power_slots, tiles_by_depth=tuple((k, parse_tile(text)) for k, text in self.deeper),
+            self.key, self.theta, tile=parse_tile(self.tile), splits_k=self.splits, min_edge=self.least,
+            pads_to_power_of_two=self.power_slots,
             processors=np.nan if self.processors is None else self.processors, staged_bytes=self.staged,
             max_k=self.sizes[1][1] if len(self.sizes) > 1 else np.inf,
         )  # fmt: skip

@@ -6,14 +6,15 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from dse.model.efficiency import kernel_time
-from dse.model.efficiency.kernel_time import AllowedTiles, LaunchFeatures
+from dse.model.efficiency.kernel_time import AllowedTiles, LaunchFeatures, TracedTheta
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
 from dse.model.efficiency.parameters import Theta
-from dse.model.efficiency.tiles import Tile, TilesByDepth
+from dse.model.efficiency.tiles import Tile
 
 MIN_PADDED_SIZE = 64
 
@@ -22,8 +23,8 @@ MIN_PADDED_SIZE = 64
 class KernelModel:
     """Parameters of one kernel, the tiles that it may use, and bootstrap samples of the parameters.
 
-    `tile`: the only tile; None: the fastest of those without an edge below `min_edge`, with k split if it `splits_k`. `tiles_by_depth`:
-    other tiles from some k on. `pads_to_power_of_two`: N of an N:M pattern. `processors`: estimated from waves, NaN if described or
+    `tile`: the only tile; None: the fastest of those without an edge below `min_edge`, with k split if it `splits_k`.
+    `pads_to_power_of_two`: N of an N:M pattern. `processors`: estimated from waves, NaN if described or
     unknown. `staged_bytes`: (density, scratchpad of a tile [B]) as measured. `max_k`: greatest fitted k; deeper products are as efficient.
     `cost`: residual of the fit.
     """
@@ -34,27 +35,48 @@ class KernelModel:
     splits_k: bool = True
     min_edge: int = 1
     pads_to_power_of_two: bool = False
-    tiles_by_depth: TilesByDepth = ()
     processors: float = np.nan
     staged_bytes: tuple[tuple[float, float], ...] = ()
     cost: float = np.inf
     samples: tuple[Theta, ...] = ()
     max_k: float = np.inf
 
+    def transferred(self, key: KernelKey, theta: Theta) -> "KernelModel":
+        """The model of another kernel with these tiles, slots and scratchpad, of a device whose processors are described."""
+        return replace(self, key=key, theta=theta, processors=np.nan, max_k=np.inf, cost=np.inf, samples=())
+
+    def with_any_tile(self) -> "KernelModel":
+        """The model of a library that takes the fastest tile and may split k."""
+        return replace(self, tile=None, splits_k=True, min_edge=1)
+
     def predict_times(self, launches: KernelLaunches) -> PerLaunch:
         """Predicted time of each launch [s]."""
         features = self.padded_features(launches)
-        return np.asarray(_compiled()[0](self.theta, features, self.allowed_tiles(features)))[: len(launches)]
+        return np.asarray(_compiled(kernel_time.launch_time)(self.theta, features, self.allowed_tiles))[: len(launches)]
 
     def time_components(self, launches: KernelLaunches, moved_bytes: PerLaunch) -> Float[np.ndarray, "component launch"]:
         """Overhead, time of the unit and time of the memory [s]; `moved_bytes`: traffic of each launch [B]."""
         features = self.padded_features(launches, moved_bytes)
-        components = _compiled()[1](self.theta, features, self.allowed_tiles(features))
+        components = _compiled(kernel_time.time_components)(self.theta, features, self.allowed_tiles)
         return np.stack([np.asarray(component) for component in components])[:, : len(launches)]
 
-    def allowed_tiles(self, features: LaunchFeatures) -> AllowedTiles:
-        """Which tiles and splits the kernel may use for each launch."""
-        return kernel_time.allowed_tiles(self.tile, self.tiles_by_depth, features.k, self.splits_k, self.min_edge)
+    def log_time_gradient(self, launches: KernelLaunches, moved_bytes: PerLaunch | None = None) -> Float[np.ndarray, "launch parameter"]:
+        """Derivative of the logarithm of the time of each launch with respect to theta."""
+        features = self.padded_features(launches, moved_bytes)
+        return np.asarray(_compiled(_log_time_jacobian)(self.theta, features, self.allowed_tiles))[: len(launches)]
+
+    def log_component_gradients(self, launches: KernelLaunches, moved_bytes: PerLaunch) -> Float[np.ndarray, "component launch parameter"]:
+        """Derivatives of the logarithms of overhead, time of the unit and time of the memory with respect to theta.
+
+        They depend neither on the peak of the unit nor on the bandwidth of the memory.
+        """
+        features = self.padded_features(launches, moved_bytes)
+        return np.asarray(_compiled(_log_component_jacobians)(self.theta, features, self.allowed_tiles))[:, : len(launches)]
+
+    @property
+    def allowed_tiles(self) -> AllowedTiles:
+        """Which tiles and splits the kernel may use."""
+        return kernel_time.allowed_tiles(self.tile, self.splits_k, self.min_edge)
 
     def padded_features(self, launches: KernelLaunches, moved_bytes: PerLaunch | None = None) -> LaunchFeatures:
         """The features of launches, repeated up to a power of two, so that few sizes are compiled."""
@@ -85,7 +107,20 @@ def compile_in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _log_time_jacobian(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> Float[Array, "launch parameter"]:
+    return jax.jacfwd(lambda theta: jnp.log(kernel_time.launch_time(theta, features, allowed)))(theta)
+
+
+def _log_component_jacobians(
+    theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles
+) -> Float[Array, "component launch parameter"]:
+    def log_components(theta: TracedTheta) -> Float[Array, "component launch"]:
+        components = jnp.stack(kernel_time.time_components(theta, features, allowed))
+        return jnp.log(jnp.where(components > 0, components, 1.0))
+
+    return jax.jacfwd(log_components)(theta)
+
+
 @cache
-def _compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`launch_time` and `time_components`."""
-    return compile_in_float64(kernel_time.launch_time), compile_in_float64(kernel_time.time_components)
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return compile_in_float64(function)

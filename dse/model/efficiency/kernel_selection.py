@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
-from dse.base.dtype import BITS_PER_ELEMENT, accumulator_suffix, storage_dtype
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import InputError
+from dse.model.efficiency import interval
 from dse.model.efficiency.attention_selection import shipped_attention
-from dse.model.efficiency.kernel_file import SHIPPED, FittedRecord, KernelRecord, load_efficiency_file
-from dse.model.efficiency.launches import DeviceRates, PerLaunch, pattern_family
+from dse.model.efficiency.kernel_file import SHIPPED, Estimate, FittedRecord, KernelRecord, load_efficiency_file
+from dse.model.efficiency.launches import KernelLaunches, PerLaunch, pattern_family, shared_rows
+from dse.model.efficiency.parameters import PARAMETERS
+from dse.model.efficiency.population import KernelPrediction, predict_kernel
 from dse.model.efficiency.unmeasured_patterns import assumed_ratio, shared_height
 from dse.model.executions import Execution
 from dse.schema.accelerator import Accelerator
@@ -22,20 +25,21 @@ from dse.sparsity.pattern import Pattern
 
 SelectionKind = Literal["measured", "transferred", "assumed"]
 
-# Standard deviations of the logarithm of a time that the kernel of something else predicts (root mean squares over all measurements):
-# the same kernel of another device with units of the same name (14 cases: A100, RTX 3090) or of another name (6 cases, with the MI210), and
-# the kernel of a pattern with another number of rows that share their columns (6 cases: V:N:M, vectors).
-BETWEEN_DEVICES, BETWEEN_VENDORS, BETWEEN_HEIGHTS = 0.24, 0.54, 0.45
+# Standard deviations of the logarithm of a time that is predicted by kernels of something else, in addition to the spread of their
+# population (root mean squares over all measurements): of units of another name (6 cases, with the MI210), and of patterns with another
+# number of rows that share their columns (6 cases: V:N:M, vectors).
+BETWEEN_UNITS, BETWEEN_HEIGHTS = 0.48, 0.45
+POOR_FIT = 0.5  # mean error of a fit above which a kernel predicts others only if there is no better one
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSelection:
-    """The kernels of one device that predict an execution, the most representative first.
+    """The kernels that predict an execution, the most representative first.
 
-    `kind`: `measured` on this device, in this dtype and pattern; `transferred` from another device, or from another dtype of equal width;
-    `assumed`, from a pattern with blocks of another height, or (`is_dense_substitute`) from a dense kernel, which then takes
-    `slowdown_over_dense` times as long for the same number of multiply-adds. `log_deviation`: standard deviation of the logarithm of the
-    times that the difference between the kernels adds.
+    `kind`: `measured` on this device, in this dtype and pattern; `transferred` from other devices or dtypes; `assumed`, from a pattern with
+    blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
+    same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `log_deviation`:
+    standard deviation of the logarithm of the times that further differences between the kernels add.
     """
 
     kind: SelectionKind
@@ -43,17 +47,38 @@ class KernelSelection:
     log_deviation: float = 0.0
     is_dense_substitute: bool = False
     slowdown_over_dense: float = 1.0
+    predictions: tuple[KernelPrediction, ...] = ()
 
     def label(self, index: int) -> str:
         """Name of a kernel with the kind of the selection."""
         return f"{self.kernels[index]} ({self.kind})"
 
-    def nearest_index(self, density: PerLaunch) -> Int[np.ndarray, "launch"]:
-        """Index of the kernel with the nearest measured density for each launch; of equal ones the most representative."""
-        ends = np.log([kernel.density for kernel in self.kernels])
-        wanted = np.zeros(len(density)) if self.is_dense_substitute else np.log(density)
-        distance = np.maximum(0.0, np.maximum(ends[:, :1] - wanted, wanted - ends[:, 1:]))
+    def nearest_index(self, density: PerLaunch, columns: PerLaunch) -> Int[np.ndarray, "launch"]:
+        """Index of the kernel with the nearest measured density for each launch; of equal ones the most representative.
+
+        Kernels that gather rows of B differ in the `columns` of B that they suit, which then count as well.
+        """
+        wanted = np.ones(len(density)) if self.is_dense_substitute else density
+        distance = np.array([interval.log_distance(wanted, *kernel.density) for kernel in self.kernels])
+        if shared_rows(self.kernels[0].family) and all(kernel.sizes for kernel in self.kernels):
+            distance += [interval.log_distance(columns, *kernel.sizes[-1]) for kernel in self.kernels]
         return np.argmin(np.round(distance, 6), axis=0)
+
+    def sample_time_factors(
+        self, index: int, launches: KernelLaunches, moved_bytes: PerLaunch, device: str
+    ) -> Float[np.ndarray, "component sample launch"]:
+        """Samples of actual over predicted overhead, time of the unit and time of the memory of a kernel; the first sample is 1.
+
+        Kernels of one `device` share the samples of what is unknown of it.
+        """
+        kernel = self.kernels[index]
+        factors = np.repeat(kernel.sample_time_factors(launches, self.log_deviation)[None], 3, axis=0)
+        if self.predictions:
+            gradients, prediction = kernel.model.log_component_gradients(launches, moved_bytes), self.predictions[index]
+            for deviation, owner in ((prediction.of_device, device), (prediction.of_kernel, str(kernel))):
+                samples = np.stack([interval.normal_samples(f"{owner} {p.name}") for p in PARAMETERS], axis=1)
+                factors[:, 1:] *= np.exp(np.einsum("sp,clp->csl", samples * deviation, gradients))
+        return factors
 
 
 def available_kernels(accelerator: Accelerator, options: ModelOptions, folder: Path | None = None) -> tuple[FittedRecord, ...]:
@@ -79,42 +104,85 @@ def shipped_kernels() -> tuple[KernelRecord, ...]:
 def select_kernels(
     execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, fitted: Sequence[FittedRecord]
 ) -> KernelSelection:
-    """Select the kernels that predict weights of `pattern` under `execution`; of several devices the one with the nearest rates.
+    """Select the kernels that predict weights of `pattern` under `execution`; for one that was not measured, predict its parameters.
 
     Raises InputError if no kernel with values of this width is available.
     """
     kernels = [record for record in fitted if isinstance(record, KernelRecord)]
-    same_width = [kernel for kernel in kernels if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)]]
+    same_width = [kernel for kernel in kernels if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)] and not kernel.has_scales]
     same_unit = [kernel for kernel in same_width if kernel.unit == execution.unit]
     same_pattern = [kernel for kernel in same_unit if _has_pattern(kernel, pattern)]
     measured = [kernel for kernel in same_pattern if (kernel.device, kernel.compute_dtype) == (accelerator.name, dtype)]
     if measured:
-        return KernelSelection("measured", _most_representative_first(measured, kernels))
+        return KernelSelection("measured", _most_representative_first(_without_poor_fits(measured), kernels))
     usable = same_pattern or _nearest_heights(pattern, same_unit)
-    candidates = usable or [kernel for kernel in same_width if kernel.family == "dense"]
+    dense = [kernel for kernel in same_width if kernel.family == "dense"]
+    candidates = usable or [kernel for kernel in dense if kernel.unit == execution.unit] or dense
     if not candidates:
         raise _no_kernel_error(execution, accelerator, dtype)
-    rates = DeviceRates.from_accelerator(accelerator, execution.unit, dtype)
-    chosen = most_similar_device(candidates, kernels, accelerator.name, execution.unit, dtype, rates)
-    deviation = _device_deviation(chosen[0], accelerator, execution)
+    libraries = _libraries(_without_poor_fits(candidates), kernels)
+    predictions = tuple(predict_kernel(library, kernels, accelerator.name) for library in libraries)
+    pairs = zip(libraries, predictions, strict=True)
+    records = tuple(_predicted_record(library, prediction, dtype) for library, prediction in pairs)
+    deviation = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
     if same_pattern or not execution.is_sparse:
-        return KernelSelection("transferred", chosen, deviation)
+        return KernelSelection("transferred", records, deviation, predictions=predictions)
     if usable:
-        return KernelSelection("assumed", chosen, float(np.hypot(deviation, BETWEEN_HEIGHTS)))
+        return KernelSelection("assumed", records, float(np.hypot(deviation, BETWEEN_HEIGHTS)), predictions=predictions)
     ratio = assumed_ratio(pattern)
-    return KernelSelection("assumed", chosen, float(np.hypot(deviation, ratio.log_deviation)), True, 1 / ratio.mean)
+    return KernelSelection("assumed", records, float(np.hypot(deviation, ratio.log_deviation)), True, 1 / ratio.mean, predictions)
+
+
+def _without_poor_fits(kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels whose times the model explains; all of them, if it explains none."""
+    return [kernel for kernel in kernels if kernel.error < POOR_FIT] or list(kernels)
+
+
+def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> list[list[KernelRecord]]:
+    """The candidates of the library that was measured on most devices, the most representative one of several.
+
+    Dense kernels count as of one library. Of kernels that gather rows of B all libraries are kept, each with its own numbers of columns.
+    """
+    if candidates[0].family == "dense":
+        return [list(candidates)]
+    ordered = _most_representative_first(candidates, kernels)
+    libraries = [[kernel for kernel in ordered if kernel.kernel == name] for name in dict.fromkeys(kernel.kernel for kernel in ordered)]
+    libraries.sort(key=lambda library: -len({kernel.device for kernel in library}))
+    return libraries if shared_rows(candidates[0].family) else libraries[:1]
+
+
+def _predicted_record(candidates: Sequence[KernelRecord], prediction: KernelPrediction, dtype: str) -> KernelRecord:
+    """A record of the predicted parameters, for the densities and sizes at which any of the candidates was measured.
+
+    It has the tiles of the candidates if all have the same, else any.
+    """
+    first, devices = candidates[0], sorted({kernel.device for kernel in candidates})
+    parameters = {
+        p.name: Estimate(
+            value=p.from_theta(theta), low=p.from_theta(theta - width), high=p.from_theta(theta + width), unit=p.unit, kind="derived"
+        )
+        for p, theta, width in zip(PARAMETERS, prediction.theta, interval.Z_SCORE * prediction.distribution.deviation, strict=True)
+    }
+    densities = [kernel.density for kernel in candidates]
+    sizes = [kernel.sizes for kernel in candidates if kernel.sizes]
+    tiles = {(kernel.tile, kernel.splits, kernel.least) for kernel in candidates}
+    return first.model_copy(
+        update={
+            "device": devices[0] if len(devices) == 1 else f"{len(devices)} devices",
+            "kernel": first.kernel if len(candidates) == 1 else f"{len(candidates)} kernels", "release": "", "dtype": dtype,
+            **({} if len(tiles) == 1 else {"tile": None, "splits": True, "least": 1}), "processors": None, "parameters": parameters,
+            "error": float(np.median([kernel.error for kernel in candidates])),
+            "half_width": float(np.median([kernel.half_width or kernel.error for kernel in candidates])),
+            "constant": float(np.exp(np.mean(np.log([kernel.constant for kernel in candidates])))),
+            "density": (min(low for low, _ in densities), max(high for _, high in densities)),
+            "sizes": tuple((min(low for low, _ in size), max(high for _, high in size)) for size in zip(*sizes, strict=False)),
+        }
+    )  # fmt: skip
 
 
 def _no_kernel_error(execution: Execution, accelerator: Accelerator, dtype: str) -> InputError:
     what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense kernel with values as wide as '{dtype}'"
     return InputError(what, "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or use fidelity capacity or r3")
-
-
-def _device_deviation(kernel: KernelRecord, accelerator: Accelerator, execution: Execution) -> float:
-    """Standard deviation of the logarithm of a time that is predicted by a kernel of another device."""
-    if kernel.device == accelerator.name:
-        return 0.0
-    return BETWEEN_DEVICES if kernel.unit == execution.unit else BETWEEN_VENDORS
 
 
 def _has_pattern(kernel: KernelRecord, pattern: Pattern) -> bool:
@@ -133,15 +201,6 @@ def _nearest_heights(pattern: Pattern, kernels: Sequence[KernelRecord]) -> list[
     return [kernel for kernel, distance in zip(related, distances, strict=True) if distance == min(distances)]
 
 
-def most_similar_device(
-    candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord], device: str, unit: str, dtype: str, rates: DeviceRates
-) -> tuple[KernelRecord, ...]:
-    """The candidates of the device, unit and dtype that are most similar to a unit with these rates, the most representative first."""
-    nearest = min(candidates, key=lambda kernel: _device_distance(kernel, device, unit, dtype, rates))
-    place = nearest.device, nearest.unit, nearest.compute_dtype
-    return _most_representative_first([k for k in candidates if (k.device, k.unit, k.compute_dtype) == place], kernels)
-
-
 def _most_representative_first(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> tuple[KernelRecord, ...]:
     """First kernels that share a source with kernels of other families, since sources time launches differently and a speedup compares
     kernels; then those measured at more shapes, then those with the smaller error."""
@@ -151,10 +210,3 @@ def _most_representative_first(candidates: Sequence[KernelRecord], kernels: Sequ
         return any(set(k.sources) & set(kernel.sources) for k in others)
 
     return tuple(sorted(candidates, key=lambda k: (not is_compared(k), -k.shapes, k.error)))
-
-
-def _device_distance(kernel: KernelRecord, device: str, unit: str, dtype: str, rates: DeviceRates) -> tuple[bool, bool, bool, float]:
-    """Differences in order of importance: device, unit, width of the accumulator, rates; other formats of the same width are equal."""
-    ratios = np.array([kernel.rates.peak / rates.peak, kernel.rates.bandwidth / rates.bandwidth])
-    other_accumulator = accumulator_suffix(kernel.compute_dtype) != accumulator_suffix(dtype)
-    return kernel.device != device, kernel.unit != unit, other_accumulator, float(np.abs(np.log(ratios)).sum())

@@ -1,18 +1,25 @@
-"""Time of one launch, as a differentiable function of eleven parameters: tiles, waves, issue slots, gathers and load imbalance, in JAX.
+"""Time of one launch, as a differentiable function of a few parameters: clock, tiles, waves, operands from the cache, gathers, in JAX.
 
-    compute   F / P                     F = 2 m n (k d + fill): stored multiply-adds, prologues and epilogues, at the peak
+    compute   F / P                     F = 2 m n k d: stored multiply-adds at the peak
     issue     (F (1 + i)(1 + h (1/rows + 1/columns)) + F_dense j) / P_issue
-                                        issue slots for each stored and each dense multiply-add. A unit that issues one instruction
-                                        for many multiply-adds has one rate: compute is 0 and P_issue is P
+                                        issue slots for each stored and each dense multiply-add. Where the unit has one rate, compute is 0
+                                        and P_issue is P
     latency   F flight / (P_issue r)    r: tiles that a processor works on at once, as many as fit into its scratchpad, where the
                                         measurements say what a tile takes (Little's law)
-    memory    (Q + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
-    time      launch + (((compute^4 + issue^4 + latency^4)^(1/4) * padding * waves + waiting)^4 + memory^4)^(1/4)
+    operands  q edge / (P_issue bytes)  q: bytes that all tiles load from the cache. A cache serves a unit in proportion to its rate: tiles
+                                        of `edge` x `edge` load as long as they multiply
+    unit      (((compute, issue, latency) padding, operands) / clock) (1 + fill parts / (k d)) waves^tail + split + waiting
+    memory    (Q miss + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
+    time      launch + (unit, memory)
 
-The 4-norm is a smooth maximum, since real pipelines overlap imperfectly. The saturating E = E_inf x / (x + x_half) of common efficiency
-fits appears twice: with the work of a launch as x (`launch`), and with the multiply-adds of an output as x (`fill`). A library takes the
-fastest of its tiles and may split k to fill a wave. A kernel with one tile has no choice. A library with heuristics of its own changes
-tiles at certain k, even where that is slower. Beyond the greatest measured k the efficiency is constant: only the work grows.
+(a, b) is the 4-norm, a smooth maximum, since real pipelines overlap imperfectly. A library takes the fastest of its tiles and may split k
+into parts to fill a wave; the partial sums pass through the cache.
+
+The clock is the one that the power limit sustains: power grows with its third power, as the voltage follows it, so that a unit whose full
+rate would take a power of x times the limit runs at x^(-1/3) of its clock, and at most at `MAX_CLOCK`.
+
+Launches that are measured again and again find a part of their operands in the cache: miss = x^3 / (1 + x^3) with x the bytes of operands
+and result over the share `resident` of the cache. The layers of a network are cold: miss = 1.
 """
 
 from typing import Any, NamedTuple
@@ -23,17 +30,19 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Bool, Float
 
 from dse.model.capacity import attainable_bytes
-from dse.model.efficiency.launches import KernelLaunches, PerLaunch
-from dse.model.efficiency.parameters import PARAMETERS
-from dse.model.efficiency.tiles import TILES, Tile, TilesByDepth
+from dse.model.efficiency.launches import KernelLaunches, PerLaunch, shared_rows
+from dse.model.efficiency.parameters import MAX_CLOCK, PARAMETERS
+from dse.model.efficiency.tiles import TILES, Tile
 
-SPLITS = (1, 2, 4, 8)  # parts that k may be split into
+SPLITS = (1, 2, 4, 8, 16)  # parts that k may be split into
 NORM = 4.0
-SPLIT_COST = 50.0  # multiply-adds of an output, the unit of the parameter `split`
+CLOCK_NORM = 8.0  # of the smooth minimum of the clocks that power and design allow
+RESIDENCY_EXPONENT = 3.0  # of the miss rate of repeated launches
+PARTIAL_SUM_BYTES = 8.0  # of fp32, written and read
 COLUMNS_PER_GROUP = 64  # columns of B that one processor multiplies a row of A with
 
 PerTile = Float[np.ndarray, "launch tile"]
-AllowedTiles = Bool[Any, "#launch tile split"]  # of NumPy, or traced by JAX
+AllowedTiles = Bool[Any, "tile split"]  # of NumPy, or traced by JAX
 TracedTheta = Float[Any, "parameter"]  # of NumPy, or traced by JAX
 Seconds = Float[Array, "launch"]
 
@@ -42,17 +51,21 @@ class LaunchFeatures(NamedTuple):
     """What the time of a launch depends on besides the parameters of its kernel; times in seconds at the speed of light."""
 
     stated_launch: PerLaunch  # overhead that the description states [s], NaN if it states none
+    energy_budget: PerLaunch  # energy of an operation at which the power limit is reached at the peak [J/FLOP], NaN if unknown
     peak: PerLaunch  # stored FLOPs at the peak [s], 0 for a unit with one rate
     stored_issue: PerLaunch  # stored FLOPs at the issue rate [s]
     dense_issue: PerLaunch  # dense FLOPs at the issue rate [s]
     padding: PerTile  # outputs of all tiles over those needed
+    operands: PerTile  # bytes that all tiles load over those that the unit takes at its issue rate [s]
     wave_loss: Float[np.ndarray, "launch tile split"]  # waves rounded up over waves
-    inverse_edges: Float[np.ndarray, "launch tile"]  # 1/rows + 1/columns of a tile
+    inverse_edges: PerTile  # 1/rows + 1/columns of a tile
     depth: PerLaunch  # stored multiply-adds of an output
-    k: PerLaunch
     inverse_in_flight: PerLaunch  # 1 / tiles that a processor works on at once
     waiting: PerLaunch  # work of the busiest processor over the mean, minus 1
+    latency_scale: PerLaunch  # latency of instructions over that of the fitted device [1]
+    partial_sums: PerLaunch  # bytes of a part's sums, as `operands` [s]
     memory: PerLaunch  # moved bytes [s]
+    cache_share: PerLaunch  # bytes of operands and result over the cache; infinite for cold launches
     gathers: PerLaunch  # one element of B for each stored multiply-add [s]
     column_share: PerLaunch  # bytes of a column of B over those of the cache
 
@@ -62,8 +75,8 @@ def launch_features(
 ) -> LaunchFeatures:
     """The features of each launch, in NumPy.
 
-    `pads_to_power_of_two`: N of an N:M pattern is padded to a power of two. `moved_bytes`: traffic [B], default: of the best schedule.
-    `max_k`: greatest measured k, whose efficiency deeper products have.
+    `pads_to_power_of_two`: N of an N:M pattern is padded to a power of two. `moved_bytes`: traffic of cold launches [B]; default: repeated
+    launches with the traffic of the best schedule. `max_k`: greatest measured k, whose efficiency deeper products have.
     """
     m, k, n, rates = launches.m, launches.k, launches.n, launches.rates
     density = _padded_density(launches) if pads_to_power_of_two else launches.density
@@ -74,27 +87,53 @@ def launch_features(
     rows, columns = (np.array(edge, float) for edge in zip(*TILES, strict=True))
     tiles = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / columns) * np.broadcast_to(launches.products, len(m))[:, None]
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
-    is_gathered = launches.key.family == "unstructured"
+    is_gathered = shared_rows(launches.key.family) is not None
     fitted_k = np.minimum(k, max_k)
-    if moved_bytes is None:
-        product = launches.product
-        moved_bytes = np.asarray(attainable_bytes(product, rates.cache) if rates.cache else product.compulsory_bytes)
+    operand_bytes = tiles * (_weight_bytes_of_tile(launches, rows) + _input_bytes_of_tile(launches, density, rows, columns))
+    consumed = issue_rate * launches.activation_bytes  # B/s
+    cold_bytes = _scheduled_bytes(launches) if moved_bytes is None else moved_bytes
     return LaunchFeatures(
         stated_launch=np.full(len(launches), rates.launch),
+        energy_budget=np.full(len(launches), rates.energy_budget),
         peak=flops / rates.peak if has_issue_rate else np.zeros(len(launches)),
         stored_issue=flops / issue_rate,
         dense_issue=dense_flops / issue_rate,
         padding=tiles * rows * columns / (m * n * launches.products)[:, None],
+        operands=operand_bytes / consumed,
         wave_loss=np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves,
         inverse_edges=np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
         depth=fitted_k * density,
-        k=fitted_k,
         inverse_in_flight=1 / tiles_in_flight(launches),
         waiting=load_imbalance(launches) - 1,
-        memory=moved_bytes / rates.bandwidth,
+        latency_scale=np.full(len(launches), rates.latency_scale),
+        partial_sums=PARTIAL_SUM_BYTES * m * n * launches.products / consumed,
+        memory=cold_bytes / rates.bandwidth,
+        cache_share=launches.product.compulsory_bytes / rates.cache
+        if moved_bytes is None and rates.cache
+        else np.full(len(launches), np.inf),
         gathers=(flops / 2 * launches.activation_bytes if is_gathered else np.zeros(len(launches))) / rates.bandwidth,
         column_share=fitted_k * launches.activation_bytes / max(rates.cache, 1.0),
     )
+
+
+def _scheduled_bytes(launches: KernelLaunches) -> PerLaunch:
+    """Bytes that the best schedule moves with the cache of the device."""
+    product, cache = launches.product, launches.rates.cache
+    return np.asarray(attainable_bytes(product, cache) if cache else product.compulsory_bytes)
+
+
+def _weight_bytes_of_tile(launches: KernelLaunches, rows: Float[np.ndarray, "tile"]) -> PerTile:
+    """Bytes of A, with metadata, that a tile loads."""
+    return (launches.weight_bytes / launches.m)[:, None] * rows
+
+
+def _input_bytes_of_tile(
+    launches: KernelLaunches, density: PerLaunch, rows: Float[np.ndarray, "tile"], columns: Float[np.ndarray, "tile"]
+) -> PerTile:
+    """Bytes of B that a tile loads: all k rows of B once, or one row of B for each stored weight that shares it with no other."""
+    height = shared_rows(launches.key.family)
+    loads = np.ones((len(density), 1)) if height is None else density[:, None] * np.maximum(rows / height, 1.0)
+    return loads * columns * (launches.k * launches.activation_bytes)[:, None]
 
 
 def load_imbalance(launches: KernelLaunches) -> PerLaunch:
@@ -122,18 +161,8 @@ def _padded_density(launches: KernelLaunches) -> PerLaunch:
     return np.where(launches.slots > 0, np.minimum(2 ** np.ceil(np.log2(stored) - 1e-9), slots) / slots, launches.density)
 
 
-def allowed_tiles(
-    tile: Tile | None, tiles_by_depth: TilesByDepth = (), k: PerLaunch | float = 1.0, splits_k: bool = True, min_edge: int = 1
-) -> AllowedTiles:
-    """Which tiles and splits a kernel may use for products of depth `k`.
-
-    `tile`: the only one, without splits of k; None: all without an edge below `min_edge`. `tiles_by_depth`: other tiles from some k on.
-    """
-    choices = np.array([_allowed(each, splits_k, min_edge) for each in (tile, *(other for _, other in tiles_by_depth))])
-    return choices[np.searchsorted([depth for depth, _ in tiles_by_depth], np.atleast_1d(k), side="right")]
-
-
-def _allowed(tile: Tile | None, splits_k: bool, min_edge: int) -> Bool[np.ndarray, "tile split"]:
+def allowed_tiles(tile: Tile | None, splits_k: bool = True, min_edge: int = 1) -> AllowedTiles:
+    """Which tiles and splits a kernel may use: only `tile`, without splits of k; None: all without an edge below `min_edge`."""
     is_allowed = [min(each) >= min_edge if tile is None else each == tile for each in TILES]
     return np.outer(is_allowed, [parts == 1 or (splits_k and tile is None) for parts in SPLITS])
 
@@ -147,19 +176,27 @@ def launch_time(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTi
 def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> tuple[Seconds, Seconds, Seconds]:
     """Overhead of each launch, which a description may state, time of the unit and time of the memory [s]."""
     f, p = features, {p.name: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(PARAMETERS)}
-    filled = (1 + p["fill"] / f.depth)[:, None]
-    compute = f.peak[:, None] * filled
-    stored = (f.stored_issue * (1 + p["extra_stored"]))[:, None] * (1 + p["edge"] * f.inverse_edges) * filled
-    latency = (f.stored_issue * f.inverse_in_flight * p["flight"])[:, None] * filled
-    work = smooth_maximum(smooth_maximum(compute, stored + (f.dense_issue * p["extra_dense"])[:, None]), latency)[:, :, None]
-    split_cost = 1 + p["split"] * SPLIT_COST * (jnp.array(SPLITS) - 1.0) / (f.k[:, None] * filled)  # added to `fill`, not multiplied by it
-    waiting = (smooth_maximum(compute, stored) * f.waiting[:, None])[:, :, None]
-    times = work * f.padding[:, :, None] * f.wave_loss ** p["tail"] * split_cost[:, None, :] + waiting
-    unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2))
+    parts, is_split = jnp.array(SPLITS, float), jnp.array(SPLITS) > 1
+    stored = (f.stored_issue * (1 + p["extra_stored"]))[:, None] * (1 + p["edge"] * f.inverse_edges)
+    issue = smooth_maximum(f.peak[:, None], stored + (f.dense_issue * p["extra_dense"])[:, None])
+    latency = (f.stored_issue * f.inverse_in_flight * p["flight"])[:, None]
+    work = smooth_maximum(smooth_maximum(issue, latency) * f.padding, f.operands * p["operands"])[:, :, None]
+    filled = 1 + p["fill"] * parts / f.depth[:, None, None]
+    split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
+    times = work * filled * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
+    unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
     gathered_share = f.column_share * p["columns"]
-    miss_rate = gathered_share / (1 + gathered_share)
-    memory = (f.memory + f.gathers * miss_rate / p["reuse"]) / p["bandwidth"]
+    gathered_bytes = f.gathers * gathered_share / (1 + gathered_share) / p["reuse"]
+    miss_rate = 1 / (1 + (p["resident"] / f.cache_share) ** RESIDENCY_EXPONENT)
+    memory = (f.memory * miss_rate + gathered_bytes) / p["bandwidth"]
     return jnp.where(jnp.isnan(f.stated_launch), p["launch"], f.stated_launch), unit, jnp.asarray(memory)
+
+
+def sustained_clock(energy: Any, energy_budget: Any) -> Any:
+    """Clock under load over that of the peak [1], which the power limit sets; 1 where it is unknown."""
+    of_power = jnp.cbrt(energy_budget / energy)
+    clock = (MAX_CLOCK**-CLOCK_NORM + of_power**-CLOCK_NORM) ** (-1 / CLOCK_NORM)
+    return jnp.where(jnp.isnan(energy_budget), 1.0, clock)
 
 
 def smooth_maximum(a: Any, b: Any) -> Any:

@@ -1,17 +1,23 @@
 """Launches of one kernel as arrays: sizes, density and bytes of each, and the rates of the unit and memory that they run on."""
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from dse.base.dtype import OperandDtypes, parse_dtype
+from dse.base.dtype import BITS_PER_ELEMENT, SCALED_BITS_PER_ELEMENT, OperandDtypes, parse_dtype, parse_roles, storage_dtype
 from dse.model.capacity import Product
+from dse.model.cost.coefficients import energy_scale
+from dse.model.cost.design import relative_width
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Unit
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
+
+SLOWER_DTYPE = 1.05  # ratio of rates from which a unit counts as slower in one dtype than in another
 
 PerLaunch = Float[np.ndarray, "launch"]
 Shape = tuple[int, int, int]
@@ -33,6 +39,16 @@ class KernelKey:
         """The dtypes of the operands that the text `dtype` states."""
         return parse_dtype(self.dtype)
 
+    @property
+    def has_scales(self) -> bool:
+        """Whether an operand is stored with scales of its own, which take passes that other kernels do not have."""
+        return any(name in SCALED_BITS_PER_ELEMENT for name in parse_roles(self.dtype).values())
+
+    @property
+    def group(self) -> tuple[str, str, int, bool]:
+        """What kernels of one population have in common: unit, family, width of a value [bit], and whether operands have scales."""
+        return self.unit, self.family, BITS_PER_ELEMENT[storage_dtype(self.precision.compute)], self.has_scales
+
     def __str__(self) -> str:
         return " ".join(filter(None, (self.device, self.kernel, self.release, self.family, self.dtype)))
 
@@ -46,11 +62,19 @@ def pattern_family(pattern: Pattern) -> str:
     return str(pattern)
 
 
+def shared_rows(family: str) -> int | None:
+    """Rows of A that use the same gathered row of B: 1 of unstructured weights, V of `block:Vx1`; None for patterns that gather nothing."""
+    vector = re.fullmatch(r"block:(\d+)x1", family)
+    return int(vector[1]) if vector else 1 if family == "unstructured" else None
+
+
 @dataclass(frozen=True, eq=False)
 class DeviceRates:
     """Rates of one unit and the outermost memory of a device; NaN where the description states none, 0 without a cache.
 
-    `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s.
+    `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s. `energy_budget` in
+    J/FLOP: the energy that a FLOP may take, scaled to 16 bit and 7 nm, without exceeding the power limit at the peak. `latency_scale`:
+    latency of instructions over that of the device that kernels were fitted on.
     """
 
     peak: float
@@ -60,20 +84,41 @@ class DeviceRates:
     processors: float = np.nan
     launch: float = np.nan
     scratchpad: float = np.nan
+    energy_budget: float = np.nan
+    latency_scale: float = 1.0
 
     @classmethod
     def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str) -> "DeviceRates":
-        """The rates that a description states; the issue rate counts for fp32 only, where multiply-adds share it."""
+        """The rates that a description states."""
         unit, cache = device.units[unit_name], memory_levels(device, "capacity")[0].reuse_capacity
         return cls(
             peak=unit.peak[dtype].value,
-            issue=unit.issue.value if unit.issue and dtype == "fp32" else np.nan,
+            issue=_issue_rate(unit, dtype),
             bandwidth=device.value(f"memory.{device.outermost}.bandwidth"),
             cache=device.value(cache) if cache else 0.0,
             processors=unit.processors.value if unit.processors else np.nan,
             launch=device.overhead.launch.value if device.overhead.launch else np.nan,
             scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
+            energy_budget=_energy_budget(device, unit.peak[dtype].value, dtype),
         )
+
+
+def _issue_rate(unit: Unit, dtype: str) -> float:
+    """Rate at which a unit takes operands and instructions [FLOP/s], where that is above its peak in a dtype; NaN where it is the peak.
+
+    It counts for fp32, where a description states it, and for dtypes that a unit runs slower than their width requires, such as fp16 with
+    an fp32 accumulator on GPUs that accumulate in fp16 at twice the rate.
+    """
+    if dtype == "fp32":
+        return unit.issue.value if unit.issue else np.nan
+    rate = max(peak.value * relative_width(name) for name, peak in unit.peak.items() if name != "fp32") / relative_width(dtype)
+    return rate if rate > SLOWER_DTYPE * unit.peak[dtype].value else np.nan
+
+
+def _energy_budget(device: Accelerator, peak: float, dtype: str) -> float:
+    """Power limit over peak [J/FLOP], scaled to operations of 16 bit at 7 nm; NaN if the power or the process is not described."""
+    power, process = device.value("cost.power"), device.value("cost.process")
+    return np.nan if power is None or process is None else power / (peak * relative_width(dtype) * energy_scale(process))
 
 
 @dataclass(frozen=True, eq=False)

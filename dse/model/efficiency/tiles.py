@@ -1,12 +1,14 @@
 """Output tiles of matrix multiplication kernels, in rows and columns."""
 
-EDGES = (32, 64, 128, 256)
+EDGES = (8, 16, 32, 64, 128, 256)
 Tile = tuple[int, int]
-WIDE_TILES: tuple[Tile, ...] = tuple((rows, columns) for rows in EDGES for columns in EDGES if rows * columns <= 128 * 256)
-NARROW_TILES: tuple[Tile, ...] = tuple(tile for long in (64, 256) for short in (1, 8) for tile in ((long, short), (short, long)))
-TILES = WIDE_TILES + NARROW_TILES  # narrow ones for products with few rows or columns, which no library pads to 32
+BLOCK_TILES: tuple[Tile, ...] = tuple(
+    (rows, columns) for rows in EDGES for columns in EDGES if max(rows, columns) >= 64 or rows == columns == 32
+)
+VECTOR_TILES: tuple[Tile, ...] = tuple(tile for long in (64, 256) for tile in ((long, 1), (1, long)))  # for products with a vector
+TILES = BLOCK_TILES + VECTOR_TILES
+WIDE_TILES = tuple(tile for tile in BLOCK_TILES if min(tile) >= 32 and tile[0] * tile[1] <= 128 * 256)
 MIN_EDGES = (1, 32, 64, 128)  # shortest edges of the tiles that a library may be restricted to
-TilesByDepth = tuple[tuple[float, Tile | None], ...]  # (k, the tile from this k on; None: the fastest of all)
 
 
 def format_tile(tile: Tile | None) -> str | None:

@@ -1,0 +1,42 @@
+"""Which few shapes to measure on a new device: those after which the times of all others are known best.
+
+Greedy choice under a normal distribution of the parameters, with times linear in theta: a measurement with gradient g and noise s takes
+S g g^T S / (g^T S g + s^2) from the covariance S (Bayesian experimental design; Chaloner and Verdinelli, 1995).
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from dse.calibrate.fit_parameters import NOISE
+from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.launches import KernelLaunches
+from dse.model.efficiency.parameters import Distribution
+
+
+def choose_launches(model: KernelModel, launches: KernelLaunches, prior: Distribution, count: int) -> list[int]:
+    """Indices of `count` launches, each of which narrows the intervals of all times the most."""
+    gradient, covariance, chosen = model.log_time_gradient(launches), np.diag(prior.deviation**2), list[int]()
+    for _ in range(min(count, len(launches))):
+        spread = gradient @ covariance @ gradient.T  # [launch, launch]
+        gain = (spread**2).sum(axis=0) / (spread.diagonal() + NOISE**2)
+        gain[chosen] = -np.inf
+        chosen.append(int(np.argmax(gain)))
+        covariance = _after_measurement(covariance, gradient[chosen[-1]])
+    return chosen
+
+
+def remaining_deviation(
+    model: KernelModel, launches: KernelLaunches, prior: Distribution, chosen: list[int]
+) -> Float[np.ndarray, "launch"]:
+    """Standard deviation of the logarithm of each time after the chosen launches are measured."""
+    gradient, covariance = model.log_time_gradient(launches), np.diag(prior.deviation**2)
+    for index in chosen:
+        covariance = _after_measurement(covariance, gradient[index])
+    return np.sqrt(np.einsum("lp,pq,lq->l", gradient, covariance, gradient))
+
+
+def _after_measurement(
+    covariance: Float[np.ndarray, "parameter parameter"], gradient: Float[np.ndarray, "parameter"]
+) -> Float[np.ndarray, "parameter parameter"]:
+    effect = covariance @ gradient
+    return covariance - np.outer(effect, effect) / (gradient @ effect + NOISE**2)
