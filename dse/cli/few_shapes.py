@@ -42,7 +42,8 @@ def report(options: Namespace, kernels: Sequence[KernelRecord]) -> str:
     with problems.collect():
         pattern = parse(options.pattern)
     problems.raise_if_any()
-    assert device is not None and pattern is not None
+    assert device is not None
+    assert pattern is not None
     return _choose(device, pattern, parse_dtype(options.dtype), options.few, kernels)
 
 

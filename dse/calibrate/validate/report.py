@@ -16,7 +16,7 @@ SPLIT_TITLES = {
     "shapes": "leave-one-shape-out",
     "halves": "random halves",
     "devices": "leave-one-device-out",
-    "few": "leave-one-device-out but five shapes",
+    "few": "five shapes of the device",
     "networks": "whole networks",
 }
 BRIEF_FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "calibrated")  # those that differ where no kernel is bound by memory
