@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.optimize import least_squares
 
+from dse.calibrate.fit_parameters import minimize_residuals
 from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
 from dse.model.efficiency.attention_model import AttentionModel, pad_features
 from dse.model.efficiency.attention_parameters import ATTENTION_DEVIATION, ATTENTION_LOWER, ATTENTION_PRIOR, ATTENTION_UPPER
@@ -52,16 +52,8 @@ def sample_launches(launches: AttentionLaunches, size: int, seed: int = 0) -> At
 def fit_attention_parameters(start: AttentionModel, launches: AttentionLaunches, steps: int = STEPS) -> AttentionModel:
     """Fit the parameters of a kernel whose tiling is known, beginning at those of `start`."""
     problem = _fit_problem(start, launches)
-    residuals, jacobian = _compiled()
-    solution = least_squares(
-        lambda theta: np.asarray(residuals(theta, *problem)),
-        np.clip(start.theta, ATTENTION_LOWER + 1e-9, ATTENTION_UPPER - 1e-9),
-        jac=lambda theta: np.asarray(jacobian(theta, *problem)),  # pyright: ignore[reportArgumentType]
-        bounds=(ATTENTION_LOWER, ATTENTION_UPPER),
-        loss="soft_l1",
-        max_nfev=steps,
-    )
-    return replace(start, theta=solution.x, cost=float(solution.cost))
+    theta, cost = minimize_residuals(*_compiled(), problem, start.theta, (ATTENTION_LOWER, ATTENTION_UPPER), steps)
+    return replace(start, theta=theta, cost=cost)
 
 
 def theta_deviation(model: AttentionModel, launches: AttentionLaunches) -> tuple[Theta, np.ndarray]:

@@ -1,6 +1,6 @@
 """Fit the parameters of a kernel whose tiles are known: robust least squares of log times with a normal prior, gradients by JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,16 +29,29 @@ def fit_parameters(
     weight = np.ones(len(launches)) if weight is None else weight
     start = replace(start, max_k=float(launches.k[weight > 0].max()))
     arguments = _residual_arguments(start, launches, weight, prior)
-    residuals, jacobian = _compiled()
+    theta, cost = minimize_residuals(*_compiled(), arguments, start.theta, (LOWER_BOUND, UPPER_BOUND), steps)
+    return replace(start, theta=theta, cost=cost)
+
+
+def minimize_residuals(
+    residuals: Callable[..., Any],
+    jacobian: Callable[..., Any],
+    arguments: Sequence[Any],
+    start: Theta,
+    bounds: tuple[Theta, Theta],
+    steps: int,
+) -> tuple[Theta, float]:
+    """Theta of the least robust sum of squares of `residuals(theta, *arguments)` within bounds, and its cost."""
+    low, high = bounds
     solution = least_squares(
         lambda theta: np.asarray(residuals(theta, *arguments)),
-        np.clip(start.theta, LOWER_BOUND + 1e-9, UPPER_BOUND - 1e-9),
+        np.clip(start, low + 1e-9, high - 1e-9),
         jac=lambda theta: np.asarray(jacobian(theta, *arguments)),  # pyright: ignore[reportArgumentType]
-        bounds=(LOWER_BOUND, UPPER_BOUND),
+        bounds=bounds,
         loss="soft_l1",
         max_nfev=steps,
     )
-    return replace(start, theta=solution.x, cost=float(solution.cost))
+    return solution.x, float(solution.cost)
 
 
 def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR) -> KernelModel:

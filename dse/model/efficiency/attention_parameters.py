@@ -6,7 +6,7 @@ priors (ai-dynamo/aiconfigurator@095f58a51c4c).
 
 import numpy as np
 
-from dse.model.efficiency.parameters import Parameter, Theta
+from dse.model.efficiency.parameters import Parameter, Theta, theta_to_values, values_to_theta
 
 ATTENTION_PARAMETERS = (
     Parameter("launch", "s", 6e-6, 0.45, 1e-7, 1e-3, "time of a launch before it computes anything"),
@@ -26,9 +26,9 @@ ATTENTION_UPPER = np.array([p.to_theta(p.high) for p in ATTENTION_PARAMETERS])
 
 def attention_values(theta: Theta) -> dict[str, float]:
     """Value of each parameter by its name."""
-    return {p.name: p.from_theta(float(t)) for p, t in zip(ATTENTION_PARAMETERS, theta, strict=True)}
+    return theta_to_values(theta, ATTENTION_PARAMETERS)
 
 
 def attention_theta(values: dict[str, float]) -> Theta:
     """Theta of the values by name, in the order of `ATTENTION_PARAMETERS`."""
-    return np.array([p.to_theta(values[p.name]) for p in ATTENTION_PARAMETERS])
+    return values_to_theta(values, ATTENTION_PARAMETERS)

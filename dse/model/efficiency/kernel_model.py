@@ -24,9 +24,8 @@ class KernelModel:
     """Parameters of one kernel, the tiles that it may use, and bootstrap samples of the parameters.
 
     `tile`: the only tile; None: the fastest of those without an edge below `min_edge`, with k split if it `splits_k`.
-    `pads_to_power_of_two`: N of an N:M pattern. `processors`: estimated from waves, NaN if described or
-    unknown. `staged_bytes`: (density, scratchpad of a tile [B]) as measured. `max_k`: greatest fitted k; deeper products are as efficient.
-    `cost`: residual of the fit.
+    `pads_to_power_of_two`: N of an N:M pattern. `processors`: estimated from waves, NaN if described or unknown. `staged_bytes`: (density,
+    scratchpad of a tile [B]) as measured. `max_k`: greatest fitted k; deeper products are as efficient. `cost`: residual of the fit.
     """
 
     key: KernelKey

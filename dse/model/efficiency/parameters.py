@@ -3,6 +3,7 @@
 Fits work on `theta`, the logarithm of each value (log odds of a share), on which the priors are normal.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,11 +66,11 @@ LOWER_BOUND = np.array([p.to_theta(p.low) for p in PARAMETERS])
 UPPER_BOUND = np.array([p.to_theta(p.high) for p in PARAMETERS])
 
 
-def theta_to_values(theta: Theta) -> dict[str, float]:
+def theta_to_values(theta: Theta, parameters: Sequence[Parameter] = PARAMETERS) -> dict[str, float]:
     """Value of each parameter by its name."""
-    return {p.name: p.from_theta(float(t)) for p, t in zip(PARAMETERS, theta, strict=True)}
+    return {p.name: p.from_theta(float(t)) for p, t in zip(parameters, theta, strict=True)}
 
 
-def values_to_theta(values: dict[str, float]) -> Theta:
-    """Theta of the values by name, in the order of `PARAMETERS`."""
-    return np.array([p.to_theta(values[p.name]) for p in PARAMETERS])
+def values_to_theta(values: dict[str, float], parameters: Sequence[Parameter] = PARAMETERS) -> Theta:
+    """Theta of the values by name, in the order of `parameters`."""
+    return np.array([p.to_theta(values[p.name]) for p in parameters])

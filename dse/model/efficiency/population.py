@@ -88,8 +88,8 @@ def predict_kernel(candidates: Sequence[KernelRecord], kernels: Sequence[KernelR
     same_family = [kernel.theta - population.mean for kernel in own if kernel in candidates]
     others = [kernel for kernel in own if kernel not in candidates]
     deviations = [*same_family, *(kernel.theta - Population.of_records(similar_kernels(kernel, kernels)).mean for kernel in others)]
-    size = 0, len(PARAMETERS)
-    return population.predict(np.array(deviations).reshape(-1, size[1]), np.array(same_family).reshape(-1, size[1]))
+    shape = -1, len(PARAMETERS)  # also where there are none
+    return population.predict(np.reshape(deviations, shape), np.reshape(same_family, shape))
 
 
 def similar_kernels(kernel: KernelRecord, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
