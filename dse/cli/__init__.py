@@ -1,7 +1,7 @@
 """The command `dse`: `entry` parses the command line and `subcommands` has all options; the other modules run one subcommand each.
 
 sweep, search                          evaluate a specification
-dataset                                `dse plot` and `dse pareto` of a result
+dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
 trace, io                              read a pruned network
 measure, calibrate, calibrate_attention, few_shapes

@@ -5,15 +5,14 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import xarray as xr
-from jaxtyping import Bool
-
 from dse import plot
 from dse.base import output_file
-from dse.base.errors import InputError, did_you_mean
+from dse.base.errors import InputError
 from dse.plot import pareto as pareto_figure
+from dse.report.result_table import render
+from dse.report.show_results import result_tables
 from dse.sweeping import pareto, store
+from dse.sweeping.select_values import select_values
 
 
 def draw_figures(options: Namespace) -> str:
@@ -40,7 +39,7 @@ def file_prefix(dataset: Path) -> str:
 
 
 def find_fronts(options: Namespace) -> str:
-    """Write the fronts and return them as CSV; the files are listed on stderr."""
+    """Write the fronts and return them as CSV or as a table; the files are listed on stderr."""
     dataset = select_values(store.read(options.dataset), parse_pairs(options.at))
     reference = parse_numbers(parse_pairs(options.reference))
     stem = _output_stem(options.dataset, options.out)
@@ -52,7 +51,8 @@ def find_fronts(options: Namespace) -> str:
     print(written, *plot.save_figure(figure, table, stem), sep="\n", file=sys.stderr)
     if len(records := pareto.front_records(front)) > 1:
         print("a front for each of these (--pool: one over all):", *map(pareto_figure.summary_line, records), sep="\n", file=sys.stderr)
-    return table.to_csv(index=False).removesuffix("\n")
+    style = options.format or ("table" if sys.stdout.isatty() else "csv")
+    return table.to_csv(index=False).removesuffix("\n") if style == "csv" else render(result_tables(front), style)
 
 
 def _output_stem(dataset: Path, out: Path | None) -> Path:
@@ -62,29 +62,6 @@ def _output_stem(dataset: Path, out: Path | None) -> Path:
             raise InputError(f"'{out}' is also the input", "give another output file")
         return out.with_suffix("")
     return (out or dataset.parent) / f"{file_prefix(dataset)}pareto"
-
-
-def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
-    """The cells with the given coordinate values, as text (numbers in the coordinate's unit); every dim stays. Raises InputError."""
-    for name, text in values.items():
-        names = [str(key) for key, coordinate in dataset.coords.items() if coordinate.ndim == 1]
-        if name not in names:
-            raise InputError(f"the dataset has no coordinate '{name}'", did_you_mean(name, names))
-        dataset = dataset.isel({dataset[name].dims[0]: _matches(dataset[name], text)})
-    return dataset
-
-
-def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:
-    values = coordinate.values
-    is_numeric = values.dtype.kind in "if"
-    try:
-        matches = np.isclose(values, float(text), rtol=1e-6, atol=0) if is_numeric else values.astype(str) == text
-    except ValueError:
-        matches = np.zeros(len(values), bool)
-    if not matches.any():
-        labels = {f"{value:g}" if is_numeric else str(value) for value in values}
-        raise InputError(f"'{coordinate.name}' is never '{text}'", did_you_mean(text, labels))
-    return matches
 
 
 def parse_pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from sqlalchemy.exc import SQLAlchemyError
 
 from dse.base import catalog, output_file
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.plot import save_figure
 from dse.plot import search as search_figure
@@ -46,8 +47,9 @@ def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, j
     storage = _open_storage(journal, options.storage, must_exist=options.resume)
     archive = run.run_search(evaluator, name, storage, options.resume, False, progress=True)
     archive.check_feasible()
-    best, random = report.best_designs_table(archive), search_randomly(archive)
+    random = search_randomly(archive)
     front = run.to_dataset(archive, random)
+    best = pd.DataFrame(json.loads(front.attrs["best_designs"]))
     store.write(front, folder / "front.nc")
     output_file.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     output_file.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
@@ -78,8 +80,9 @@ def _best_design_lines(best: pd.DataFrame, front: xr.Dataset) -> list[str]:
     """The values and results of the best design, and what changing a number of it would change."""
     row = best.drop(columns="rank").iloc[0].to_dict()
     inactive = row.pop("inactive", "").split(", ")
+    units = json.loads(front.attrs["best_designs_units"])
     lines = [
-        f"{name}: {_value_text(value)}" + " (as described: its condition does not hold)" * (name in inactive)
+        f"{name}: {_value_text(value, units[name])}" + " (as described: its condition does not hold)" * (name in inactive)
         for name, value in row.items()
         if value != ""
     ]
@@ -107,5 +110,5 @@ def _progress_lines(front: xr.Dataset) -> list[str]:
     return [*lines, f"regret: {100 * attrs['regret']:.3g}% against the best of all designs"] if "regret" in attrs else lines
 
 
-def _value_text(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+def _value_text(value: Any, unit: str) -> str:
+    return format_quantity(value, unit) if isinstance(value, float) else str(value)

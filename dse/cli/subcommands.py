@@ -16,8 +16,8 @@ MEMORY_RANGE = "1KiB..8MiB"
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
     subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
     for add in (
-        _add_sweep, _add_plot, _add_pareto, _add_trace, _add_io, _add_check, _add_list, _add_iso, _add_search, _add_pattern, _add_schema,
-        _add_measure, _add_calibrate, _add_validate, _add_r3,
+        _add_sweep, _add_show, _add_plot, _add_pareto, _add_trace, _add_io, _add_check, _add_list, _add_iso, _add_search, _add_pattern,
+        _add_schema, _add_measure, _add_calibrate, _add_validate, _add_r3,
     ):  # fmt: skip
         add(subcommands)
 
@@ -27,6 +27,11 @@ def _add(subcommands: Subcommands, name: str, handler: str, sentence: str) -> ar
     parser = subcommands.add_parser(name, help=sentence, description=f"{sentence[0].upper()}{sentence[1:]}.")
     parser.set_defaults(handler=handler)
     return parser
+
+
+def _add_examples(parser: argparse.ArgumentParser, *commands: str) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["examples:", *(f"  {command}" for command in commands)])
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +57,28 @@ def _process_count(text: str) -> int:
     return int(text)
 
 
+def _add_show(subcommands: Subcommands) -> None:
+    sentence = "print the best designs of a dataset, what bounds them and the Pareto front, in units such as mm^2, TB/s and ms"
+    parser = _add(subcommands, "show", "dse.cli.show:execute", sentence)
+    _add_examples(
+        parser, "dse show results.nc --top 5", "dse show results.nc --select batch=32 'memory.dram.bandwidth=2 TB/s' --format markdown"
+    )
+    what = (
+        "dataset of 'dse sweep', 'dse search' or 'dse pareto' (.nc, .zarr or its folder), or a name of the catalogue, whose file is printed"
+    )
+    parser.add_argument("what", metavar="RESULTS", help=what)
+    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="JSON is in SI units; CSV has the "
+                        "first table only (default: table)")  # fmt: skip
+    parser.add_argument("--select", nargs="+", default=[], metavar="NAME=VALUE", help="values of coordinates, as in 'batch=32'")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="rows of each network and batch size (default: 10 of one, 3 of up to 4, else 1)"
+    )
+    parser.add_argument("--minimize", metavar="NAME", help="variable that designs are ranked by (default: latency)")
+    parser.add_argument("--maximize", metavar="NAME", help="variable that designs are ranked by, as in 'speedup'")
+    parser.add_argument("--drop", type=float, metavar="POINTS", help="allowed loss of accuracy (default: that of the specification)")
+    parser.add_argument("--any-accuracy", action="store_true", help="rank all variants together, whatever they lose")
+
+
 def _add_plot(subcommands: Subcommands) -> None:
     parser = _add(subcommands, "plot", "dse.cli.dataset:draw_figures", "draw figures of a sweep's dataset, each with its table as CSV")
     parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
@@ -71,6 +98,8 @@ def _add_pareto(subcommands: Subcommands) -> None:
     parser.add_argument("--reference", nargs="+", default=[], metavar="NAME=VALUE", help=corner)
     parser.add_argument("--pool", action="store_true", help="find one front over all networks and batch sizes (default: one for each)")
     parser.add_argument("--unique", action="store_true", help="list only the first of points that are equal in every objective")
+    formats = "of the front on standard output: csv has all points in SI units (default: table on a terminal, else csv)"
+    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), help=formats)
     parser.add_argument("-o", "--out", type=Path, help="output folder, or .nc file (default: next to the dataset)")
 
 

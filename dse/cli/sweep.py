@@ -13,6 +13,7 @@ import xarray as xr
 from dse import plot
 from dse.base import catalog, output_file
 from dse.base.errors import InputError
+from dse.cli.show import print_summary
 from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
@@ -26,7 +27,7 @@ from dse.sweeping.sweep import is_distributable, not_distributable
 
 
 def execute(options: Namespace) -> str:
-    """Evaluate the sweep and return the files that were written, or the plan of a dry run.
+    """Evaluate the sweep and return the files that were written, or the plan of a dry run; the best designs are printed to stderr.
 
     Raises FiguresNotDrawnError if a figure cannot be drawn, after all others are drawn and the files are printed.
     """
@@ -45,6 +46,8 @@ def execute(options: Namespace) -> str:
     try:
         with output_file.hold_write_lock(results, shared=options.shard is not None):
             dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
+            if dataset is not None:
+                print_summary(dataset, results)
             derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.FiguresNotDrawnError as error:
         print(results, *error.written, sep="\n")

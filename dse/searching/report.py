@@ -1,5 +1,6 @@
 """Report a search: the table of the best designs, the Pareto front as a dataset, and existing devices for comparison."""
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from dse.searching.space import Space
 from dse.workload import Variant
 
 TABLE_ROWS = 10  # best designs in the table
+MAX_ATTRIBUTE = 50_000  # characters: HDF5 stores attributes up to 64 KiB
 ACTIVE_MARGIN = 0.02  # a constraint within this share of its bound is active
 UNITS = {"performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W"}
 INTERVAL_ENDS = {"low": "5% quantile over samples of the kernel parameters", "high": "95% quantile over samples of the kernel parameters"}
@@ -63,6 +65,22 @@ def best_designs_table(archive: Archive) -> pd.DataFrame:
     table["bound"] = [_describe_bounds(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
     table["states"] = ["; ".join(f"{name}: {_describe_variant(variant)}" for name, variant in chosen.items()) for chosen in variants]
     return table
+
+
+def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]:
+    """The table of the best designs as attributes of a dataset: its rows, as many as an attribute of netCDF holds, and units, as JSON."""
+    axes = {dimension.path: dimension.axis.unit or "1" for dimension in space.dimensions if not dimension.categorical}
+    results = {
+        name: UNITS.get(name.removesuffix("_low").removesuffix("_high"), "1") for name in map(str, table.columns) if name not in axes
+    }
+    rows = [
+        {str(name): value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+    texts = [json.dumps(row) for row in rows]
+    while sum(map(len, texts)) > MAX_ATTRIBUTE and len(texts) > 1:
+        texts.pop()
+    return {"best_designs": f"[{', '.join(texts)}]", "best_designs_units": json.dumps(results | axes)}
 
 
 def _describe_networks(evaluator: Evaluator, results: dict[str, np.ndarray], design: int) -> str:

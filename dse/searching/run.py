@@ -23,7 +23,7 @@ from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import refine
 from dse.searching.problem import load_problem
-from dse.searching.report import front_dataset, simplify_reported
+from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, simplify_reported
 from dse.searching.samplers import evaluate_all
 from dse.sweeping.model_warnings import ModelWarning
 
@@ -49,8 +49,8 @@ def search(
     Returns:
         The Pareto front of the feasible designs along `point`, in SI units: the value of every axis, and every result (`performance`
         [1], `speedup` [1], `latency` [s], `energy` [J], `area` [m^2], `power` [W]) that the search uses. `best` marks the design that is
-        the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances` and
-        others, as JSON where they are not a number.
+        the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`,
+        `best_designs` and others, as JSON where they are not a number.
 
     Raises:
         InputError: the specification is invalid; lists every problem with file, line and fix.
@@ -134,6 +134,7 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
         "elasticities": json.dumps(compute_elasticities(archive)),
         "importances": json.dumps(estimate_importances(archive.evaluator)),
     }
+    attributes |= best_designs_attributes(best_designs_table(archive), archive.evaluator.space)
     regret = compute_regret(archive) if archive.evaluator.problem.search.sampler != "exhaustive" else 0.0
     return front_dataset(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
 

@@ -10,8 +10,9 @@ import pytest
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.cli.dataset import parse_numbers, parse_pairs, select_values
+from dse.cli.dataset import parse_numbers, parse_pairs
 from dse.sweeping import store
+from dse.sweeping.select_values import select_values
 
 AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], memory.dram.capacity: [1 GB, 2 GB]}"
 
