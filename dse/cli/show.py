@@ -33,9 +33,9 @@ def find_results(what: str) -> Path | None:
     """The file or store of results at a path or in a folder of a sweep or search; None if `what` is not a path."""
     path = Path(what)
     if path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists():
-        found = [path / name for name in RESULT_FILES if (path / name).exists()]
-        if found:
-            return found[0]
+        files = [path / name for name in RESULT_FILES if (path / name).exists()]
+        if files:
+            return files[0]
         if _catalog_file(what) is None:
             raise InputError(
                 f"the folder '{what}' has no results", "give a .nc file, a .zarr store, or a folder of 'dse sweep' or 'dse search'"

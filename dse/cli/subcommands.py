@@ -76,7 +76,7 @@ def _add_show(subcommands: Subcommands) -> None:
     parser.add_argument("--minimize", metavar="NAME", help="variable that designs are ranked by (default: latency)")
     parser.add_argument("--maximize", metavar="NAME", help="variable that designs are ranked by, as in 'speedup'")
     parser.add_argument("--drop", type=float, metavar="POINTS", help="allowed loss of accuracy (default: that of the specification)")
-    parser.add_argument("--any-accuracy", action="store_true", help="rank all variants together, whatever they lose")
+    parser.add_argument("--any-accuracy", action="store_true", help="rank all variants together, at any loss of accuracy")
 
 
 def _add_plot(subcommands: Subcommands) -> None:

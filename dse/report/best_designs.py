@@ -7,6 +7,7 @@ the memory. All numbers are in SI units; `units` of the table's attributes names
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,9 +69,9 @@ def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasure
     for workload in dict.fromkeys(dataset.workload.values):
         variants = np.flatnonzero(dataset.workload.values == workload)
         for batch in range(dataset.sizes["batch"]):
-            found = _rank_cells(scores, dense, dims, batch, variants, eligible[variants], top)
-            cells += found
-            ranks += range(1, len(found) + 1)
+            best_cells = _rank_cells(scores, dense, dims, batch, variants, eligible[variants], top)
+            cells += best_cells
+            ranks += range(1, len(best_cells) + 1)
     indices = {dim: ("point", np.array([cell[dim] for cell in cells], int)) for dim in dims}
     rows = _replace_by_dense(describe_points(dataset.isel(indices)), np.array([cell["dense"] for cell in cells], bool))
     rows.insert(0, "rank", ranks)
@@ -181,7 +182,7 @@ def describe_points(points: xr.Dataset) -> pd.DataFrame:
     names = [
         str(name) for name in (*points.coords, *points.data_vars) if points[name].dims == ("point",) and name not in ("point", "variant")
     ]
-    columns = {name: points[name].values for name in _order(names)}
+    columns: dict[str, Any] = {name: points[name].values for name in _order(names)}
     units = {name: str(points[name].attrs.get("units", "1")) for name in names}
     if {"latency", "batch", "workload"} <= columns.keys():
         columns |= _throughputs(points, columns)

@@ -82,13 +82,13 @@ def _csv_text(table: ResultTable) -> str:
     return frame.to_csv(index=False, float_format="%.6g").removesuffix("\n")
 
 
-def _numbers(table: ResultTable, name: str) -> tuple[str, pd.Series]:
+def _numbers(table: ResultTable, name: str) -> tuple[str, np.ndarray]:
     """Head and values of a column, converted if they are a result."""
-    values = table.rows[name]
+    values = table.rows[name].to_numpy()
     if values.dtype.kind != "f":
         return name, values
     unit = _unit(name, table)
-    return unit.label(name), pd.Series(unit.convert(values.to_numpy(float)))
+    return unit.label(name), unit.convert(values)
 
 
 def _json_table(table: ResultTable) -> dict[str, Any]:

@@ -140,29 +140,29 @@ def _sweep_front(dataset: xr.Dataset, ranking: Ranking, options: ShowOptions) ->
     try:
         front = pareto(dataset, maximize, minimize, ties=False)
     except InputError as error:
-        return [ResultTable(f"Pareto front: not found ({error.problems[0].message})", pd.DataFrame())]
+        return [ResultTable(f"Pareto front: none ({error.problems[0].message})", pd.DataFrame())]
     return _front_tables(front, options)
 
 
 def _front_tables(front: xr.Dataset, options: ShowOptions) -> list[ResultTable]:
     """A table of all fronts: of each, its ends, its knee and evenly spaced points between."""
     directions, records = objective_directions(front), front_records(front)
-    top, kept, start = options.top or _rows_of(len(records)), list[int](), 0
+    top, shown, start = options.top or _rows_of(len(records)), list[int](), 0
     for record in records:
-        kept += thin_front(start, record["size"], record["knee"], top)
+        shown += thin_front(start, record["size"], record["knee"], top)
         start += record["size"]
     knees = {record["knee"] for record in records}
-    frame = describe_points(front.isel(point=kept))
-    frame.insert(len(directions), "knee", ["knee" if index in knees else "" for index in kept])
+    frame = describe_points(front.isel(point=shown))
+    frame.insert(len(directions), "knee", ["knee" if index in knees else "" for index in shown])
     order = [*(name for name in ("workload", "batch") if name in frame), *directions, "knee"]
     units = frame.attrs["units"]
-    frame = frame[[*dict.fromkeys([name for name in order if name in frame] + list(frame))]]
+    frame = frame.reindex(columns=list(dict.fromkeys([name for name in order if name in frame] + list(frame))))
     frame.attrs["units"] = units
     objectives = " and ".join(f"{way} {name.replace('_', ' ')}" for name, way in directions.items())
     total, points = front.sizes["point"], sum(record["points"] for record in records)
     fronts = "" if len(records) == 1 else f"{len(records)} fronts, "
     title = f"Pareto front ({objectives}): {fronts}{total:,} of {points:,} results"
-    notes = [f"{len(kept):,} of {total:,} points are shown (--top)"] if len(kept) < total else []
+    notes = [f"{len(shown):,} of {total:,} points are shown (--top)"] if len(shown) < total else []
     return [ResultTable(title, frame, tuple(notes))]
 
 
@@ -192,21 +192,18 @@ def _search_tables(front: xr.Dataset, options: ShowOptions) -> list[ResultTable]
     sign = -1 if str(json.loads(attrs["objectives"])[0]).startswith("maximize") else 1
     name = str(json.loads(attrs["objectives"])[0]).partition(" ")[2]
     order = np.argsort(sign * rows[name].to_numpy(float), kind="stable") if name in rows else np.arange(len(rows))
-    order = sorted(
-        order[np.unique(np.linspace(0, len(order) - 1, min(options.top or MAX_ROWS, len(order))).round().astype(int))],
-        key=list(order).index,
-    )
-    kept = rows.iloc[order]
-    kept.attrs["units"] = rows.attrs["units"]
-    shown = f"{len(kept):,} of {len(rows):,} points are shown (--top)"
+    spaced = np.linspace(0, len(order) - 1, min(options.top or MAX_ROWS, len(order))).round().astype(int)
+    points = rows.take(order[np.unique(spaced)])
+    points.attrs["units"] = rows.attrs["units"]
+    note = f"{len(points):,} of {len(rows):,} points are shown (--top)"
     tables.append(
-        ResultTable(f"Pareto front ({objectives}): {_plural(len(rows), 'point')}", kept, (shown,) if len(kept) < len(rows) else ())
+        ResultTable(f"Pareto front ({objectives}): {_plural(len(rows), 'point')}", points, (note,) if len(points) < len(rows) else ())
     )
     return tables
 
 
 def _top_table(points: xr.Dataset, options: ShowOptions) -> ResultTable:
-    """The first rows of the results that a sweep kept, best first."""
+    """The first rows of the best results of a sweep, best first."""
     count = min(options.top or MAX_ROWS, points.sizes["point"])
     rows = describe_points(points.isel(point=slice(count)))
     note = f"{count} of {points.sizes['point']:,} results are shown (--top)"
