@@ -15,6 +15,7 @@ Analyse results
     pareto              Select the Pareto front of a sweep.
     iso_speedup         Compute the best speedup within a tolerated loss of accuracy.
     accuracy_curves     Return the measured curves of accuracy against sparsity of a workload.
+    explain             Explain why two designs or networks differ, or why a sparse network is not as fast as its pattern allows.
 
 Classes
     Accelerator         A hardware description: compute units, memory levels, overhead and cost.
@@ -42,6 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dse.base.errors import InfeasibleError, InputError, UnfinishedError
+    from dse.explaining.explain import explain
     from dse.model.layer_results import evaluate
     from dse.schema.accelerator import Accelerator
     from dse.schema.references import load_accelerator, load_workload
@@ -65,6 +67,7 @@ _MODULES = {
     "Workload": "dse.workload",
     "accuracy_curves": "dse.workload.accuracy",
     "evaluate": "dse.model.layer_results",
+    "explain": "dse.explaining.explain",
     "iso_speedup": "dse.sweeping.iso_speedup",
     "load_accelerator": "dse.schema.references",
     "load_workload": "dse.schema.references",
@@ -75,7 +78,7 @@ _MODULES = {
 
 __all__ = [
     "Accelerator", "InfeasibleError", "InputError", "ModelWarning", "UnfinishedError", "Variant", "Workload", "__version__",
-    "accuracy_curves", "evaluate", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search", "sweep",
+    "accuracy_curves", "evaluate", "explain", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search", "sweep",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 sweep, search                          evaluate a specification
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
+explain                                why two designs or networks differ
 trace, io                              read a pruned network
 measure, calibrate, calibrate_attention, few_shapes
                                        measure kernels and fit them; choose which to measure

@@ -11,13 +11,18 @@ from dse.schema.figures import FIGURE_KINDS
 
 Subcommands = argparse._SubParsersAction  # argparse has no public name for it
 MEMORY_RANGE = "1KiB..8MiB"
+EXPLAIN_EXAMPLES = """examples:
+  dse explain 'a100-sxm4-80gb, llama-2-7b, phase=decode, 2:4'       why 2:4 gains less than 2x
+  dse explain a100-sxm4-80gb h100-sxm5-80gb --workload resnet50     why one device is faster
+  dse explain 'l4, 4096x4096x512, 2:4' 'measured=1.1x'              what the model does not predict
+"""
 
 
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
     subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
     for add in (
         _add_sweep, _add_show, _add_plot, _add_pareto, _add_trace, _add_io, _add_check, _add_list, _add_iso, _add_search, _add_pattern,
-        _add_schema, _add_measure, _add_calibrate, _add_validate, _add_r3,
+        _add_schema, _add_explain, _add_measure, _add_calibrate, _add_validate, _add_r3,
     ):  # fmt: skip
         add(subcommands)
 
@@ -195,6 +200,33 @@ def _add_schema(subcommands: Subcommands) -> None:
     sentence = "print the JSON Schema of a kind of description, for editors"
     parser = _add(subcommands, "schema", "dse.cli.descriptions:print_schema", sentence)
     parser.add_argument("kind", choices=("accelerator", "workload", "sweep"), help="kind of description")
+
+
+def _add_explain(subcommands: Subcommands) -> None:
+    sentence = "explain why two designs or networks differ, or why a sparse network is not as fast as its pattern allows"
+    parser = _add(subcommands, "explain", "dse.cli.explain:execute", sentence)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXPLAIN_EXAMPLES
+    side = (
+        "accelerator, network, pattern, dtype, fidelity or KEY=VALUE, separated by commas, as in 'a100-sxm4-80gb, llama-2-7b, 2:4, batch=8'"
+    )
+    parser.add_argument("a", metavar="A", help=side)
+    parser.add_argument("b", metavar="B", nargs="?", help="the other side; what it leaves open is as in A (default: the ideal of A)")
+    parser.add_argument("--accelerator", help="of both sides: a name of the catalogue or a path")
+    parser.add_argument("--workload", help="of both sides: a name of the catalogue or a path")
+    parser.add_argument("--shape", metavar="MxKxN", help="of both sides, instead of a workload: one product C[m,n] = A[m,k] B[k,n]")
+    parser.add_argument("--batch", help="of both sides (default: 1)")
+    parser.add_argument("--dtype", help="of both sides (default: fp16)")
+    parser.add_argument("--fidelity", help="of both sides: sol, r3, capacity or calibrated (default: sol)")
+    keys = "other settings of both sides: inputs of the network, options of the model, dotted paths of the accelerator"
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help=keys)
+    quantities = ("latency", "speedup", "energy", "area", "power")
+    parser.add_argument("--quantity", choices=quantities, help="to explain (default: latency of two sides, speedup of one)")
+    reach = "also list the smallest change of each number that gives this speedup over dense, or the best speedup it allows"
+    parser.add_argument("--reach", type=float, metavar="SPEEDUP", help=reach)
+    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="of the text (default: table)")
+    parser.add_argument("-o", "--out", type=Path, help="file for the text; stdout then has the sentence")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw a waterfall (.png, .svg or .pdf)")
 
 
 def _add_measure(subcommands: Subcommands) -> None:

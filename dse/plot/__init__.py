@@ -4,7 +4,7 @@
 and their needs are those of `dse.schema.figures`.
 
 kinds of figures: sparsity_roofline, speedup, roofline, layers, capacity, efficiency
-figures of other commands: pareto, search, io, validation
+figures of other commands: pareto, search, io, validation, waterfall
 shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), labels (placement of text)
 """
 

@@ -1,0 +1,35 @@
+"""`dse explain`: why two sides differ, or why a sparse network is not as fast as its pattern allows."""
+
+from argparse import Namespace
+
+from dse.base import output_file
+from dse.base.errors import InputError, ProblemCollector
+from dse.cli.dataset import parse_pairs
+from dse.explaining.explain import explain
+from dse.explaining.text import format_explanation
+
+SHARED = ("accelerator", "workload", "shape", "batch", "dtype", "fidelity")
+
+
+def execute(options: Namespace) -> str:
+    """Explain the sides, write the figure and the file of the options, and return the text for stdout; raises InputError."""
+    shared = {name: value for name in SHARED if (value := getattr(options, name)) is not None}
+    problems = ProblemCollector()
+    with problems.collect(key="--set"):
+        shared |= parse_pairs(options.set)
+    problems.raise_if_any()
+    figure = options.figure
+    if figure is not None and figure.suffix not in (".png", ".svg", ".pdf"):
+        raise InputError(f"'{figure}' is not a figure that can be written", "end it in .png, .svg or .pdf", key="--figure")
+    output_file.check_writable(*(path for path in (options.out, figure) if path is not None))
+    explanation = explain(options.a, options.b, quantity=options.quantity, reach=options.reach, **shared)
+    if figure is not None:
+        from dse.plot.waterfall import draw_figure  # matplotlib takes a second to import
+
+        drawn = draw_figure(explanation)[0]
+        output_file.replace_file(figure, lambda path: drawn.savefig(path, dpi=150, format=figure.suffix[1:]))
+    text = format_explanation(explanation, options.format)
+    if options.out is None:
+        return text
+    output_file.replace_file(options.out, lambda path: path.write_text(text + "\n", "utf-8"))
+    return "\n".join([explanation.sentence, *(str(path) for path in (options.out, figure) if path is not None)])

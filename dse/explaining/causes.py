@@ -1,0 +1,185 @@
+"""Why a sparse network is not as fast as its pattern allows: the causes between the ideal and the predicted speedup.
+
+Ideally, every layer takes the density of the pattern times as long as in the dense network: 2:4 gains 2x. Each cause can be taken away from
+the predicted network on its own, which makes an idealised network; the evaluator computes its time from the work that remains:
+
+    not_pruned      layers whose weights are not pruned
+    no_weights      layers without weights: attention products, softmax, norms
+    runs_dense      pruned layers that run dense, because no sparse run takes them or dense is faster
+    density         layers that keep more or less of their weights than the pattern or the mean of the network
+    padding         zeros that are stored or computed: the run's pattern keeps more than the weights have
+    gain            the unit's gain for the pattern is below its reduction of the work
+    slower_unit     the unit that runs the pattern has a lower peak than the one that runs dense
+    metadata        bytes of metadata, and their decoding
+    traffic         bytes that pruning does not remove: activations, and weights that are read again
+    efficiency      the sparse kernel reaches less of its peak and bandwidth than the dense one
+    overhead        time of launches
+
+Parts are Shapley values (`dse.explaining.shapley`), in speedup over the network and in seconds by layer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dse.base.errors import InputError
+from dse.explaining.chosen_layers import ChosenLayers, PerLayer, choose_layers, distinct_layers, take_layers
+from dse.explaining.mixtures import MixtureEvaluator
+from dse.explaining.shapley import make_game
+from dse.explaining.side import Side
+from dse.model.rates import METADATA_BYTES
+from dse.model.roofline import Combination, execution_times
+from dse.networks.layers import LayerArrays
+from dse.sparsity.kinds import Structured
+from dse.workload import Variant
+
+CAUSES = {
+    "not_pruned": "layers that are not pruned",
+    "no_weights": "layers without weights",
+    "runs_dense": "pruned layers that run dense",
+    "density": "uneven densities of the layers",
+    "padding": "stored zeros",
+    "gain": "gain of the unit below the ideal",
+    "slower_unit": "slower unit",
+    "metadata": "metadata",
+    "traffic": "traffic that pruning does not remove",
+    "efficiency": "efficiency of the sparse kernels",
+    "overhead": "launch overhead",
+}
+OF_WHOLE_LAYERS = ("not_pruned", "no_weights", "runs_dense")
+ROUNDING = 1e-12  # relative differences below this are none
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """The causes between the ideal and the predicted speedup of one side.
+
+    `speedup` has the part of each cause in predicted - ideal speedup, `seconds` its part in the latency of each layer. `kind` is the cause
+    that covers a layer as a whole, '' for layers that run sparse. Latencies [s] and parts include all repeats of a layer.
+    """
+
+    names: tuple[str, ...]
+    ideal: float
+    speedup: Float[np.ndarray, "cause"]
+    seconds: Float[np.ndarray, "cause layer"]
+    dense: PerLayer
+    sparse: PerLayer
+    kind: np.ndarray
+    chosen: ChosenLayers
+    chosen_dense: ChosenLayers
+
+    @property
+    def predicted(self) -> float:
+        """The predicted speedup."""
+        return float(self.dense.sum() / self.sparse.sum())
+
+
+def ideal_density(variant: Variant) -> float:
+    """Density of the pattern, or the mean of the prunable weights where it has none of its own; raises InputError if none is pruned."""
+    density = 1 - variant.sparsity if variant.pattern.density is None else variant.pattern.density
+    if not (variant.density[variant.layers.has_weights] < 1).any():
+        message = f"'{variant.workload}' is not pruned, so that there is no ideal speedup"
+        raise InputError(message, "give a pattern or a pruned variant, as in '2:4'")
+    return max(density, 1e-9)
+
+
+def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Causes:
+    """The causes of one side; raises InputError where it cannot be evaluated."""
+    ideal = ideal_density(side.variant)
+    evaluator = evaluator or MixtureEvaluator(side, side, (), "speedup")
+    dense_terms, terms = evaluator.terms(side, side.dense), evaluator.terms(side, side.variant)
+    first, kind = distinct_layers(dense_terms, terms)
+    dense = choose_layers(side, side.dense, take_layers(dense_terms, first))
+    sparse = choose_layers(side, side.variant, take_layers(terms, first))
+    whole = _whole_layer_causes(side.variant, terms.layers, first, sparse)
+    density = side.variant.density[first]
+    names = tuple(name for name in CAUSES if name in _possible_causes(dense, sparse, whole, density, ideal))
+    game = make_game(len(names))
+    switched = {name: game.masks[:, number, None] for number, name in enumerate(names)}
+    latencies = _idealised_latencies(side, dense, sparse, whole, density, ideal, switched, len(game.masks))
+    seconds = latencies[:, kind] * terms.count
+    dense_latency = dense.latency[kind] * terms.count
+    parts = game.parts(dense_latency.sum() / seconds.sum(axis=1))
+    return Causes(
+        names, 1 / ideal, parts, game.parts(seconds), dense_latency, sparse.latency[kind] * terms.count, whole[kind], sparse.take(kind),
+        dense.take(kind),
+    )  # fmt: skip
+
+
+def _whole_layer_causes(variant: Variant, layers: LayerArrays, first: np.ndarray, sparse: ChosenLayers) -> np.ndarray:
+    """The cause that covers each distinct layer as a whole; '' for layers that run sparse, or smaller by structured pruning."""
+    pruned = variant.density[first] < 1
+    runs_sparse = sparse.is_sparse | (pruned & isinstance(variant.pattern, Structured))
+    names = np.where(pruned, "runs_dense", np.where(layers.has_weights[first], "not_pruned", "no_weights"))
+    return np.where(runs_sparse, "", names)
+
+
+def _possible_causes(dense: ChosenLayers, sparse: ChosenLayers, whole: np.ndarray, density: PerLayer, ideal: float) -> set[str]:
+    """The causes that change the time of some layer in some idealised network."""
+    runs = whole == ""
+    a, b = dense.take(np.flatnonzero(runs)), sparse.take(np.flatnonzero(runs))
+    possible = {name for name in OF_WHOLE_LAYERS if (whole == name).any()}
+    tests = {
+        "density": _differ(density[runs], ideal),
+        "padding": _differ(b.flops, a.flops * density[runs]) or _differ(b.weight_bytes, a.weight_bytes * density[runs]),
+        "gain": bool((b.capped_flops > a.flops * ideal * (1 + ROUNDING)).any()),
+        "slower_unit": _differ(a.seconds_per_flop, b.seconds_per_flop),
+        "metadata": bool(b.metadata_bytes.any()),
+        "traffic": bool((b.traffic != 0).any()),
+        "efficiency": _differ(a.inefficiency, b.inefficiency) or _differ(a.slowdown, b.slowdown),
+        "overhead": bool(a.overhead.any() or b.overhead.any()),
+    }
+    return possible | {name for name, is_possible in tests.items() if is_possible}
+
+
+def _differ(a: np.ndarray, b: np.ndarray | float) -> bool:
+    return not np.allclose(a, b, rtol=ROUNDING, atol=0)
+
+
+def _idealised_latencies(
+    side: Side,
+    dense: ChosenLayers,
+    sparse: ChosenLayers,
+    whole: np.ndarray,
+    density: PerLayer,
+    ideal: float,
+    switched: Mapping[str, Bool[np.ndarray, "mixture 1"]],
+    mixtures: int,
+) -> Float[np.ndarray, "mixture layer"]:
+    """Latency [s] of one instance of each distinct layer, where the causes that are not switched on are taken away."""
+
+    def take(name: str, with_cause: np.ndarray | float, without: np.ndarray | float) -> np.ndarray:
+        return np.where(switched.get(name, np.zeros((mixtures, 1), bool)), with_cause, without)
+
+    remaining = take("density", density, ideal)
+    unit = take("slower_unit", sparse.seconds_per_flop, dense.seconds_per_flop)
+    unit = unit * take("efficiency", sparse.inefficiency, dense.inefficiency)
+    stored = remaining * take("padding", _ratio(sparse.flops, density), dense.flops) * unit
+    capped = take("gain", sparse.capped_flops, 0.0) * unit
+    weights = remaining * take("padding", _ratio(sparse.weight_bytes, density), dense.weight_bytes) + take(
+        "metadata", sparse.metadata_bytes, 0.0
+    )
+    other = sparse.traffic - (sparse.weight_bytes + sparse.metadata_bytes), ideal * (dense.traffic - dense.weight_bytes)
+    memories = [
+        (weights + take("traffic", with_cause, without)) * take("efficiency", *slowdowns) * seconds
+        for with_cause, without, slowdowns, seconds in zip(
+            *other, zip(sparse.slowdown, dense.slowdown, strict=True), dense.seconds_per_byte, strict=True
+        )
+    ]
+    terms = [capped, stored, take("metadata", sparse.decode, 0.0), *memories]
+    overhead = take("overhead", sparse.overhead, ideal * dense.overhead)
+    combination = Combination(METADATA_BYTES, side.options.resource_overlap)
+    with jax.enable_x64(True):
+        (runs_sparse,) = execution_times([terms], None, [overhead], [[1.0] * len(terms)], combination)
+    latency = np.array(np.broadcast_to(np.asarray(runs_sparse), (mixtures, len(whole))))
+    for name in OF_WHOLE_LAYERS:
+        latency = np.where(whole == name, take(name, sparse.latency, ideal * dense.latency), latency)
+    return latency
+
+
+def _ratio(values: PerLayer, density: PerLayer) -> PerLayer:
+    """Values over the density; 0 for layers that keep nothing."""
+    return np.where(density > 0, values / np.where(density > 0, density, 1.0), 0.0)

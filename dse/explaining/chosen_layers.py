@@ -1,0 +1,137 @@
+"""The execution that runs each layer of one side, its time, what bounds it, and what it works on.
+
+Networks repeat their layers, so everything is evaluated on the distinct layers only.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from dse.explaining.side import Side
+from dse.model import compaction, work
+from dse.model.cost.energy import execution_preference
+from dse.model.layer_times import layer_times
+from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
+from dse.model.roofline import bounding_resource, choose
+from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
+from dse.networks.layers import LayerArrays
+from dse.workload import Variant
+
+PerLayer = Float[np.ndarray, "layer"]
+PerMemory = Float[np.ndarray, "memory layer"]
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLayers:
+    """One instance of each layer under the execution that runs it.
+
+    `latency` [s]; `bound` and `execution` are names. `flops` [FLOP] is the stored work, `capped_flops` [FLOP] the dense work over the gain
+    (0 without a cap), `seconds_per_flop` 1 / peak of the unit, `inefficiency` 1 / E times the slowdown of a fitted kernel. `decode` [s] is
+    the time of the decoder, `traffic` [B] of every memory comes with its `slowdown` and `seconds_per_byte`; `overhead` [s].
+    `weight_bytes` and `metadata_bytes` [B] are those of the stored weights.
+    """
+
+    latency: PerLayer
+    bound: np.ndarray
+    execution: np.ndarray
+    is_sparse: Bool[np.ndarray, "layer"]
+    flops: PerLayer
+    capped_flops: PerLayer
+    seconds_per_flop: PerLayer
+    inefficiency: PerLayer
+    decode: PerLayer
+    traffic: PerMemory
+    slowdown: PerMemory
+    seconds_per_byte: PerMemory
+    overhead: PerLayer
+    weight_bytes: PerLayer
+    metadata_bytes: PerLayer
+
+    def take(self, index: Int[np.ndarray, "layer"]) -> "ChosenLayers":
+        """The layers at some positions."""
+        return ChosenLayers(**{name: value[..., index] for name, value in vars(self).items()})
+
+
+def distinct_layers(*stacked: LayerTerms) -> tuple[Int[np.ndarray, "distinct"], Int[np.ndarray, "layer"]]:
+    """One layer of each kind of layers with the same terms in all of `stacked`, and the kind of each layer."""
+    columns = [column for terms in stacked for column in _term_columns(terms)]
+    rows = np.concatenate([np.reshape(column, (len(column), -1)) for column in columns], axis=1)
+    _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, kind.ravel()
+
+
+def _term_columns(terms: LayerTerms) -> list[np.ndarray]:
+    sizes = [terms.layers.m, terms.layers.k, terms.layers.n, terms.layers.groups, terms.layers.has_flops, terms.layers.has_weights]
+    overhead = [] if terms.overhead is None else [terms.overhead[0]]
+    return [terms.slowed_work[0], terms.work, terms.legal, terms.energy_flops, *overhead, *sizes]
+
+
+def take_layers(terms: LayerTerms, index: Int[np.ndarray, "distinct"]) -> LayerTerms:
+    """The terms of some layers, best estimates alone."""
+    by_layer = ("legal", "dense_flops", "stored_flops", "metadata_bytes", "traffic", "energy_flops", "legal_candidates")
+    taken: dict[str, Any] = {name: getattr(terms, name)[index] for name in by_layer}
+    taken |= {name: None if (v := getattr(terms, name)) is None else v[:1, index] for name in ("slowdown", "overhead")}
+    kernels = None if terms.kernels is None else terms.kernels[index]
+    return replace(terms, layers=_take(terms.layers, index), kernels=kernels, traffic_bound=None, **taken)
+
+
+def _take(layers: LayerArrays, index: Int[np.ndarray, "distinct"]) -> LayerArrays:
+    columns = {name: getattr(layers, name) for name in LayerArrays.__dataclass_fields__}
+    taken: dict[str, Any] = {k: v[index] if isinstance(v, np.ndarray) else tuple(v[i] for i in index) for k, v in columns.items()}
+    return LayerArrays(**taken)
+
+
+def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLayers:
+    """The chosen execution of the distinct layers `terms` of a variant, which is given whole."""
+    rates = inverse_rates(terms.executions, side.accelerator)
+    times = layer_times(terms, rates, side.options.resource_overlap)
+    preference = execution_preference(terms, side.accelerator, side.dtype.compute, side.accelerator.base)
+    with jax.enable_x64(True):
+        choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
+        by_resource = np.stack([_pick(resource, choice) for resource in times.by_resource[:, 0]])
+        bounding = np.asarray(bounding_resource(list(by_resource)))
+    executions = [terms.executions[number] for number in choice]
+    overhead = np.zeros(len(choice)) if terms.overhead is None else _pick(terms.overhead[0], choice)
+    bound = np.array([e.resources(True)[number] for e, number in zip(executions, bounding, strict=True)], object)
+    peaks = np.array([side.accelerator.value(f"units.{e.unit}.peak.{side.dtype.compute}") for e in executions])
+    gains = np.array([1.0 if e.run.gain is None else e.run.gain.value for e in executions])
+    slowdown = np.ones((len(choice), terms.work.shape[2])) if terms.slowdown is None else terms.slowdown[0][np.arange(len(choice)), choice]
+    chosen_rates = rates[choice]
+    return ChosenLayers(
+        latency=_pick(times.by_execution[0], choice),
+        bound=np.where(overhead > by_resource.max(axis=0), OVERHEAD_RESOURCE, bound),
+        execution=np.array([e.name for e in executions], object),
+        is_sparse=np.array([e.is_sparse for e in executions], bool),
+        flops=_pick(terms.stored_flops, choice),
+        capped_flops=_pick(terms.dense_flops, choice) / gains,
+        seconds_per_flop=1 / peaks,
+        inefficiency=chosen_rates[:, STORED_FLOPS] * peaks * slowdown[:, STORED_FLOPS],
+        decode=_pick(terms.metadata_bytes, choice) * chosen_rates[:, METADATA_BYTES] * slowdown[:, METADATA_BYTES],
+        traffic=np.stack([_pick(moved, choice) for moved in np.moveaxis(terms.traffic, -1, 0)]),
+        slowdown=slowdown[:, TRAFFIC:].T,
+        seconds_per_byte=chosen_rates[:, TRAFFIC:].T,
+        overhead=overhead,
+        **_stored_bytes(side, variant, terms, choice),
+    )
+
+
+def _stored_bytes(side: Side, variant: Variant, terms: LayerTerms, choice: Int[np.ndarray, "layer"]) -> dict[str, PerLayer]:
+    """Bytes of the stored weights and of their metadata of distinct layers."""
+    compacted = compaction.compact_variant(variant)
+    layers = compacted.layers.at_batch(side.batch)
+    names = {name: number for number, name in enumerate(layers.name)}
+    index = np.array([names[name] for name in terms.layers.name], int)
+    elements, bits = np.zeros(len(index)), np.zeros(len(index))
+    for number in np.unique(choice):
+        stored = work.store_weights(layers, compacted, terms.executions[number])
+        elements = np.where(choice == number, stored.elements[index], elements)
+        bits = np.where(choice == number, stored.metadata_bits[index], bits)
+    per_element = np.where(terms.layers.has_weights, side.dtype.bytes_per_element("weights"), 0.0)
+    return {"weight_bytes": per_element * elements, "metadata_bytes": np.where(terms.layers.has_weights, bits / 8, 0.0)}
+
+
+def _pick(values: Float[np.ndarray, "layer execution"], choice: Int[np.ndarray, "layer"]) -> PerLayer:
+    return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]

@@ -1,0 +1,229 @@
+"""Why two sides differ: Shapley values of the factors in which they differ, over mixtures of both sides."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dse.base.errors import InputError
+from dse.explaining import breakdown
+from dse.explaining.chosen_layers import PerLayer, choose_layers, distinct_layers, take_layers
+from dse.explaining.explanation import Explanation
+from dse.explaining.factors import DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
+from dse.explaining.mixtures import COSTS, MixtureEvaluator, MixtureResults
+from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
+from dse.explaining.sentence import comparison_sentence
+from dse.explaining.shapley import Game, make_game
+from dse.explaining.side import Side
+
+ACCELERATOR = "accelerator"  # the factor of a whole accelerator, where its parts cannot be exchanged one by one
+MEASURED = "not_predicted"  # the factor of what the model does not predict
+ROUNDING = 1e-12  # of the larger value: smaller parts are none
+QUANTITIES = ("latency", "speedup", "energy", "area", "power")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The factors that may matter, the game over them, and the results of its mixtures."""
+
+    factors: list[Factor]
+    evaluator: MixtureEvaluator
+    game: Game
+    results: MixtureResults
+    unread: list[Factor]
+
+
+class FactorPart(NamedTuple):
+    """A factor, its part, and how much of that acts through the dense baseline (None where there is no baseline)."""
+
+    factor: Factor
+    value: float
+    through_dense: float | None
+
+
+def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
+    """Explain the difference of a quantity between two sides; raises InputError where one of them cannot be evaluated."""
+    named = replace(b, accelerator=rename_parts(b.accelerator, a.accelerator))
+    comparison = _evaluate(a, named, quantity)
+    (first, last), predicted_parts = _attribute(comparison)
+    missing = _not_predicted(a, b, quantity, (first, last))
+    ends = first + missing[0], last + missing[1]
+    factor_parts = [*predicted_parts, *_measured_part(a, b, quantity, missing[1] - missing[0])]
+    smallest = ROUNDING * max(abs(end) for end in ends)
+    parts = ranked([_part(each, quantity, ends[1] - ends[0]) for each in factor_parts if _is_above(each, smallest)])
+    without_effect = [each.factor for each in factor_parts if not _is_above(each, smallest)]
+    groups, resources = _breakdown(a, named, comparison, quantity)
+    names, orders = (str(a), str(b)), comparison.game.orders
+    return Explanation(
+        quantity=quantity, a=names[0], b=names[1], value_a=ends[0], value_b=ends[1], parts=parts, groups=tuple(groups),
+        resources=tuple(resources), sentence=comparison_sentence(quantity, *ends, parts),
+        method="exact" if orders is None else f"{orders} sampled orders of {len(comparison.factors)} factors",
+        without_effect=tuple(dict.fromkeys(factor.key for factor in (*without_effect, *comparison.unread))),
+    )  # fmt: skip
+
+
+def _attribute(comparison: Comparison) -> tuple[tuple[float, float], list[FactorPart]]:
+    """The predicted quantity of both sides, and the part of every factor."""
+    game, results = comparison.game, comparison.results
+    through_dense: list[float] | list[None] = [None] * len(comparison.factors)
+    if results.dense is None:
+        values, parts = results.value, game.parts(results.value)
+    else:
+        values = results.dense / results.value
+        through_sparse, of_dense = game.ratio_parts(results.dense, results.value)
+        parts, through_dense = through_sparse + of_dense, of_dense.tolist()
+    ends = float(values[game.first]), float(values[game.last])
+    return ends, [FactorPart(*each) for each in zip(comparison.factors, parts.tolist(), through_dense, strict=True)]
+
+
+def _is_above(part: FactorPart, smallest: float) -> bool:
+    """Whether a factor has any effect beyond rounding."""
+    return abs(part.value) > smallest or abs(part.through_dense or 0.0) > smallest
+
+
+def _part(part: FactorPart, quantity: str, difference: float) -> Part:
+    factor, value, through_dense = part
+    share = value / difference if difference else 0.0
+    return Part(factor.key, factor_label(factor, quantity), factor.a, factor.b, value, share, through_dense)
+
+
+def _evaluate(a: Side, b: Side, quantity: str) -> Comparison:
+    factors = list_factors(a, b)
+    if quantity not in ("latency", "speedup"):
+        factors = _group_peaks(factors)
+    attempts = [lambda: _group_calibrated(a, b, factors), lambda: _merge_accelerators(factors)]
+    for number, attempt in enumerate(attempts):
+        evaluator = MixtureEvaluator(a, b, attempt(), quantity)
+        relevant = [factor for factor in evaluator.factors if evaluator.may_matter(factor) or factor.key == ACCELERATOR]
+        evaluator.factors, unread = relevant, [f for f in factors if f.key not in {r.key for r in relevant}]
+        game = make_game(len(relevant))
+        try:
+            return Comparison(relevant, evaluator, game, evaluator.evaluate(game.masks), unread)
+        except InputError:
+            if number == len(attempts) - 1 or not any(factor.paths for factor in factors):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _group_calibrated(a: Side, b: Side, factors: list[Factor]) -> list[Factor]:
+    """Fitted kernels belong to the processors and scratchpads that they were measured on, so these change with the device."""
+    device = next((factor for factor in factors if factor.key == DEVICE), None)
+    if device is None or "calibrated" not in (a.options.fidelity, b.options.fidelity):
+        return factors
+    tied = [f for f in factors if f.key.rpartition(".")[2] in TILING or f.key == "overhead.launch"]
+    paths = (*device.paths, *(path for factor in tied for path in factor.paths))
+    return [replace(f, paths=paths) if f is device else f for f in factors if f not in tied]
+
+
+def _group_peaks(factors: list[Factor]) -> list[Factor]:
+    """One factor for all peaks of a unit in which two designs differ: precisions share wires and multipliers."""
+    units: dict[str, list[Factor]] = {}
+    for factor in factors:
+        unit, peak, _ = factor.key.partition(".peak.")
+        if peak:
+            units.setdefault(unit, []).append(factor)
+    grouped = {unit: members for unit, members in units.items() if len(members) > 1}
+    others = [factor for factor in factors if not any(factor in members for members in grouped.values())]
+    texts = ({side: _peak_texts(members, side) for side in ("a", "b")} for members in grouped.values())
+    peaks = [
+        Factor(f"{unit}.peak", text["a"], text["b"], tuple(f.key for f in members))
+        for (unit, members), text in zip(grouped.items(), texts, strict=True)
+    ]
+    return [*peaks, *others]
+
+
+def _peak_texts(members: list[Factor], side: str) -> str:
+    """The first peak of several."""
+    texts = [f"{f.key.rpartition('.')[2]} {text}" for f in members if (text := getattr(f, side)) != "-"]
+    return f"{texts[0]}, ..." if len(texts) > 1 else "".join(texts)
+
+
+def _merge_accelerators(factors: list[Factor]) -> list[Factor]:
+    """One factor for the accelerator and the dtype, for sides whose parts cannot be exchanged: no mixture computes in its dtype."""
+    merged = [factor for factor in factors if factor.paths or factor.key in (DEVICE, "dtype")]
+    others = [factor for factor in factors if factor not in merged]
+    device = next((factor for factor in merged if factor.key == DEVICE), None)
+    texts = (device.a, device.b) if device else ("", "")
+    dtype = next((factor for factor in merged if factor.key == "dtype"), None)
+    if dtype is not None:
+        texts = (f"{texts[0]} {dtype.a}".strip(), f"{texts[1]} {dtype.b}".strip())
+    paths = tuple(path for factor in merged for path in factor.paths)
+    return [Factor(ACCELERATOR, *texts, paths), *others] if merged else others
+
+
+def factor_label(factor: Factor, quantity: str) -> str:
+    """A factor in words: 'bandwidth of dram', 'fp16 peak of tensor_core', 'gain of sparse_24'."""
+    parts = factor.key.split(".")
+    match parts:
+        case ["memory", level, number]:
+            return f"{number} of {level}"
+        case ["memory", level]:
+            return f"memory level {level}"
+        case ["units", unit]:
+            return f"unit {unit}"
+        case ["units", unit, "peak"]:
+            return f"peaks of {unit}"
+        case ["units", unit, "peak", dtype]:
+            return f"{dtype} peak of {unit}"
+        case ["units", unit, "runs", run]:
+            return f"run {run} of {unit}"
+        case ["units", _, "runs", run, *rest]:
+            return f"{' '.join(rest)} of {run}"
+        case ["units", unit, *rest]:
+            return f"{' '.join(rest)} of {unit}"
+        case ["overhead", number]:
+            return f"{number} overhead"
+        case ["cost", number]:
+            return number
+        case ["device"] if quantity in COSTS:
+            return "what the cost model does not know of the device"
+        case ["device"] if quantity == "energy":
+            return "published figures and fitted kernels of the device"
+        case ["device"]:
+            return "fitted kernels of the device"
+        case ["not_predicted"]:
+            return "error of the prediction"
+        case _:
+            return factor.key
+
+
+def _not_predicted(a: Side, b: Side, quantity: str, predicted: tuple[float, float]) -> tuple[float, float]:
+    """Measured minus predicted value of both sides; 0 without a measurement."""
+    differences = []
+    for side, value in zip((a, b), predicted, strict=True):
+        if side.measured is not None and (quantity == "speedup") != side.measures_speedup:
+            what = "speedup" if side.measures_speedup else "latency"
+            raise InputError(f"a measured {what} does not explain the {quantity}", f"explain the {what}", key="measured")
+        differences.append(0.0 if side.measured is None else side.measured - value)
+    return differences[0], differences[1]
+
+
+def _measured_part(a: Side, b: Side, quantity: str, value: float) -> list[FactorPart]:
+    """The part of what the model does not predict, where a side is measured."""
+    if a.measured is None and b.measured is None:
+        return []
+    texts = ["predicted" if side.measured is None else "measured" for side in (a, b)]
+    return [FactorPart(Factor(MEASURED, texts[0], texts[1]), value, 0.0 if quantity == "speedup" else None)]
+
+
+def _breakdown(a: Side, b: Side, comparison: Comparison, quantity: str) -> tuple[list[GroupRow], list[ResourceRow]]:
+    """Layer groups and resources of both sides."""
+    if quantity in COSTS:
+        return [], []
+    evaluator, game, results = comparison.evaluator, comparison.game, comparison.results
+    times, bounds = zip(*(_side_layers(side, evaluator) for side in (a, b)), strict=True)
+    resources = breakdown.resource_rows(bounds, times)
+    names = a.variant.layers.name, b.variant.layers.name
+    if not has_same_layers(a.variant, b.variant) or results.layers is None:
+        return breakdown.separate_group_rows(names, times, bounds), resources
+    first, last = results.layers[game.first], results.layers[game.last]
+    labels = [factor_label(factor, quantity) for factor in comparison.factors]
+    return breakdown.group_rows(names[0], first, last, bounds, game.parts(results.layers), labels), resources
+
+
+def _side_layers(side: Side, evaluator: MixtureEvaluator) -> tuple[PerLayer, np.ndarray]:
+    """Latency of each layer with its repeats [s], and what bounds it."""
+    terms = evaluator.terms(side, side.variant)
+    first, kind = distinct_layers(terms)
+    chosen = choose_layers(side, side.variant, take_layers(terms, first))
+    return chosen.latency[kind] * terms.count, chosen.bound[kind]

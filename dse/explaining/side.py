@@ -1,0 +1,287 @@
+"""One side of an explanation: an accelerator, a network variant, a batch size, a dtype and the options of the model.
+
+A side is given as text, `h100-sxm5-80gb, 2:4, batch=32`, or as a mapping with the same keys. Words without a key may be names of
+accelerators and workloads, patterns, dtypes, fidelities, shapes `MxKxN` of one product, and pruning methods.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from pydantic import Field
+
+from dse.base import catalog
+from dse.base.dtype import OperandDtypes, check_dtype_name
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.strict_model import StrictModel, validate_mapping
+from dse.base.units import Quantity, Time, parse_quantity
+from dse.networks.layers import LayerArrays, make_layer_row
+from dse.schema.accelerator import Accelerator
+from dse.schema.model_options import Fidelity, ModelOptions
+from dse.schema.references import load_accelerator, load_workload
+from dse.schema.sweep import Batch
+from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import DENSE
+from dse.sparsity.pattern import Pattern
+from dse.workload import Variant, Workload
+from dse.workload.schema import Description, Metric
+
+SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+DOTTED_PATH = re.compile(r"(units|memory|overhead|cost)(\.\w+)+")
+OWN_KEYS = ("accelerator", "workload", "variant", "pattern", "sparsity", "density", "shape", "batch", "dtype", "measured")
+INPUTS = ("phase", "sequence")  # of networks that formulas make, the most common ones first in messages
+
+Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an input of the network, or a path of the accelerator
+
+
+class _Arguments(StrictModel):
+    batch: Batch = 1
+    dtype: OperandDtypes = Field(default_factory=lambda: OperandDtypes.model_validate("fp16"))
+    options: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
+
+
+@dataclass(frozen=True)
+class Selector:
+    """How a variant of a workload is selected: by pruning method, pattern and sparsity, or hypothetical at a density."""
+
+    method: str | None = None
+    pattern: Pattern | None = None
+    sparsity: float | None = None
+
+    def select(self, workload: Workload) -> Variant:
+        """The variant of `workload`; raises InputError if there is none, or several."""
+        if self.method is not None:
+            return workload.variant(self.method, self.sparsity, None if self.pattern is None else str(self.pattern))
+        if self.pattern is None or self.pattern == DENSE:
+            return workload.dense
+        if self.pattern.density is not None:
+            return workload.hypothetical_variant(self.pattern, workload.own_density(self.pattern), 1 - self.pattern.density, "own")
+        if self.sparsity is None:
+            raise InputError(f"'{self.pattern}' has no density of its own", "add 'sparsity=0.9'")
+        return workload.hypothetical_variant(self.pattern, 1 - self.sparsity, self.sparsity, f"uniform {1 - self.sparsity:g}")
+
+    def __str__(self) -> str:
+        parts = [self.method, None if self.pattern is None else str(self.pattern), None if self.sparsity is None else f"{self.sparsity:g}"]
+        return " ".join(part for part in parts if part) or "dense"
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of an explanation.
+
+    `workload` and `selector` give the variant; where they are None, the variant was given as an object. `measured` is a measured latency
+    [s], or a speedup if `measures_speedup`, that the evaluation is compared with.
+    """
+
+    accelerator: Accelerator
+    variant: Variant
+    batch: int
+    dtype: OperandDtypes
+    options: ModelOptions
+    workload: Workload | None = None
+    selector: Selector | None = None
+    measured: float | None = None
+    measures_speedup: bool = False
+
+    @cached_property
+    def dense(self) -> Variant:
+        """The unpruned network of the variant."""
+        layers = self.variant.layers
+        return replace(
+            self.variant, method="dense", pattern=DENSE, nominal_sparsity=0.0, density=np.ones(len(layers)), stored_elements={},
+            activation_density=None, row_spread=None, touched_columns=None, densities_from="",
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        name = str(self.selector) if self.selector is not None else str(self.variant)
+        return f"{self.accelerator.name}, {self.variant.workload}, {name}, batch {self.batch}, {self.dtype.label}, {self.options.fidelity}"
+
+
+def read_settings(given: Any) -> Settings:
+    """The settings that a side states: text, a mapping, or an object that is one of them; raises InputError with every problem."""
+    match given:
+        case None:
+            return {}
+        case Accelerator():
+            return {"accelerator": given}
+        case Variant():
+            return {"variant": given}
+        case Workload():
+            return {"workload": given}
+        case Mapping():
+            return dict(given)
+        case str() | Path():
+            return _parse_text(str(given))
+    what = f"'{type(given).__name__}' is not the type of a side"
+    raise InputError(what, "give text, as in 'a100-sxm4-80gb, 2:4, batch=32', a mapping, an accelerator or a variant")
+
+
+def _parse_text(text: str) -> Settings:
+    settings, problems = Settings(), ProblemCollector()
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = map(str.strip, part.partition("="))
+        with problems.collect():
+            key = name if equals else _key_of(part)
+            if key in settings:
+                raise InputError(f"'{text}' gives the {key} twice", "keep one")
+            settings[key] = value if equals else part
+    problems.raise_if_any()
+    return settings
+
+
+def _key_of(word: str) -> str:
+    """The key of a word that is given without one; raises InputError for a word that nothing is called."""
+    accelerators, workloads = catalog.list_names("accel_models"), catalog.list_names("workloads")
+    if word in accelerators or (catalog.is_path(word) and word.endswith((".yaml", ".yml")) and not Path(word).is_dir()):
+        return "accelerator"
+    if word in workloads or catalog.is_path(word):
+        return "workload"
+    if SHAPE.fullmatch(word):
+        return "shape"
+    if word in get_args(Fidelity):
+        return "fidelity"
+    if _is_valid(partial(check_dtype_name, word.split()[0])):
+        return "dtype"
+    if _is_valid(partial(parse, word)):
+        return "pattern"
+    if re.fullmatch(r"[A-Za-z]\w*", word) and did_you_mean(word, [*accelerators, *workloads]).startswith("known"):
+        return "variant"  # the name of a pruning method, which is checked with the workload
+    fix = f"{did_you_mean(word, [*accelerators, *workloads])} (or a pattern, 'KEY=VALUE', or the path of a file)"
+    raise InputError(f"'{word}' is not an accelerator, a workload or a pattern", fix)
+
+
+def _is_valid(check: Any) -> bool:
+    try:
+        check()
+    except ValueError:  # InputError and pydantic's errors are both one
+        return False
+    return True
+
+
+def make_side(settings: Settings) -> Side:
+    """A side of complete settings; raises InputError with every problem."""
+    options = {key: settings[key] for key in settings if key in ModelOptions.model_fields}
+    numbers = {key: settings[key] for key in settings if DOTTED_PATH.fullmatch(key)}
+    inputs = {key: settings[key] for key in settings if key not in (*OWN_KEYS, *options, *numbers)}
+    problems, parts = ProblemCollector(), dict[str, Any]()
+    steps = {
+        "accelerator": partial(_make_accelerator, settings, numbers),
+        "arguments": partial(_read_arguments, settings, options),
+        "workload": partial(_make_variant, settings, inputs),
+        "measured": partial(_read_measured, settings.get("measured")),
+    }
+    for name, step in steps.items():
+        with problems.collect():
+            parts[name] = step()
+    problems.raise_if_any()
+    arguments, (workload, selector, variant) = parts["arguments"], parts["workload"]
+    return Side(parts["accelerator"], variant, arguments.batch, arguments.dtype, arguments.options, workload, selector, *parts["measured"])
+
+
+def _make_accelerator(settings: Settings, numbers: Mapping[str, Any]) -> Accelerator:
+    if settings.get("accelerator") is None:
+        raise InputError("no accelerator is given", "name one, as in 'a100-sxm4-80gb' or '--accelerator my_chip.yaml'")
+    accelerator = load_accelerator(settings["accelerator"])
+    return accelerator.replace(numbers) if numbers else accelerator
+
+
+def _read_arguments(settings: Settings, options: Mapping[str, Any]) -> _Arguments:
+    given = {key: settings[key] for key in ("batch", "dtype") if settings.get(key) is not None}
+    if isinstance(given.get("batch"), str):
+        given["batch"] = _to_number(given["batch"])
+    return validate_mapping(_Arguments, {**given, "options": dict(options)})
+
+
+def _to_number(text: str) -> Any:
+    """A number if the text is one, else the text, which a schema then refuses."""
+    return int(text) if text.isdecimal() else text
+
+
+def _read_measured(given: Any) -> tuple[float | None, bool]:
+    """A measured latency [s] or, as in '1.19x', a measured speedup; the second value says which."""
+    if given is None or isinstance(given, float | int):
+        return given, False
+    text = str(given).strip()
+    try:
+        if text.endswith("x"):
+            return parse_quantity(text[:-1], Quantity), True
+        return parse_quantity(text, Time), False
+    except InputError as error:
+        fix = "write a time or a speedup, as in 'measured=1.3 ms' or 'measured=1.19x'"
+        raise InputError(error.problems[0].message, fix, key="measured") from error
+
+
+def _make_variant(settings: Settings, inputs: Mapping[str, Any]) -> tuple[Workload | None, Selector | None, Variant]:
+    given = settings.get("variant")
+    if isinstance(given, Variant):
+        return None, None, given
+    selector = _make_selector(settings)
+    if settings.get("shape") is not None:
+        workload = product_workload(settings["shape"])
+        _refuse_inputs(inputs, "a product")
+        return workload, selector, selector.select(workload)
+    if settings.get("workload") is None:
+        raise InputError("no network is given", "name a workload, as in 'llama-2-7b', or a shape, as in '4096x4096x512'")
+    values = {key: _to_number(value) if isinstance(value, str) else value for key, value in inputs.items()}
+    if isinstance(settings["workload"], Workload):
+        workload = load_workload(settings["workload"])
+        _refuse_inputs(inputs, "a loaded workload")
+    else:
+        _check_inputs(settings["workload"], values)
+        workload = load_workload(settings["workload"], **values)
+    return workload, selector, selector.select(workload)
+
+
+def _check_inputs(reference: Any, inputs: Mapping[str, Any]) -> None:
+    """Raise InputError for keys that are not inputs of the network."""
+    known = set(load_workload(reference).all_inputs) if inputs else set()
+    problems = ProblemCollector()
+    for key in inputs.keys() - known:
+        with problems.collect():
+            fix = did_you_mean(key, [*OWN_KEYS, *ModelOptions.model_fields, *known])
+            raise InputError(f"'{key}' is not a setting of a side", f"{fix} (or a dotted path of the accelerator)")
+    problems.raise_if_any()
+
+
+def _refuse_inputs(inputs: Mapping[str, Any], what: str) -> None:
+    if inputs:
+        key = min(inputs)
+        raise InputError(f"'{key}' is not a setting of {what}", did_you_mean(key, [*OWN_KEYS, *ModelOptions.model_fields]))
+
+
+def _make_selector(settings: Settings) -> Selector:
+    sparsity = _read_share(settings, "sparsity")
+    density = _read_share(settings, "density")
+    if sparsity is not None and density is not None:
+        raise InputError("both the sparsity and the density are given", "keep one of them")
+    sparsity = 1 - density if density is not None else sparsity
+    pattern = None if settings.get("pattern") is None else parse(str(settings["pattern"]))
+    return Selector(settings.get("variant"), pattern, sparsity)
+
+
+def _read_share(settings: Settings, key: str) -> float | None:
+    if settings.get(key) is None:
+        return None
+    try:
+        share = float(settings[key])
+    except ValueError:
+        share = np.nan
+    if not 0 <= share <= 1:
+        raise InputError(f"the {key} '{settings[key]}' is not a share", f"write a number from 0 to 1, as in '{key}=0.5'", key=key)
+    return share
+
+
+def product_workload(shape: str) -> Workload:
+    """A network of one product C[m, n] = A[m, k] B[k, n], of which A is pruned; `shape` is 'MxKxN'. Raises InputError."""
+    match = SHAPE.fullmatch(str(shape))
+    if not match or "0" in match.groups():
+        raise InputError(f"'{shape}' is not the shape of a product", "write MxKxN, as in '4096x4096x512'", key="shape")
+    m, k, n = map(int, match.groups())
+    layers = LayerArrays.from_rows([make_layer_row(name=shape, kind="gemm", m=m, k=k, n=n)])
+    metric = Metric(name="none", unit="", direction="higher")
+    description = Description.model_validate({"name": shape, "task": "one product", "metric": metric, "sources": ["its shape"]})
+    return Workload(description, layers, (), Path(), {})
