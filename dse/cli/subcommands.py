@@ -21,8 +21,8 @@ EXPLAIN_EXAMPLES = """examples:
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
     subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
     for add in (
-        _add_sweep, _add_show, _add_plot, _add_pareto, _add_trace, _add_io, _add_check, _add_list, _add_iso, _add_search, _add_pattern,
-        _add_schema, _add_explain, _add_measure, _add_calibrate, _add_validate, _add_r3,
+        _add_sweep, _add_show, _add_plot, _add_pareto, _add_report, _add_explain, _add_trace, _add_io, _add_check, _add_list, _add_iso,
+        _add_search, _add_pattern, _add_schema, _add_measure, _add_calibrate, _add_validate, _add_r3,
     ):  # fmt: skip
         add(subcommands)
 
@@ -106,6 +106,25 @@ def _add_pareto(subcommands: Subcommands) -> None:
     formats = "of the front on standard output: csv has all points in SI units (default: table on a terminal, else csv)"
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), help=formats)
     parser.add_argument("-o", "--out", type=Path, help="output folder, or .nc file (default: next to the dataset)")
+
+
+REPORT_EXAMPLES = """examples:
+  dse report sparsity_roofline/results.nc -o report.html
+  dse report my_sweep my_search validation/a100.csv -o report.html --title "Which tensor core next?"
+  dse report results.nc --maximize speedup --minimize accuracy_drop memory.dram.bandwidth -o report.html"""
+
+
+def _add_report(subcommands: Subcommands) -> None:
+    sentence = "write results as one HTML file that opens offline: answer, charts, tables, sources and specification"
+    parser = _add(subcommands, "report", "dse.cli.html_report:execute", sentence)
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, REPORT_EXAMPLES
+    what = "datasets (.nc, .zarr) or folders of 'dse sweep', 'dse pareto' and 'dse search', tables (.csv) of 'dse validate -o'"
+    parser.add_argument("results", type=Path, nargs="+", help=what)
+    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), help="output file (default: report.html)")
+    parser.add_argument("--title", default="", help="title of the page (default: the names of the datasets)")
+    objectives = "variables or coordinates of the Pareto front (default: latency, accuracy_drop and costs, where they vary)"
+    parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help=objectives)
+    parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="likewise")
 
 
 def _add_trace(subcommands: Subcommands) -> None:

@@ -22,6 +22,7 @@ from dse.plot import style
 from dse.plot.labels import HALO
 from dse.plot.selection import Table, first_dtype, layer_table, middle_batch, select_design, selected_accelerators, variant_indices
 from dse.schema.accelerator import Accelerator
+from dse.schema.model_options import Fidelity
 from dse.sparsity.kinds import VNM_COLUMNS
 from dse.sweeping import provenance
 from dse.sweeping.plan import Plan
@@ -67,16 +68,16 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None, variant: int | No
     for accelerator, line in zip(accelerators, axes, strict=True):
         for each, ax in zip(variants, line, strict=True):
             layers = rows[(rows.accelerator == accelerator.name) & (rows.state == str(each))]
-            panels.append((ax, accelerator, _roofs(accelerator, each, layers, dtype, plan)))
-            draw_panel(ax, layers, panels[-1][2], _bandwidth(accelerator), bounds)
+            panels.append((ax, accelerator, list_roofs(accelerator, each, layers, dtype, plan.spec.model.fidelity)))
+            draw_panel(ax, layers, panels[-1][2], outermost_bandwidth(accelerator), bounds)
     _limit_axes(axes[0, 0], rows[rows.dense_flops > 0], panels)
     style.label_edges(axes, "operational intensity [FLOP/B]", "dense-equivalent performance [FLOP/s]")
     model = f"{pruned.workload}, batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
     area = "marker area: share of the network's latency"
     style.add_legend(figure, axes.flat, model, area, select_design(dataset)[1], style.unverified_note(dataset))
     for ax, accelerator, roofs in panels:
-        _label_bandwidth(ax, accelerator.outermost, _bandwidth(accelerator))
-        _label_roofs(ax, roofs, _bandwidth(accelerator))
+        _label_bandwidth(ax, accelerator.outermost, outermost_bandwidth(accelerator))
+        _label_roofs(ax, roofs, outermost_bandwidth(accelerator))
     return figure, rows
 
 
@@ -105,15 +106,15 @@ def _layer_table(accelerator: Accelerator, variant: Variant, batch: int, dtype: 
     )
 
 
-def _bandwidth(accelerator: Accelerator) -> float:
+def outermost_bandwidth(accelerator: Accelerator) -> float:
     """Bandwidth of the outermost memory [B/s]."""
     return float(accelerator.value(f"memory.{accelerator.outermost}.bandwidth"))
 
 
-def _roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: OperandDtypes, plan: Plan) -> list[Roof]:
+def list_roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: OperandDtypes, fidelity: Fidelity) -> list[Roof]:
     """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant uses."""
     roofs = []
-    for execution in list_executions(accelerator, dtype, plan.spec.model.fidelity):
+    for execution in list_executions(accelerator, dtype, fidelity):
         layers = rows[rows.execution == execution.name]
         if len(layers) or not execution.is_sparse or (execution.dense_rate and not execution.is_expanded):
             roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
@@ -180,7 +181,7 @@ def draw_panel(ax: Axes, rows: Table, roofs: Sequence[Roof], bandwidth: float, b
 
 def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator, list[Roof]]]) -> None:
     """Limits, which all panels share, that show every layer and ridge point, with room at the right for the labels of the roofs."""
-    ridge = max(roof.flops_per_s / _bandwidth(accelerator) for _, accelerator, roofs in panels for roof in roofs)
+    ridge = max(roof.flops_per_s / outermost_bandwidth(accelerator) for _, accelerator, roofs in panels for roof in roofs)
     ax.set_xlim(rows.intensity.min() / 4, max(rows.intensity.max(), ridge) * 30)
     ax.set_ylim(rows.performance.min() / 4, 2 * max(roof.flops_per_s for *_, roofs in panels for roof in roofs))
 

@@ -117,7 +117,12 @@ def _describe_provenance(
 ) -> dict[str, str]:
     workloads = [workload for workload, _ in networks.values()]
     hashes = hash_descriptions([accelerator], workloads, {accelerator.name: kernels}, with_contents=bool(spec.loaded_workloads))
-    return {"spec": document.text, "spec_sha256": document.sha256, "description_sha256": json.dumps(hashes)}
+    return {
+        "spec": document.text,
+        "spec_path": str(document.path.resolve()),
+        "spec_sha256": document.sha256,
+        "description_sha256": json.dumps(hashes),
+    }
 
 
 def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> SearchSpec:

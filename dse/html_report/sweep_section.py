@@ -1,0 +1,114 @@
+"""The section of a report about a sweep, a Pareto front of one or its best results."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dse.base.errors import InputError
+from dse.html_report import answers, fronts, points, sources
+from dse.html_report.display import Column
+from dse.html_report.layer_details import describe_layers, network_on_design
+from dse.html_report.results_files import Results
+from dse.sweeping import provenance
+from dse.sweeping.iso_speedup import accuracy_drop
+from dse.sweeping.objectives import ACCURACY_DROP
+from dse.sweeping.plan import Plan
+
+MAX_DETAILED = 12  # points whose layers are in the page
+MAX_TORNADOS = 6  # of these, the first
+
+
+def build_section(results: Results, maximize: list[str], minimize: list[str]) -> dict[str, Any]:
+    """The contents of the section, as the page reads them; raises InputError where an objective is missing."""
+    spec = provenance.read_spec(results.dataset)
+    dataset = _with_accuracy_drop(results.dataset)
+    signs = fronts.checked_objectives(dataset, maximize, minimize)
+    groups = fronts.group_results(dataset, signs, spec.accuracy_drop)
+    cells = fronts.choose_cells(groups)
+    rows = answers.answer_rows(dataset, groups, spec.accuracy_drop)
+    described = [row["cell"] for row in rows]
+    selected = points.select_points(dataset, cells)
+    on_front = np.isin(cells, np.concatenate([group.front for group in groups]))
+    total = sum(len(group.cells) for group in groups)
+    return {
+        "name": results.name,
+        "kind": results.kind,
+        "description": spec.description,
+        "headline": answers.headlines(rows, len(groups)),
+        "certainty": answers.certainty(dataset, spec.model.fidelity, rows[0] if rows else None),
+        "answers": [row | {"point": _position(cells, row["cell"])} for row in rows],
+        "objectives": signs,
+        "total": total,
+        "columns": [column.to_json() for column in points.point_columns(selected)],
+        "labels": _point_labels(selected),
+        "front": np.flatnonzero(on_front).tolist(),
+        "assumptions": sources.assumption_sentences(results.dataset),
+        "provenance": sources.provenance_rows(results.dataset),
+        "spec": results.dataset.attrs["spec"],
+        "variants": points.describe_variants(dataset) if results.kind == "sweep" else None,
+    } | _grid(results, dataset, selected, cells, described) | _details(results.dataset, dataset, cells, described, on_front)  # fmt: skip
+
+
+def _with_accuracy_drop(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with the loss of accuracy of each variant against the dense network of its source, where its metrics are known."""
+    labels = ("accuracy", "dense_accuracy", "metric", "workload", "method")
+    if ACCURACY_DROP in dataset.coords or not all(name in dataset.coords for name in labels):
+        return dataset
+    if "point" not in dataset.dims:
+        return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)})
+    as_variants = dataset[[]].reset_coords(drop=True).assign_coords({name: ("variant", dataset[name].values) for name in labels})
+    drop = accuracy_drop(as_variants.assign_coords(variant=np.arange(dataset.sizes["point"])).assign_attrs(dataset.attrs))
+    return dataset.assign_coords({ACCURACY_DROP: ("point", drop.values, drop.attrs)})
+
+
+def _position(cells: fronts.Cells, cell: int) -> int:
+    return int(np.searchsorted(cells, cell))
+
+
+def _point_labels(selected: xr.Dataset) -> list[str]:
+    """A short name of each point: its pruning, its design, batch and dtype."""
+    variants = points.variant_labels(selected)
+    varied = [str(name) for name in selected.coords if name in ("accelerator", "batch", "dtype") or "." in str(name)]
+    shown = [name for name in varied if len(np.unique(selected[name].values.astype(str))) > 1]
+    columns = [points.make_column(selected[name]) for name in shown]
+    texts = [_texts(column) for column in columns]
+    return [", ".join([variant, *(text[number] for text in texts)]) for number, variant in enumerate(variants)]
+
+
+def _texts(column: Column) -> list[str]:
+    """Values with their unit; those of an axis or of the batch after its name: 'dram 2 TB/s', 'batch 32'."""
+    owner = column.name.split(".")[-2] if "." in column.name else column.name * (column.name == "batch")
+    values = [f"{value:.4g} {column.unit}" if column.is_number else str(value) for value in column.values]
+    return [f"{owner} {value}".strip() for value in values]
+
+
+def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fronts.Cells, described: list[int]) -> dict[str, Any]:
+    """The grid of a complete sweep, by which the page attributes differences exactly; none for single points."""
+    if results.kind != "sweep":
+        return {"grid": None, "grid_reason": "The dataset holds single points; mixtures of two designs were not kept."}
+    grid = points.describe_grid(dataset, [np.array(described, int)])
+    return {"grid": grid, "positions": points.grid_positions(selected, cells, dataset, grid)}
+
+
+def _details(original: xr.Dataset, dataset: xr.Dataset, cells: fronts.Cells, described: list[int], on_front: np.ndarray) -> dict[str, Any]:
+    """Layers of the best points and of some of the front, and sources, from the descriptions as they are now if they are unchanged."""
+    try:
+        plan = provenance.rebuild_plan(original)
+    except InputError as error:
+        return {"details": {}, "details_reason": str(error), "sources": []}
+    chosen = list(dict.fromkeys([*described, *_spread(cells[on_front], MAX_DETAILED)]))[:MAX_DETAILED]
+    return {"details": _describe_cells(plan, dataset, cells, chosen), "sources": sources.source_tables(plan)}
+
+
+def _spread(cells: fronts.Cells, count: int) -> list[int]:
+    """Some of the cells, evenly over all of them."""
+    return cells[np.unique(np.linspace(0, len(cells) - 1, min(count, len(cells))).round().astype(int))].tolist()
+
+
+def _describe_cells(plan: Plan, dataset: xr.Dataset, cells: fronts.Cells, chosen: list[int]) -> dict[int, Any]:
+    detailed = points.select_points(dataset, np.array(chosen, int))
+    return {
+        _position(cells, cell): [describe_layers(network_on_design(plan, detailed.isel(point=number)), number < MAX_TORNADOS)]
+        for number, cell in enumerate(chosen)
+    }
