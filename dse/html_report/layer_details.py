@@ -87,7 +87,7 @@ def group_equal_layers(tables: list[Table]) -> tuple[np.ndarray, list[str]]:
     ]
     keys = [tuple(itertools.chain(*rows)) for rows in zip(*(each.itertuples(index=False) for each in results), strict=True)]
     time: dict[Any, float] = {}
-    for key, seconds in zip(keys, sum(table.latency for table in tables), strict=True):
+    for key, seconds in zip(keys, np.sum([table.latency for table in tables], axis=0), strict=True):
         time[key] = time.get(key, 0.0) + seconds
     order = {key: number for number, key in enumerate(sorted(time, key=lambda key: -time[key]))}
     numbers = np.array([order[key] for key in keys])

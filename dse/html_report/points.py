@@ -101,10 +101,11 @@ def _describe_dim(part: xr.Dataset, dim: str, indices: np.ndarray) -> dict[str, 
 
 def variant_labels(dataset: xr.Dataset) -> list[str]:
     """A label for each variant, as in 'resnet50, magnitude pruning unstructured 90%'; the network only where there are several."""
-    names = [np.atleast_1d(dataset[name].values) for name in ("workload", "method", "pattern")]
+    workloads, methods, patterns = (np.atleast_1d(dataset[name].values).tolist() for name in ("workload", "method", "pattern"))
     sparsity = np.atleast_1d(dataset["nominal_sparsity" if "nominal_sparsity" in dataset.coords else "sparsity"].values)
-    several = len(set(names[0].tolist())) > 1
-    return [variant_label(*row, several) for row in zip(*names, sparsity, strict=True)]
+    several = len(set(workloads)) > 1
+    rows = zip(workloads, methods, patterns, sparsity.tolist(), strict=True)
+    return [variant_label(workload, method, pattern, share, several) for workload, method, pattern, share in rows]
 
 
 def describe_variants(dataset: xr.Dataset) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def _texts(column: Column) -> list[str]:
 def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fronts.Cells, described: list[int]) -> dict[str, Any]:
     """The grid of a complete sweep, by which the page attributes differences exactly; none for single points."""
     if results.kind != "sweep":
-        return {"grid": None, "grid_reason": "The dataset holds single points; mixtures of two designs were not kept."}
+        return {"grid": None, "grid_reason": "The dataset holds single points; mixtures of two designs were not stored."}
     grid = points.describe_grid(dataset, [np.array(described, int)])
     return {"grid": grid, "positions": points.grid_positions(selected, cells, dataset, grid)}
 

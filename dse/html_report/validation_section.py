@@ -44,9 +44,12 @@ def _error(rows: Any, fidelity: str) -> float:
 
 
 def _error_table(table: pd.DataFrame, fidelities: list[str]) -> dict[str, Any]:
-    groups = table.groupby(["device", "kernel", "quantity", "split"], sort=False)
-    rows = [[*map(str, key), len(rows), *(round(100 * _error(rows, name), 1) for name in fidelities)] for key, rows in groups]
+    keys = ["device", "kernel", "quantity", "split"]
+    rows = []
+    for _, group in table.groupby(keys, sort=False):
+        errors = [round(100 * _error(group, name), 1) for name in fidelities]
+        rows.append([*(str(group[key].iloc[0]) for key in keys), len(group), *errors])
     return {
-        "header": ["device", "kernel", "quantity", "split", "comparisons", *(f"error of {name} [%]" for name in fidelities)],
+        "header": [*keys, "comparisons", *(f"error of {name} [%]" for name in fidelities)],
         "rows": rows,
     }

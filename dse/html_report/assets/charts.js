@@ -66,7 +66,9 @@ function drawPareto(section, choices, points) {
     marker: { color: number === 2 ? "rgba(0,0,0,0)" : color, size, symbol: SYMBOLS[number === 1 ? 3 : 0], line: { color, width: number === 2 ? 3 : 0 } },
     hoverinfo: number === 2 ? "skip" : undefined, unselected: { marker: { opacity: 0.15 } },
   }));
-  return draw("pareto", traces, objectiveAxis(section, x), objectiveAxis(section, y), { dragmode: "select", selectionrevision: choices.revision });
+  return draw("pareto", traces, objectiveAxis(section, x), objectiveAxis(section, y), {
+    dragmode: "select", selectionrevision: choices.revision, ...(choices.brushed ? {} : { selections: [] }),
+  });
 }
 
 // Accuracy (or, where nobody measured it, sparsity) of every variant of the network against its speedup on the design that is shown.

@@ -234,8 +234,7 @@ function show(number) {
 function connectBrush(pareto) {
   const state = states[active];
   pareto.on("plotly_selected", (event) => {
-    if (!event) return;
-    state.brushed = new Set(event.points.map((point) => point.customdata));
+    state.brushed = event && event.points.length ? new Set(event.points.map((point) => point.customdata)) : null;
     state.page = 0;
     redrawTable();
   });
