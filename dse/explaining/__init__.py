@@ -1,8 +1,13 @@
 """Why two designs, networks or runs differ, and why a sparse network is not as fast as its pattern allows.
 
-The modules in the order in which data flows: `side` (what is compared), `factors` (in what two sides differ, and mixtures of them),
-`mixtures` (their latencies, energies and costs, by the one evaluator), `shapley` (parts that do not depend on an order), `chosen_layers`
-(what runs each layer of one side), `causes` (from the ideal to the predicted speedup), `breakdown` (layer groups and resources), `compare`
-(two sides), `reach` (what would have to change), `parts` (what an explanation consists of), `sentence` and `text` (how it is
-shown), `explanation` (the result), `explain` (`dse.explain`).
+The modules in the order in which data flows:
+
+side, points                what is compared: as a user states it, or a point of a sweep's results
+factors, relevance          in what two sides differ, mixtures of them, and which factors the model reads
+chosen_layers, mixtures     latencies, energies and costs of one side and of mixtures, by the one evaluator
+shapley                     parts of factors that do not depend on an order
+causes, compare             from the ideal to the predicted speedup of one side; from one side to another
+breakdown, reach            layer groups and resources; what would have to change
+parts, sentence, text       what an explanation consists of and how it is written
+explanation, explain        the result, and `dse.explain`
 """

@@ -10,8 +10,9 @@ from dse.explaining import breakdown
 from dse.explaining.chosen_layers import PerLayer, choose_layers, distinct_layers, take_layers
 from dse.explaining.explanation import Explanation
 from dse.explaining.factors import DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
-from dse.explaining.mixtures import COSTS, MixtureEvaluator, MixtureResults
+from dse.explaining.mixtures import MixtureEvaluator, MixtureResults
 from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
+from dse.explaining.relevance import COSTS
 from dse.explaining.sentence import comparison_sentence
 from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
@@ -94,7 +95,7 @@ def _evaluate(a: Side, b: Side, quantity: str) -> Comparison:
     attempts = [lambda: _group_calibrated(a, b, factors), lambda: _merge_accelerators(factors)]
     for number, attempt in enumerate(attempts):
         evaluator = MixtureEvaluator(a, b, attempt(), quantity)
-        relevant = [factor for factor in evaluator.factors if evaluator.may_matter(factor) or factor.key == ACCELERATOR]
+        relevant = [factor for factor in evaluator.factors if evaluator.relevance.may_matter(factor) or factor.key == ACCELERATOR]
         evaluator.factors, unread = relevant, [f for f in factors if f.key not in {r.key for r in relevant}]
         game = make_game(len(relevant))
         try:

@@ -11,12 +11,11 @@ from dse.explaining.causes import CAUSES, Causes, explain_causes
 from dse.explaining.compare import MEASURED, QUANTITIES, compare_sides, factor_label
 from dse.explaining.explanation import Explanation
 from dse.explaining.factors import Factor
-from dse.explaining.mixtures import COSTS
 from dse.explaining.parts import Part, ranked
 from dse.explaining.reach import find_changes
+from dse.explaining.relevance import COSTS
 from dse.explaining.sentence import causes_sentence
-from dse.explaining.side import OWN_KEYS, Settings, Side, make_side, read_settings
-from dse.schema.model_options import ModelOptions
+from dse.explaining.side import Settings, Side, is_input, make_side, read_settings
 
 VARIANT_KEYS = ("variant", "pattern", "sparsity", "density")
 NETWORK_KEYS = ("workload", "shape")
@@ -67,7 +66,7 @@ def read_sides(a: Any, b: Any, quantity: str | None, shared: Settings) -> tuple[
         shared = {**shared, "shape": "1x1x1"}  # costs do not depend on the network
     first = inherit(shared, read_settings(a))
     side_a = make_side(first)
-    return side_a, None if b is None else make_side(inherit(first, read_settings(b)))
+    return side_a, None if b is None else make_side(inherit(first, read_settings(b)), [(first, side_a)])
 
 
 def inherit(given: Settings, own: Settings) -> Settings:
@@ -78,7 +77,7 @@ def inherit(given: Settings, own: Settings) -> Settings:
     if "accelerator" in own:
         dropped |= {key for key in given if "." in key}
     if own.keys() & set(NETWORK_KEYS):
-        dropped |= {*NETWORK_KEYS, *(key for key in given if key not in (*OWN_KEYS, *ModelOptions.model_fields) and "." not in key)}
+        dropped |= {*NETWORK_KEYS, *(key for key in given if is_input(key))}
     return {**{key: value for key, value in given.items() if key not in dropped}, **own}
 
 

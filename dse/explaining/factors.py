@@ -44,6 +44,7 @@ class Factor:
 
 
 Path = tuple[str, ...]
+PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12))
 ABSENT = object()  # the value of a part that a side does not have
 
 
@@ -147,12 +148,20 @@ def _is_same_variant(a: Variant, b: Variant) -> bool:
     return str(a) == str(b) and np.array_equal(a.density, b.density) and a.stored_elements.keys() == b.stored_elements.keys()
 
 
+def quantity_text(quantity: Quantity, value: float) -> str:
+    """A value in the unit of a quantity with a prefix: '4.1 TB/s'."""
+    if not quantity.unit:
+        return f"{value:.4g}"
+    prefix, size = next((pair for pair in PREFIXES if value >= pair[1]), PREFIXES[-1])
+    return f"{value / size:.4g} {prefix}{quantity.unit}"
+
+
 def part_text(part: Any) -> str:
     """What one side has, as a user wrote it; '-' for nothing."""
     if part is ABSENT or part is None:
         return "-"
     if isinstance(part, Quantity):
-        return part.text or f"{part.value:g}"
+        return quantity_text(part, part.value) if not part.text or part.text.endswith(f" {part.unit}") else part.text
     if isinstance(part, BaseModel | Mapping):
         return "present"
     if isinstance(part, tuple):

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.base.errors import InputError
-from dse.base.units import Count, Efficiency, Gain, Quantity
+from dse.base.units import Count, Efficiency, Gain
 from dse.explaining.chosen_layers import distinct_layers
+from dse.explaining.factors import quantity_text
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.parts import ReachRow
 from dse.explaining.side import Side
@@ -28,7 +29,6 @@ GRID = np.exp2(np.linspace(-20, 20, 161))  # ratios to the present value
 CAPACITY_GRID = np.exp2(np.arange(-6, 11))
 BATCHES = 2 ** np.arange(17)
 BISECTIONS = 40
-PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 
 Latencies = Callable[[np.ndarray], tuple[Float[np.ndarray, "value"], Float[np.ndarray, "value"]]]
 
@@ -56,10 +56,16 @@ class Number:
 
 
 def find_changes(side: Side, target: float, evaluator: MixtureEvaluator | None = None) -> list[ReachRow]:
-    """The smallest change of each number alone that gives the speedup `target`: those that reach it first, by the size of the change."""
+    """The smallest change of each number alone that gives the speedup `target`: those that reach it first, by the size of the change.
+
+    Empty if the side has this speedup already, or no number changes it.
+    """
     if not np.isfinite(target) or target <= 0:
         raise InputError(f"'{target:g}' is not a speedup", "write a number above 0, as in '--reach 1.5'", key="reach")
     evaluator = evaluator or MixtureEvaluator(side, side, (), "speedup")
+    dense, sparse = evaluator.network_latencies(side, {})
+    if dense[0] >= target * sparse[0]:
+        return []
     rows = [_find_change(number, target) for number in _numbers(side, evaluator)]
     rows = [row for row in rows if row is not None]
     return sorted(rows, key=lambda row: (row.factor is None, abs(np.log(row.factor)) if row.factor else -row.best, row.key))
@@ -133,10 +139,10 @@ def _breakpoints(terms: LayerTerms, side: Side, path: str) -> np.ndarray:
     """Ratios at which two terms of a layer take equally long, of which one depends on the rate; empty where times are not linear."""
     if side.options.resource_overlap != "full" or terms.overhead is not None:
         return np.zeros(0)
-    work, _ = distinct_layers(terms)
+    first, _ = distinct_layers(terms)
     constant, (factor,) = factored_inverse_rates(terms.executions, side.accelerator, {path: np.array([side.accelerator.value(path)])})
-    times = terms.slowed_work[0][work] * (constant[:, :, None] * factor.at())[..., 0]
-    legal = np.broadcast_to(terms.legal[work][:, :, None], times.shape)
+    times = terms.slowed_work[0][first] * (constant[:, :, None] * factor.at())[..., 0]
+    legal = np.broadcast_to(terms.legal[first][:, :, None], times.shape)
     flat = times.reshape(len(times), -1)
     scaled = np.where((factor.depends[None] & legal).reshape(flat.shape), flat, 0.0)
     fixed = np.where((~factor.depends[None] & legal).reshape(flat.shape), flat, 0.0)
@@ -180,11 +186,3 @@ def _of_sides(sides: list[Side], evaluator: MixtureEvaluator) -> tuple[np.ndarra
     pairs = [evaluator.network_latencies(side, {}) for side in sides]
     dense, sparse = (np.concatenate(latencies) for latencies in zip(*pairs, strict=True))
     return dense, sparse
-
-
-def quantity_text(quantity: Quantity, value: float) -> str:
-    """A value in the unit of a quantity with a prefix: '4.1 TB/s'."""
-    if not quantity.unit:
-        return f"{value:.4g}"
-    prefix, size = next((pair for pair in PREFIXES if value >= pair[1]), PREFIXES[-1])
-    return f"{value / size:.4g} {prefix}{quantity.unit}"

@@ -33,7 +33,7 @@ def _part_text(part: Part, quantity: str, difference: float) -> str:
 
 
 def _mentioned(parts: Sequence[Part]) -> list[Part]:
-    largest = max(abs(part.value) for part in parts)
+    largest = max((abs(part.value) for part in parts), default=0.0)
     return [part for part in parts[:MENTIONED] if abs(part.value) >= SMALL * largest]
 
 
@@ -44,14 +44,14 @@ def causes_sentence(
 
     `shares`: of the time in layers that do not run sparse, by cause; `bounds`: of the time of layers that run sparse, by resource.
     """
-    verb = "gains" if real >= 1 else "loses:"
-    start = f"{name} {verb} {real:.3g}x, not {ideal:.3g}x"
+    start = f"{name} {'gains' if real >= 1 else 'loses:'} {real:.3g}x, {'its ideal' if not parts else f'not {ideal:.3g}x'}"
     ordered = sorted(shares.items(), key=lambda item: -item[1])
     places = [f"{share:.0%} of the time is in {label}" for label, share in ordered if share >= MENTIONED_SHARE]
     places += [f"{share:.0%} is in sparse layers that {bound} bounds" for bound, share in bounds.items() if share >= MENTIONED_SHARE]
     lost = [f"{format_value(part.value, 'speedup', sign=True)} by {part.label}" for part in _mentioned(parts)]
-    text = "; ".join(filter(None, [_join(places), f"of the difference, {_join(lost)}" if lost else ""]))
-    return f"{start}: {text}." if text else f"{start}."
+    if not lost:
+        return f"{start}."
+    return f"{start}: {'; '.join(filter(None, [_join(places), f'of the difference, {_join(lost)}']))}."
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ accelerators and workloads, patterns, dtypes, fidelities, shapes `MxKxN` of one 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -101,6 +101,9 @@ class Side:
         return f"{self.accelerator.name}, {self.variant.workload}, {name}, batch {self.batch}, {self.dtype.label}, {self.options.fidelity}"
 
 
+LoadedSides = Sequence[tuple[Settings, Side]]
+
+
 def read_settings(given: Any) -> Settings:
     """The settings that a side states: text, a mapping, or an object that is one of them; raises InputError with every problem."""
     match given:
@@ -162,16 +165,16 @@ def _is_valid(check: Any) -> bool:
     return True
 
 
-def make_side(settings: Settings) -> Side:
-    """A side of complete settings; raises InputError with every problem."""
+def make_side(settings: Settings, loaded: LoadedSides = ()) -> Side:
+    """A side of complete settings; raises InputError with every problem. The networks of sides that are `loaded` are not read again."""
     options = {key: settings[key] for key in settings if key in ModelOptions.model_fields}
     numbers = {key: settings[key] for key in settings if DOTTED_PATH.fullmatch(key)}
-    inputs = {key: settings[key] for key in settings if key not in (*OWN_KEYS, *options, *numbers)}
+    inputs = {key: settings[key] for key in settings if is_input(key)}
     problems, parts = ProblemCollector(), dict[str, Any]()
     steps = {
         "accelerator": partial(_make_accelerator, settings, numbers),
         "arguments": partial(_read_arguments, settings, options),
-        "workload": partial(_make_variant, settings, inputs),
+        "workload": partial(_make_variant, settings, inputs, loaded),
         "measured": partial(_read_measured, settings.get("measured")),
     }
     for name, step in steps.items():
@@ -215,7 +218,7 @@ def _read_measured(given: Any) -> tuple[float | None, bool]:
         raise InputError(error.problems[0].message, fix, key="measured") from error
 
 
-def _make_variant(settings: Settings, inputs: Mapping[str, Any]) -> tuple[Workload | None, Selector | None, Variant]:
+def _make_variant(settings: Settings, inputs: Mapping[str, Any], loaded: LoadedSides) -> tuple[Workload | None, Selector | None, Variant]:
     given = settings.get("variant")
     if isinstance(given, Variant):
         return None, None, given
@@ -226,14 +229,30 @@ def _make_variant(settings: Settings, inputs: Mapping[str, Any]) -> tuple[Worklo
         return workload, selector, selector.select(workload)
     if settings.get("workload") is None:
         raise InputError("no network is given", "name a workload, as in 'llama-2-7b', or a shape, as in '4096x4096x512'")
-    values = {key: _to_number(value) if isinstance(value, str) else value for key, value in inputs.items()}
-    if isinstance(settings["workload"], Workload):
-        workload = load_workload(settings["workload"])
-        _refuse_inputs(inputs, "a loaded workload")
-    else:
-        _check_inputs(settings["workload"], values)
-        workload = load_workload(settings["workload"], **values)
+    workload = _load_network(settings["workload"], _parse_inputs(inputs), loaded)
     return workload, selector, selector.select(workload)
+
+
+def _load_network(reference: Any, inputs: Mapping[str, Any], loaded: LoadedSides) -> Workload:
+    """The network on some inputs: that of another side, if its settings are the same."""
+    for settings, side in loaded:
+        others = {key: settings[key] for key in settings if is_input(key)}
+        if side.workload is not None and settings.get("workload") is reference and _parse_inputs(others) == inputs:
+            return side.workload
+    if isinstance(reference, Workload):
+        _refuse_inputs(inputs, "a loaded workload")
+        return reference
+    _check_inputs(reference, inputs)
+    return load_workload(reference, **inputs)
+
+
+def is_input(key: str) -> bool:
+    """Whether a setting is an input of the network."""
+    return key not in (*OWN_KEYS, *ModelOptions.model_fields) and not DOTTED_PATH.fullmatch(key)
+
+
+def _parse_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _to_number(value) if isinstance(value, str) else value for key, value in inputs.items()}
 
 
 def _check_inputs(reference: Any, inputs: Mapping[str, Any]) -> None:

@@ -43,6 +43,8 @@ def _notes(explanation: ExplainedDifference) -> list[str]:
     if others:
         more = f" and {len(others) - MAX_OTHERS} more" if len(others) > MAX_OTHERS else ""
         notes.append(f"differ without effect on the {explanation.quantity}: {', '.join(others[:MAX_OTHERS])}{more}")
+    if explanation.reach_target is not None and not explanation.reach:
+        notes.append(f"{explanation.reach_target:g}x over dense is reached already, or no number alone changes the speedup")
     if explanation.method != "exact":
         notes.append(f"parts are means over {explanation.method}; they add up exactly")
     return notes

@@ -61,6 +61,12 @@ def test_a_layer_that_is_not_pruned_has_one_cause(chip, net):
     assert np.count_nonzero(head) == 1
 
 
+def test_a_product_that_gains_all_of_its_ideal():
+    result = dse.explain("h100-sxm5-80gb, 4096x4096x768, bf16, 2:4")
+    assert (result.sentence, result.parts, result.difference) == ("2:4 gains 2x, its ideal.", (), pytest.approx(0))
+    assert "ideal 2x of 2:4" in str(result)
+
+
 def test_a_dense_network_has_no_ideal():
     with pytest.raises(dse.InputError, match="'resnet50' is not pruned, so that there is no ideal speedup; give a pattern"):
         dse.explain("a100-sxm4-80gb, resnet50")

@@ -88,7 +88,7 @@ def test_what_the_model_does_not_read_does_not_change_a_result(chip, net):
         settings = {"workload": net, "variant": "semi", "fidelity": fidelity}
         a, b = (make_side({"accelerator": accelerator, **settings}) for accelerator in (first, second))
         evaluator = MixtureEvaluator(a, b, list_factors(a, b), "speedup")
-        unread = [number for number, factor in enumerate(evaluator.factors) if not evaluator.may_matter(factor)]
+        unread = [number for number, factor in enumerate(evaluator.factors) if not evaluator.relevance.may_matter(factor)]
         assert unread
         masks = np.zeros((1 + len(unread), len(evaluator.factors)), bool)
         masks[np.arange(1, 1 + len(unread)), unread] = True

@@ -1,0 +1,156 @@
+"""Which factors can change a quantity, and how: by scaling rates, by changing the terms of the layers, or by costs alone.
+
+What the model does not read is left out of an attribution, because its part is 0 in every mixture.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dse.explaining.factors import DEVICE, Factor
+from dse.explaining.side import Side
+from dse.model.cost.area import area
+from dse.model.cost.design import COST_PATH
+from dse.model.cost.power import power
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
+from dse.model.executions import Execution, list_executions
+from dse.model.memory_levels import capacity_paths
+from dse.model.rates import rate_paths
+from dse.model.terms import compulsory_terms
+from dse.schema.compute_unit import Run
+from dse.schema.model_options import Fidelity
+from dse.sparsity.kinds import Dense
+
+COSTS = {"area": area, "power": power}  # quantities of the accelerator alone
+TIMES = ("latency", "speedup")
+RATE_KEYS = ("gain", "efficiency", "decode")  # numbers of a run that only scale rates
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """How factors of the mixtures of `a` and `b` change a quantity."""
+
+    a: Side
+    b: Side
+    quantity: str
+
+    def may_matter(self, factor: Factor) -> bool:
+        """Whether a factor can change the quantity of some mixture; False only where the model does not read it."""
+        if self.quantity in COSTS:
+            return factor.key == DEVICE or any(_is_cost(path) for path in factor.paths)
+        if factor.key == DEVICE:
+            return self.quantity == "energy" or self._has_fidelity("calibrated")
+        has_cost = self.quantity == "energy" and any(_is_cost(path) for path in factor.paths)
+        return not factor.paths or has_cost or any(self._is_read(path) for path in factor.paths)
+
+    def is_array(self, factor: Factor) -> bool:
+        """Whether a factor scales rates or costs and changes nothing else, so that its values can be an array."""
+        if not factor.is_number or "-" in (factor.a, factor.b):
+            return False
+        if self.quantity in COSTS:
+            return COST_PATH.fullmatch(factor.key) is not None
+        return factor.key in self.rate_paths and factor.key not in self.term_paths
+
+    def changes_terms(self, factor: Factor) -> bool:
+        """Whether a factor changes the terms of the layers."""
+        if not factor.paths:
+            return factor.key != DEVICE or self._has_fidelity("calibrated")
+        if factor.key == DEVICE:
+            return self._has_fidelity("calibrated")
+        return "-" in (factor.a, factor.b) or any(
+            path in self.term_paths or (path not in self.rate_paths and self._is_read(path)) for path in factor.paths
+        )
+
+    @cached_property
+    def _executions(self) -> list[tuple[Side, Execution]]:
+        """Every execution of both accelerators, in both dtypes and at both fidelities."""
+        fidelities: list[Fidelity] = [self.a.options.fidelity, self.b.options.fidelity]
+        return [
+            (side, execution)
+            for side in (self.a, self.b)
+            for dtype in (self.a.dtype, self.b.dtype)
+            if any(dtype.compute in unit.peak for unit in side.accelerator.units.values())
+            for fidelity in dict.fromkeys(fidelities)
+            for execution in list_executions(side.accelerator, dtype, fidelity)
+        ]
+
+    @cached_property
+    def rate_paths(self) -> set[str]:
+        """Paths of all numbers that some rate of a mixture may depend on."""
+        return rate_paths(execution for _, execution in self._executions)
+
+    @cached_property
+    def term_paths(self) -> set[str]:
+        """Paths of numbers on which the terms of the layers depend; some of them scale rates as well."""
+        paths = set[str]()
+        for side in (self.a, self.b):
+            paths |= set(capacity_paths(side.accelerator, side.options.fidelity))
+            if side.options.fidelity == "calibrated":
+                paths |= {*slowdown_paths(side.accelerator, [self.a.dtype, self.b.dtype], ()), LAUNCH_LATENCY}
+        return paths
+
+    def _has_fidelity(self, *names: str) -> bool:
+        return self.a.options.fidelity in names or self.b.options.fidelity in names
+
+    def _is_read(self, path: str) -> bool:
+        """Whether rates, terms or the choice of executions may depend on a part of the accelerator."""
+        kind, name, *rest = path.split(".")
+        if path in self.term_paths:
+            return True
+        if kind == "memory":
+            return path in self.rate_paths or (self._has_fidelity("capacity", "calibrated") and rest[-1:] != ["energy"])
+        if kind != "units" or rest[:1] == ["energy"]:
+            return False
+        if rest[:1] == ["peak"]:
+            return path in self.rate_paths
+        if rest[:1] == ["runs"]:
+            return self._is_run_read(path, name, rest[1], rest[2:])
+        return not rest or self._has_fidelity("calibrated")
+
+    def _is_run_read(self, path: str, unit: str, run_name: str, rest: list[str]) -> bool:
+        """Whether a run, or a part of it (`rest`), may change what some layer takes."""
+        if rest and rest[-1] in RATE_KEYS and path not in self.rate_paths:
+            return False
+        runs = [_find_run(side, unit, run_name) for side in (self.a, self.b)]
+        if rest == ["dtypes"]:
+            return len({self._computes(side, unit, run) for side, run in zip((self.a, self.b), runs, strict=True)}) > 1
+        if not rest and all(run is None or (isinstance(run.pattern, Dense) and run.gain is None) for run in runs):
+            return any(self._has_fidelity("r3") and run is not None and run.efficiency.text != "" for run in runs)
+        return (unit, run_name) in self._legal_runs
+
+    def _computes(self, side: Side, unit: str, run: Run | None) -> tuple[bool, ...]:
+        """In which of the two dtypes a run computes."""
+        if run is None:
+            return (False, False)
+        dtypes = run.dtypes or side.accelerator.units[unit].peak
+        return tuple(each.dtype.compute in dtypes for each in (self.a, self.b))
+
+    @cached_property
+    def _legal_runs(self) -> set[tuple[str, str]]:
+        """The runs that may execute some layer of one of the networks on one of the accelerators."""
+        legal = set[tuple[str, str]]()
+        for device in (self.a, self.b):
+            for network in (self.a, self.b):
+                dtypes = [side.dtype for side in (self.a, self.b)]
+                supported = [d for d in dtypes if any(d.compute in unit.peak for unit in device.accelerator.units.values())]
+                for dtype in supported:
+                    terms = compulsory_terms(device.accelerator, network.variant, network.batch, dtype, device.options)
+                    legal |= _runs_of(terms.candidates, np.any(terms.legal_candidates, axis=0).tolist())
+        return legal
+
+
+def _runs_of(executions: Iterable[Execution], mask: Iterable[bool]) -> set[tuple[str, str]]:
+    return {(execution.unit, execution.run_name) for execution, legal in zip(executions, mask, strict=True) if legal}
+
+
+def _find_run(side: Side, unit: str, run: str) -> Run | None:
+    parts = side.accelerator.units.get(unit)
+    return None if parts is None else parts.runs.get(run)
+
+
+def _is_cost(path: str) -> bool:
+    """Whether area, power or energy may depend on a number, a run, a unit or a memory."""
+    last = path.rpartition(".")[2]
+    return COST_PATH.fullmatch(path) is not None or path.count(".") == 1 or (".runs." in path and last not in ("efficiency", "decode"))

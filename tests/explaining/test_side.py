@@ -1,0 +1,65 @@
+"""Sides as users write them, and what they write wrong."""
+
+import pytest
+
+import dse
+from dse.explaining.side import make_side, read_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("a100-sxm4-80gb, llama-2-7b, 2:4, batch=8", {"accelerator": "a100-sxm4-80gb", "workload": "llama-2-7b", "pattern": "2:4", "batch": "8"}),
+        ("./chip.yaml, ./net, semi", {"accelerator": "./chip.yaml", "workload": "./net", "variant": "semi"}),
+        ("capacity, int8 outputs=int32, 64x64x8", None),
+        ("capacity, int8, 64x64x8, memory.dram.bandwidth=4 TB/s, measured=1.3 ms",
+         {"fidelity": "capacity", "dtype": "int8", "shape": "64x64x8", "memory.dram.bandwidth": "4 TB/s", "measured": "1.3 ms"}),
+    ],
+)  # fmt: skip
+def test_words_without_a_key(text, settings):
+    if settings is not None:
+        assert read_settings(text) == settings
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "messages"),
+    [
+        ("a100-sxm4-80g, resnet50", None, ["'a100-sxm4-80g' is not an accelerator, a workload or a pattern; did you mean 'a100-sxm4-80gb'?"]),
+        ("2:4, batch=8, resnet50", None, ["no accelerator is given; name one"]),
+        ("a100-sxm4-80gb, 2:4", None, ["no network is given; name a workload"]),
+        ("a100-sxm4-80gb, resnet50, 2:4, batch=0, dtype=fp12", None, ["batch:", "dtype: unknown dtype 'fp12'"]),
+        ("a100-sxm4-80gb, resnet50, asp, sparsity=2", None, ["sparsity: the sparsity '2' is not a share"]),
+        ("a100-sxm4-80gb, resnet50, unstructured", None, ["'unstructured' has no density of its own; add 'sparsity=0.9'"]),
+        ("a100-sxm4-80gb, resnet50, magnitude_pruning", None, ["6 variants of 'resnet50' match"]),
+        ("a100-sxm4-80gb, resnet50, asp, bach=8", None, ["'bach' is not a setting of a side; did you mean 'batch'?"]),
+        ("a100-sxm4-80gb, resnet50, asp, a100-sxm4-80gb", None, ["gives the accelerator twice; keep one"]),
+        ("a100-sxm4-80gb, resnet50, asp", "memory.dram.bandwidth=4 TB", ["'TB' is the wrong unit here"]),
+        ("a100-sxm4-80gb, resnet50, asp", "measured=fast", ["measured:"]),
+        ("a100-sxm4-80gb, 0x4x4, 2:4", None, ["'0x4x4' is not the shape of a product; write MxKxN"]),
+        ("v100-sxm2-32gb, resnet50", "dtype=fp8", ["has no unit that computes in 'fp8'"]),
+        (3, None, ["'int' is not the type of a side"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_reported_with_its_fix(a, b, messages):
+    with pytest.raises(dse.InputError) as error:
+        dse.explain(a, b)
+    assert [message for message in messages if message not in str(error.value)] == []
+
+
+def test_costs_need_no_network_and_times_of_one_side_no_other_quantity():
+    assert dse.explain("a100-sxm4-80gb", "h100-sxm5-80gb", "area").value_a == pytest.approx(826e-6)
+    with pytest.raises(dse.InputError, match="quantity: the energy of one side has nothing to be compared with; give a second side"):
+        dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="energy")
+    with pytest.raises(dse.InputError, match="'speed' cannot be explained"):
+        dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="speed")
+
+
+def test_objects_are_sides(chip, net):
+    semi = net.variant("semi")
+    one, other = (
+        dse.explain(chip, variant=semi, batch=8),
+        dse.explain({"accelerator": chip, "workload": net, "variant": "semi", "batch": 8}),
+    )
+    assert one.value_b == other.value_b
+    assert make_side({"accelerator": chip, "variant": semi}).dense.density.all()
+    assert dse.explain(chip, chip.replace({"memory.dram.bandwidth": "4 TB/s"}), workload=net).parts[0].share == pytest.approx(1)
