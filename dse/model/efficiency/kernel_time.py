@@ -8,7 +8,9 @@
                                         measurements say what a tile takes (Little's law)
     operands  q edge / (P_issue bytes)  q: bytes that all tiles load from the cache. A cache serves a unit in proportion to its rate: tiles
                                         of `edge` x `edge` load as long as they multiply
-    unit      (((compute, issue, latency) padding, operands) / clock) (1 + fill parts / (k d)) waves^tail + split + waiting
+    ramp      fill parts (stored padding, inputs) / (k d)   prologue and epilogue of a tile, whatever the density. stored: issue with
+                                        j = 0; inputs: operands with the rows of B alone, one for each stored multiply-add
+    unit      ((((compute, issue, latency) padding, operands) + ramp) waves^tail + split + waiting) / clock
     memory    (Q miss + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
     time      launch + (unit, memory)
 
@@ -57,6 +59,7 @@ class LaunchFeatures(NamedTuple):
     dense_issue: PerLaunch  # dense FLOPs at the issue rate [s]
     padding: PerTile  # outputs of all tiles over those needed
     operands: PerTile  # bytes that all tiles load over those that the unit takes at its issue rate [s]
+    step_inputs: PerTile  # share of `operands` that is rows of B, one for each stored multiply-add of a column [s]
     wave_loss: Float[np.ndarray, "launch tile split"]  # waves rounded up over waves
     inverse_edges: PerTile  # 1/rows + 1/columns of a tile
     depth: PerLaunch  # stored multiply-adds of an output
@@ -89,7 +92,8 @@ def launch_features(
     waves = tiles[:, :, None] * np.array(SPLITS) / rates.processors
     is_gathered = shared_rows(launches.key.family) is not None
     fitted_k = np.minimum(k, max_k)
-    operand_bytes = tiles * (_weight_bytes_of_tile(launches, rows) + _input_bytes_of_tile(launches, density, rows, columns))
+    input_bytes = _input_bytes_of_tile(launches, density, rows, columns)
+    operand_bytes = tiles * (_weight_bytes_of_tile(launches, rows) + input_bytes)
     consumed = issue_rate * launches.activation_bytes  # B/s
     cold_bytes = _scheduled_bytes(launches) if moved_bytes is None else moved_bytes
     return LaunchFeatures(
@@ -100,6 +104,7 @@ def launch_features(
         dense_issue=dense_flops / issue_rate,
         padding=tiles * rows * columns / (m * n * launches.products)[:, None],
         operands=operand_bytes / consumed,
+        step_inputs=tiles * input_bytes * (1 if is_gathered else density[:, None]) / consumed,
         wave_loss=np.ones_like(waves) if np.isnan(rates.processors) else np.ceil(waves) / waves,
         inverse_edges=np.broadcast_to(1 / rows + 1 / columns, tiles.shape),
         depth=fitted_k * density,
@@ -181,9 +186,10 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     issue = smooth_maximum(f.peak[:, None], stored + (f.dense_issue * p["extra_dense"])[:, None])
     latency = (f.stored_issue * f.inverse_in_flight * p["flight"])[:, None]
     work = smooth_maximum(smooth_maximum(issue, latency) * f.padding, f.operands * p["operands"])[:, :, None]
-    filled = 1 + p["fill"] * parts / f.depth[:, None, None]
+    steps = smooth_maximum(stored * f.padding, f.step_inputs * p["operands"]) / f.depth[:, None]
+    ramp = (p["fill"] * steps)[:, :, None] * parts
     split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
-    times = work * filled * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
+    times = (work + ramp) * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
     unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
     gathered_share = f.column_share * p["columns"]
     gathered_bytes = f.gathers * gathered_share / (1 + gathered_share) / p["reuse"]
