@@ -11,5 +11,5 @@ rate        peak * efficiency: executions (which unit may run which pattern, wit
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
             rate_pairs and piecewise_linear make that faster
-results     layer_times, layer_power and layer_results: one design, layer by layer; cost/: area, power and energy of a design
+results     layer_times, layer_power, layer_speedup and layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

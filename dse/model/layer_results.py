@@ -21,6 +21,7 @@ from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
 from dse.model.layer_power import POWER_RESOURCE, energy_columns, limit_power, power_warnings
+from dse.model.layer_speedup import LatencySamples, check_same_layers, speedup_over_baseline
 from dse.model.layer_times import LayerTimes, fastest_times, layer_times
 from dse.model.memory_levels import memory_level_warnings, memory_levels
 from dse.model.network_terms import efficiency_of, network_terms
@@ -77,6 +78,7 @@ def evaluate(
     batch: int = 1,
     dtype: Any = "fp16",
     power_limited: bool = False,
+    baseline: Variant | Workload | str | Path | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> xr.Dataset:
     """Evaluate one network on one accelerator, layer by layer.
@@ -88,6 +90,7 @@ def evaluate(
         dtype: of weights, activations and outputs, as in `"fp16"`, or one for each, as in `"int8 outputs=int32"`.
         power_limited: whether each layer takes at least the time in which it stays below the power of the accelerator (`cost.power`);
             `bound` is then `power` where that sets the time.
+        baseline: a variant with the same layers (a workload: its dense one), over which the speedup of each layer is computed.
         options: those of a specification's `model`, as in `fidelity="capacity"`.
 
     Returns:
@@ -98,6 +101,8 @@ def evaluate(
         most the power of the design.
         Fidelity `capacity` adds `latency_bound` [s] and `bytes_bound` [B], which no schedule can beat, and `traffic` [B] with the dim
         `memory`. Fidelity `calibrated` adds `latency_low` and `latency_high` [s], the ends of a 90% interval, and the `kernel`.
+        A `baseline` adds `baseline_latency` [s] and `speedup`; with fidelity `calibrated` also `speedup_low`, `speedup_high` and
+        `faster_probability`, the probability that a layer is faster than in the baseline.
 
     Raises:
         InputError: a description or an argument is invalid; lists every problem.
@@ -116,6 +121,7 @@ def evaluate(
     steps = {
         "accelerator": (load_accelerator, accelerator),
         "variant": (_read_variant, variant),
+        "baseline": (_read_variant, variant if baseline is None else baseline),
         "": (partial(validate_mapping, _Arguments), arguments),
     }
     problems, values = ProblemCollector(), list[Any]()
@@ -123,10 +129,23 @@ def evaluate(
         with problems.collect(key=path):
             values.append(read(value))
     problems.raise_if_any()
-    device, chosen, checked = values
+    device, chosen, base, checked = values
     efficiency = efficiency_of(checked.options, available_kernels(device, checked.options))
-    terms = network_terms(device, chosen, checked.batch, checked.dtype, checked.options, efficiency)
-    return layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch, checked.power_limited)
+    setting = checked.batch, checked.dtype, checked.options, efficiency
+    terms = network_terms(device, chosen, *setting)
+    results = layer_results(terms, device, chosen, checked.dtype, checked.options, checked.batch, checked.power_limited)
+    if baseline is None:
+        return results
+    check_same_layers(chosen.layers, base.layers)
+    samples = (_latency_samples(each, device, checked) for each in (terms, network_terms(device, base, *setting)))
+    return results.assign(speedup_over_baseline(*samples))
+
+
+def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Arguments) -> LatencySamples:
+    times = layer_times(terms, inverse_rates(terms.executions, accelerator), arguments.options.resource_overlap)
+    if arguments.power_limited:
+        times = limit_power(times, terms, Design(accelerator), arguments.dtype.compute)
+    return fastest_times(times) * terms.count
 
 
 def _read_variant(given: Any) -> Variant:

@@ -6,9 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.rates import METADATA_BYTES
+from dse.model.rates import METADATA_BYTES, inverse_rates
 from dse.model.roofline import Combination, execution_times, fastest, resource_times
 from dse.model.terms import LayerTerms
+from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ResourceOverlap
 
 
@@ -30,6 +31,11 @@ def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution t
         resources = [resource_times(amounts, rates, METADATA_BYTES) for amounts, rates in zip(work, inverse_rates, strict=True)]
         times = execution_times(work, terms.legal.T, overhead, inverse_rates, combination)
     return LayerTimes(np.moveaxis(np.array(resources), 0, -1), np.stack(times, axis=-1))
+
+
+def latency_samples(terms: LayerTerms, accelerator: Accelerator, overlap: ResourceOverlap) -> Float[np.ndarray, "sample layer"]:
+    """Latency of all repeats of each layer [s]; sample 0 is the best estimate of fitted kernels, the only sample without them."""
+    return fastest_times(layer_times(terms, inverse_rates(terms.executions, accelerator), overlap)) * terms.count
 
 
 def fastest_times(times: LayerTimes) -> Float[np.ndarray, "sample layer"]:

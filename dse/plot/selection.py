@@ -37,7 +37,9 @@ def _text(coordinate: xr.DataArray) -> str:
 
 def speedup_table(dataset: xr.Dataset) -> pd.DataFrame:
     """One row for each accelerator, batch, dtype and variant: speedup, latencies and the coordinates of the variant."""
-    variables = [name for name in ("speedup", "speedup_low", "speedup_high", "latency", "dense_latency") if name in dataset]
+    variables = [
+        name for name in ("speedup", "speedup_low", "speedup_high", "faster_probability", "latency", "dense_latency") if name in dataset
+    ]
     return dataset[variables].drop_vars(["resource", "execution"], errors="ignore").to_dataframe().reset_index()
 
 

@@ -55,7 +55,8 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
             if len(scales) > 1 or ax.get_subplotspec().is_first_col():
                 ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
     model = f"{', '.join(dtypes)}, activations: {spec.model.activations}"
-    style.add_legend(figure, axes.flat, "labels: sparsity", model, note, style.unverified_note(dataset))
+    notes = model, style.probability_note(rows), note, style.unverified_note(dataset)
+    style.add_legend(figure, axes.flat, "labels: sparsity", *notes)
     for ax, points in labels:
         place_labels(ax, points)
     return figure, rows
@@ -107,6 +108,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
             ax.fill_betweenx(*interval, color=curve_style["color"], alpha=0.15, linewidth=0)
             if curve_style["linestyle"] == "none":
                 ax.hlines(*interval, color=curve_style["color"], linewidth=0.8)
+        if "faster_probability" in ordered:
+            style.fill_by_probability(ax, ordered.speedup, ordered.accuracy, ordered.faster_probability, curve_style, 4)
         labels += [Label(point.speedup, point.accuracy, _label(point), curve_style["color"]) for point in ordered.itertuples()]
     _draw_baselines(ax, rows, accuracy_drop, metric)
     return labels

@@ -125,6 +125,18 @@ def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     figure.draw_without_rendering()
 
 
+def fill_by_probability(ax: Axes, x: Any, y: Any, probability: Any, style: CurveStyle, size: float) -> None:
+    """Fill markers by the probability of a speedup above one: white at 50% and less, the full colour at 100%."""
+    look = {"marker": style["marker"], "s": (0.75 * size) ** 2, "linewidths": 0, "zorder": 3}
+    ax.scatter(x, y, facecolor="white", **look)
+    ax.scatter(x, y, facecolor=style["color"], alpha=np.clip(2 * np.nan_to_num(probability) - 1, 0, 1), **look)
+
+
+def probability_note(rows: Table) -> str:
+    """Explains the filling of the markers, where there is a probability."""
+    return "filling of a marker: probability that it is faster than dense, 50% (white) to 100%" if "faster_probability" in rows else ""
+
+
 def unverified_note(dataset: xr.Dataset) -> str:
     """Names the numbers that the model used but that were not read at their source."""
     unverified: dict[str, list[str]] = json.loads(dataset.attrs.get("unverified", "{}"))

@@ -15,7 +15,9 @@ from dse.plot.selection import Table
 
 BAND = 0.1
 MAX_SOL_DISTANCE = 4  # the axes extend to speed-of-light values up to this factor outside the measured range
-KernelName = tuple[str, str, str, str]  # device, kernel, family, dtype
+NAMES = (("device", "kernel", "family", "dtype"), ("device", "kernel", "dtype"), ("device", "kernel"), ("device",))  # of markers, by column
+MAX_NAMES = 21  # markers that differ in colour or shape
+MarkerName = tuple[str, ...]
 MarkerStyle = tuple[str, str]  # colour, marker
 
 
@@ -27,11 +29,12 @@ def draw_figure(comparisons: Sequence[Comparison]) -> tuple[Figure, pd.DataFrame
     row_count, column_count = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))
     figure = Figure(figsize=(max(3.4 * column_count, 5.0), 3.2 * row_count), layout="constrained")
     axes = figure.subplots(row_count, column_count, squeeze=False)
-    marker_styles = _assign_marker_styles(rows)
+    named = _with_marker_names(rows)
+    marker_styles = _assign_marker_styles(named)
     for quantity, axes_row in zip(quantities, axes.reshape(len(quantities), len(splits)), strict=True):
         for split, ax in zip(splits, axes_row, strict=True):
             style.set_panel_style(ax)
-            _draw_panel(ax, rows[(rows.quantity == quantity) & (rows.split == split)], marker_styles)
+            _draw_panel(ax, named[(named.quantity == quantity) & (named.split == split)], marker_styles)
             ax.set_title(f"{quantity}, {SPLIT_TITLES[split]}", fontsize=9)
             unit = " [s]" if quantity == "time" else ""
             ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
@@ -48,16 +51,17 @@ def _tabulate(comparisons: Sequence[Comparison]) -> Table:
     return rows
 
 
-def _kernel_names(rows: Table) -> list[KernelName]:
-    return list(zip(rows.device, rows.kernel, rows.family, rows.dtype, strict=True))
+def _with_marker_names(rows: Table) -> Table:
+    """The rows with a column `marker`: as detailed a name of the kernel as leaves few enough markers."""
+    named = [list(zip(*(rows[column] for column in columns), strict=True)) for columns in NAMES]
+    return rows.assign(marker=next((names for names in named if len(set(names)) <= MAX_NAMES), named[-1]))
 
 
-def _assign_marker_styles(rows: Table) -> dict[KernelName, MarkerStyle]:
-    names = dict.fromkeys(_kernel_names(rows))
-    return {name: (style.COLOURS[n % 7], style.MARKERS[(n + n // 7) % 7]) for n, name in enumerate(names)}
+def _assign_marker_styles(rows: Table) -> dict[MarkerName, MarkerStyle]:
+    return {name: (style.COLOURS[n % 7], style.MARKERS[(n + n // 7) % 7]) for n, name in enumerate(rows.marker.unique())}
 
 
-def _draw_panel(ax: Axes, rows: Table, marker_styles: dict[KernelName, MarkerStyle]) -> None:
+def _draw_panel(ax: Axes, rows: Table, marker_styles: dict[MarkerName, MarkerStyle]) -> None:
     if rows.empty:
         ax.set_visible(False)
         return
@@ -67,7 +71,7 @@ def _draw_panel(ax: Axes, rows: Table, marker_styles: dict[KernelName, MarkerSty
     ax.plot(ends, ends, color="black", linewidth=0.8)
     ax.plot(rows.measured, rows.sol, ".", color=style.GREY, markersize=2, alpha=0.35, zorder=1)
     for name, (colour, marker) in marker_styles.items():
-        of_kernel = rows[[other == name for other in _kernel_names(rows)]]
+        of_kernel = rows[[other == name for other in rows.marker]]
         if len(of_kernel):
             label = " ".join(dict.fromkeys(name)).replace("pytorch/pytorch ", "")
             look = {"color": colour, "markersize": 3, "alpha": 0.7, "markeredgewidth": 0}

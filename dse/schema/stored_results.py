@@ -19,7 +19,8 @@ SCALAR_VARIABLES = tuple(name for name in (*get_args(TimeVariable), *get_args(Co
 _SPEEDUP_INTERVAL = {"speedup": ("speedup_low", "speedup_high")}
 INTERVAL_VARIABLES: dict[Fidelity, dict[str, tuple[str, ...]]] = {
     "capacity": {"latency": ("latency_bound",), "dense_latency": ("dense_latency_bound",)} | _SPEEDUP_INTERVAL,
-    "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency", "speedup")},
+    "calibrated": {name: (f"{name}_low", f"{name}_high") for name in ("latency", "dense_latency")}
+    | {"speedup": (*_SPEEDUP_INTERVAL["speedup"], "faster_probability")},
 }
 ATTRIBUTES = {
     "latency": {"units": "s", "long_name": "network latency"},
@@ -36,6 +37,7 @@ ATTRIBUTES = {
     "latency_high": {"units": "s", "long_name": "95% quantile of the latency over samples of the kernel parameters"},
     "dense_latency_low": {"units": "s", "long_name": "5% quantile of the dense latency over samples of the kernel parameters"},
     "dense_latency_high": {"units": "s", "long_name": "95% quantile of the dense latency over samples of the kernel parameters"},
+    "faster_probability": {"units": "1", "long_name": "probability that the network is faster than the dense one"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency in the execution"},
     "fits": {

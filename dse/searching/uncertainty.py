@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES, quantiles
-from dse.model.layer_times import fastest_times, layer_times
+from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.rates import inverse_rates
 from dse.model.terms import LayerTerms
 from dse.searching.evaluator import Evaluator
 from dse.searching.space import DesignMatrix
@@ -55,8 +54,6 @@ def _latencies(
             terms[key, variant] = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
     latencies = []
     for variant in variants.values():
-        known = terms[key, variant]
-        times = layer_times(known, inverse_rates(known.executions, accelerator), problem.options.resource_overlap)
-        samples = fastest_times(times) @ known.count
+        samples = latency_samples(terms[key, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
         latencies.append(samples[1:] if len(samples) > 1 else samples)
     return np.stack(latencies)

@@ -11,6 +11,7 @@ import xarray as xr
 from dse.base import checksum
 from dse.base.errors import InputError, UnfinishedError
 from dse.base.output_file import replace_file
+from dse.model.efficiency.interval import probability_above_one
 from dse.schema.stored_results import ATTRIBUTES
 from dse.sweeping import zarr_store
 
@@ -67,9 +68,12 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
 
 
 def with_speedup(dataset: xr.Dataset) -> xr.Dataset:
-    """Add the speedup, and its bounds where the latencies have lower bounds."""
+    """Add the speedup, with bounds of it where the latencies have them, and its probability to exceed one where it has an interval."""
     derived = {"speedup": dataset.dense_latency / dataset.latency}
     if "latency_bound" in dataset:
         derived["speedup_low"] = dataset.dense_latency_bound / dataset.latency
         derived["speedup_high"] = dataset.dense_latency / dataset.latency_bound
+    elif "speedup_low" in dataset:
+        interval = derived["speedup"], dataset.speedup_low, dataset.speedup_high
+        derived["faster_probability"] = xr.apply_ufunc(probability_above_one, *interval).astype(derived["speedup"].dtype)
     return dataset.assign({name: variable.assign_attrs(ATTRIBUTES[name]) for name, variable in derived.items()})

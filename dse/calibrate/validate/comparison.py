@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import kendalltau
 
+from dse.model.efficiency.interval import probability_above_one
 from dse.schema.model_options import Fidelity
 
 MIN_DIFFERENCE = 0.1  # relative difference of two measured values that a model with 10% error can be expected to rank
 MAX_RANKED = 2000  # values whose pairs are ranked, a random sample of more
 MIN_GAIN = 0.05  # relative difference of a speedup from one beyond which its side of one matters
+PROBABILITY_BINS = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 Values = Float[np.ndarray, "comparison"]
 
 
@@ -78,3 +82,28 @@ def _tau_of_distant_pairs(log_measured: Values, log_predicted: Values) -> float:
     is_distant = np.abs(log_measured[one] - log_measured[other]) > np.log1p(MIN_DIFFERENCE)
     agreement = np.sign(log_measured[one] - log_measured[other]) * np.sign(log_predicted[one] - log_predicted[other])
     return float(agreement[is_distant].mean()) if is_distant.any() else np.nan
+
+
+class Reliability(NamedTuple):
+    """Speedups whose probability to exceed one was predicted to be between `low` and `high`, and the share of them that did."""
+
+    low: float
+    high: float
+    speedups: int
+    mean_predicted: float
+    share_faster: float
+
+
+def compute_reliability(comparisons: Sequence[Comparison]) -> list[Reliability]:
+    """The reliability of the probabilities of speedups that have an interval, by bins that are not empty."""
+    speedups = [c for c in comparisons if c.quantity == "speedup" and c.interval is not None]
+    if not speedups:
+        return []
+    low, high = np.array([c.interval for c in speedups]).T
+    predicted = probability_above_one(np.array([c.predicted["calibrated"] for c in speedups]), low, high)
+    is_faster, bins = np.array([c.measured > 1 for c in speedups]), np.digitize(predicted, PROBABILITY_BINS[1:-1])
+    return [
+        Reliability(*ends, int(own.sum()), float(predicted[own].mean()), float(is_faster[own].mean()))
+        for number, ends in enumerate(pairwise(PROBABILITY_BINS))
+        if (own := bins == number).any()
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dse.calibrate.predictions import FIDELITIES
-from dse.calibrate.validate.comparison import MIN_DIFFERENCE, Comparison, compute_errors
+from dse.calibrate.validate.comparison import MIN_DIFFERENCE, Comparison, compute_errors, compute_reliability
 from dse.schema.model_options import Fidelity
 
 Row = dict[str, Any]  # keys of the JSON output
@@ -88,6 +88,17 @@ def format_brief_table(rows: Sequence[Row], markdown: bool = False) -> str:
         if kernel_rows:
             cells = [(_kernel_name(row), row["quantity"], *_brief_errors(row)) for row in kernel_rows]
             parts.append(_format_lines([(f"kernel, {title}", "of", *BRIEF_FIDELITIES), *cells], markdown))
+    return "\n\n".join(parts)
+
+
+def format_reliability(comparisons: Sequence[Comparison], markdown: bool = False) -> str:
+    """How often measured speedups exceeded one, by split and by the probability that was predicted; empty without intervals of speedups."""
+    parts = []
+    for split, title in SPLIT_TITLES.items():
+        bins = compute_reliability([comparison for comparison in comparisons if comparison.split == split])
+        header = (f"predicted probability of a speedup, {title}", "n", "mean", "measured above 1")
+        cells = [(f"{b.low:.0%} to {b.high:.0%}", str(b.speedups), f"{b.mean_predicted:.1%}", f"{b.share_faster:.1%}") for b in bins]
+        parts += [_format_lines([header, *cells], markdown)] if bins else []
     return "\n\n".join(parts)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr
 
 from dse.model.efficiency.launches import PerLaunch
 
@@ -33,6 +34,19 @@ def widen_half_width(half_width: float, distance: PerLaunch) -> PerLaunch:
     """Half width of the logarithm of the time of launches at a log distance from what was measured."""
     distance = np.minimum(distance, MAX_LOG_DISTANCE)
     return half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance
+
+
+def probability_above_one(estimate: Any, low: Any, high: Any) -> Any:
+    """Probability that a quantity exceeds one, from its estimate and the ends of its 90% interval, of equal shapes.
+
+    The logarithm is normal on each side of the estimate, with the width that the interval has on that side: 95% where the lower end is one,
+    50% where the estimate is one. Without a width it is certain on which side of one the quantity is.
+    """
+    log_estimate = np.log(estimate)
+    half_width = np.where(log_estimate > 0, log_estimate - np.log(low), np.log(high) - log_estimate)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = log_estimate / np.maximum(half_width, 0.0)
+    return ndtr(Z_SCORE * np.where(log_estimate == 0, 0.0, score))
 
 
 @cache
