@@ -51,7 +51,7 @@ def _check_is_computed_in(name: str) -> None:
 
 
 def parse_roles(text: str) -> dict[str, str]:
-    """Parse the dtype of each role: one name for all four roles, then the exceptions, as in `int8 outputs=int32`.
+    """Parse the dtype of each role: one name for all roles, then the exceptions, as in `int8 outputs=int32 elementwise=bf16`.
 
     Raises a validation error; the names of dtypes are not checked here.
     """
@@ -60,14 +60,14 @@ def parse_roles(text: str) -> dict[str, str]:
         raise field_error(
             f"'{text}' does not begin with the name of a dtype", "begin with the dtype of most roles, as in 'int8 outputs=int32'"
         )
-    roles = dict.fromkeys(("weights", "activations", "outputs"), storage_dtype(name)) | {"compute": name}
+    roles: dict[str, str] = dict.fromkeys(("weights", "activations", "outputs"), storage_dtype(name)) | {"compute": name}
     seen = set[str]()
     for exception in exceptions:
         role, equals, value = exception.partition("=")
         if not equals:
             raise field_error(f"'{exception}' names no role", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'")
-        if role not in roles:
-            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, roles))
+        if role not in (*roles, "elementwise"):
+            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, [*roles, "elementwise"]))
         if role in seen:
             raise field_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
         seen.add(role)
@@ -79,13 +79,16 @@ def parse_roles(text: str) -> dict[str, str]:
 class OperandDtypes(StrictModel):
     """The dtypes of the operands of one evaluation, and the dtype whose peak computes with them (`compute`).
 
-    A single name sets all four; `int8 outputs=int32` sets all but the outputs.
+    A single name sets all four; `int8 outputs=int32` sets all but the outputs. Products with weights have the dtypes `weights`,
+    `activations` and `outputs`. What runs between them (normalisation, attention) reads and writes `elementwise`; default: it reads
+    `activations` and writes `outputs`, as if the products converted them.
     """
 
     weights: str
     activations: str
     outputs: str
     compute: str
+    elementwise: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -98,7 +101,7 @@ class OperandDtypes(StrictModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> "OperandDtypes":
-        for name in (self.weights, self.activations, self.outputs, self.compute):
+        for name in (name for _, name in self if name is not None):
             check_dtype_name(name)
         _check_is_computed_in(self.compute)
         return self
@@ -113,20 +116,26 @@ class OperandDtypes(StrictModel):
     @property
     def label(self) -> str:
         """The label in results: one name if all roles agree, otherwise every role with its dtype."""
-        stored = (self.weights, self.activations, self.outputs)
-        if set(stored) == {storage_dtype(self.compute)}:
+        stored = {name for role, name in self if role != "compute" and name is not None}
+        if stored == {storage_dtype(self.compute)}:
             return self.compute
-        return ",".join(f"{role}={name}" for role, name in self)
+        return ",".join(f"{role}={name}" for role, name in self if name is not None)
 
     @property
     def text(self) -> str:
         """The shortest text that `parse_roles` reads: the name of `compute`, then the roles with another dtype."""
-        stored = {role: storage_dtype(name) for role, name in self if role != "compute"}
-        return " ".join([self.compute, *(f"{role}={name}" for role, name in stored.items() if name != storage_dtype(self.compute))])
+        stored = {role: storage_dtype(getattr(self, role)) for role in ("weights", "activations", "outputs")}
+        others = {role: name for role, name in stored.items() if name != storage_dtype(self.compute)}
+        others |= {"elementwise": self.elementwise} if self.elementwise else {}
+        return " ".join([self.compute, *(f"{role}={name}" for role, name in others.items())])
 
     def bytes_per_element(self, role: str) -> float:
         """Bytes per element of `weights`, `activations` or `outputs`."""
         return _STORED_BITS[storage_dtype(getattr(self, role))] / 8
+
+    def bytes_between_products(self, role: str) -> float:
+        """Bytes per element of what runs between the products with weights, as it reads `activations` or writes `outputs`."""
+        return self.bytes_per_element(role if self.elementwise is None else "elementwise")
 
 
 @cache

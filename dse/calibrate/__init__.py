@@ -17,6 +17,8 @@ checkpoint          kernels that an interrupted `dse calibrate` has fitted
 export              write efficiencies.yaml
 attention_measurement, attention_set, attention_fit, attention_export
                     the same for fused attention: rows, launches by kernel, fits, records
+network_measurement, host_time
+                    whole networks: rows, and the time of the host in an eager runtime
 validate/           compare predictions with measurements
 efficiency_ratios   efficiency of sparse kernels relative to dense ones
 r3                  realised resource reduction: at which sparsity a device breaks even (Gale 2022)

@@ -15,12 +15,13 @@ from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import AttentionSet, load_attention
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
-from dse.calibrate.validate.comparison import Comparison
+from dse.calibrate.validate.comparison import Comparison, compute_reliability
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
-from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, is_network_table, load_networks
+from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, load_networks
 from dse.model.efficiency.kernel_selection import shipped_kernels
 
 
@@ -41,12 +42,14 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.out:
         _draw_figures(comparisons, options.out)
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
+    unpredicted += [f"{each.name}: {reason}" for each in networks for reason in summarize_reasons(each.left_out)]
     if options.json:
         return _format_json(rows, unpredicted, failures, comparisons), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
     notes = [f"not predicted: {reason}" for reason in unpredicted]
     notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
-    return "\n".join([format_table(rows, options.markdown), "", *notes]).rstrip(), not failures
+    tables = [format_table(rows, options.markdown), *([] if options.brief else [report.format_reliability(comparisons, options.markdown)])]
+    return "\n".join(["\n\n".join(filter(None, tables)), "", *notes]).rstrip(), not failures
 
 
 def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[AttentionSet], list[NetworkSet]]:
@@ -80,7 +83,7 @@ def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -
     for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out shapes", delay=2):
         comparisons += compare_left_out_shapes(fitted)
     comparisons += compare_left_out_devices(fitted_sets, shipped_kernels())
-    for network_set in tqdm(networks, unit=" sets", desc="networks", delay=2):
+    for network_set in networks:
         comparisons += compare_networks(network_set)
     return comparisons
 
@@ -109,5 +112,7 @@ def _list_unpredicted_attention(sets: Iterable[AttentionSet]) -> list[str]:
 
 def _format_json(rows: Sequence[report.Row], unpredicted: list[str], failures: list[str], comparisons: Sequence[Comparison]) -> str:
     points = [asdict(comparison) for comparison in comparisons]
-    content = {"rows": rows, "out_of_scope": unpredicted, "worse_than_sol": failures, "points": points}
+    by_split = {split: [c for c in comparisons if c.split == split] for split in dict.fromkeys(c.split for c in comparisons)}
+    reliability = {split: [each._asdict() for each in compute_reliability(of_split)] for split, of_split in by_split.items()}
+    content = {"rows": rows, "reliability": reliability, "out_of_scope": unpredicted, "worse_than_sol": failures, "points": points}
     return json.dumps(content, indent=2).replace("NaN", "null")

@@ -15,7 +15,7 @@ from dse.networks.layers import LayerArrays, PerLayer
 
 def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the key-value cache [B]."""
-    return float(layers.cache_elements.sum()) * batch * dtype.bytes_per_element("activations")
+    return float(layers.cache_elements.sum()) * batch * dtype.bytes_between_products("activations")
 
 
 def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes, expansion: PerLayer | float = 0.0) -> float:

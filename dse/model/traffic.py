@@ -50,7 +50,7 @@ def operand_bytes(
     removed are not written.
     """
     inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
-    outputs = output_share(layers, variant, execution) * dtype.bytes_per_element("outputs") * layers.output_elements
+    outputs = output_share(layers, variant, execution) * written_bytes_per_element(layers, dtype) * layers.output_elements
     return OperandBytes(weight_bytes(layers, stored, dtype), inputs, outputs)
 
 
@@ -62,7 +62,7 @@ def output_share(layers: LayerArrays, variant: Variant, execution: Execution) ->
 
 def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
     """Bytes of the inputs [B], compressed if the run has a format for them: matrices [n, inputs of a position] with random zeros."""
-    activations, total = execution.run.activations, dtype.bytes_per_element("activations") * elements
+    activations, total = execution.run.activations, read_bytes_per_element(layers, dtype) * elements
     if activations is None or activations.format is None:
         return total
     n, k = np.maximum(layers.n, 1.0), np.maximum(np.round(elements / np.maximum(layers.n, 1.0)), 1.0)
@@ -78,6 +78,27 @@ def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dt
 def weight_bytes(layers: LayerArrays, stored: StoredWeights, dtype: OperandDtypes) -> PerLayer:
     """Bytes of the stored weights and their metadata [B]."""
     return np.where(layers.has_weights, dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8, 0.0)
+
+
+def read_bytes_per_element(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
+    """Bytes of an input element of each layer [B]; 0 for a conversion where nothing is converted."""
+    between = dtype.bytes_between_products("activations")
+    read = np.where(layers.has_weights, dtype.bytes_per_element("activations"), between)
+    return _of_conversions(layers, dtype, read, between, dtype.bytes_per_element("outputs"))
+
+
+def written_bytes_per_element(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
+    """Bytes of an output element of each layer [B]; 0 for a conversion where nothing is converted."""
+    between = dtype.bytes_between_products("outputs")
+    written = np.where(layers.has_weights, dtype.bytes_per_element("outputs"), between)
+    return _of_conversions(layers, dtype, written, dtype.bytes_per_element("activations"), between)
+
+
+def _of_conversions(layers: LayerArrays, dtype: OperandDtypes, others: PerLayer, of_inputs: float, of_outputs: float) -> PerLayer:
+    """Bytes of an element of each layer, of conversions those of their kind: operands are quantised if `elementwise` is another dtype."""
+    is_quantized = dtype.elementwise not in (None, dtype.activations)
+    converted = np.where(layers.conversion == "inputs", of_inputs, of_outputs) * is_quantized
+    return np.where(layers.conversion == "none", others, converted)
 
 
 def input_elements(layers: LayerArrays, activations: ConvolutionReads) -> PerLayer:

@@ -4,8 +4,9 @@ An architecture holds the sizes of a published configuration and the formulas th
 published configuration files, so that one can be copied. What is not a property of the network but of its use (tokens, phase) is in its
 `NetworkInputs`.
 
-All networks are counted in the same way. Biases, activations, batch normalisation, pooling and positions are fused and free. Layer
-normalisation with the residual addition before it, softmax and the product of a gated unit are layers that move bytes.
+All networks are counted in the same way. Biases, batch normalisation and pooling are fused and free, activation functions and positions
+too unless the `passes` of a transformer are separate. Layer normalisation with the residual addition before it, softmax and the product of
+a gated unit are layers that move bytes.
 """
 
 from abc import ABC, abstractmethod
@@ -63,6 +64,11 @@ class AttentionInputs(NetworkInputs):
     attention: Literal["fused", "unfused"] = Field(
         "fused", description="fused: scores stay on chip (FlashAttention); unfused: scores are written, and softmax is a layer"
     )
+    passes: Literal["fused", "separate"] = Field(
+        "fused",
+        description="fused: activation functions, rotary positions and the conversion of dtypes are free; separate: each is a layer that "
+        "moves bytes, as in frameworks that do not fuse them",
+    )
 
 
 class SequenceInputs(AttentionInputs):
@@ -107,20 +113,42 @@ class LayerListBuilder(list[LayerRow]):
     """A list of layers with methods that append them; layers are named after the modules of the reference implementation.
 
     A layer reads the output of the layer before it unless `reads` names others. `stream` is the layer whose output carries the residual
-    stream.
+    stream. With `separate_passes` a prunable linear layer has a layer before it that quantises its inputs, once for all that read the same,
+    and one behind it that scales its outputs; others read the scaled outputs by the name of the linear layer.
     """
 
     stream = ""
 
+    def __init__(self, separate_passes: bool = False) -> None:
+        super().__init__()
+        self.separate_passes = separate_passes
+        self._converted: dict[str, str] = {}  # by what is converted, the layer that others read instead
+
     def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
         """Append a layer that reads the outputs of the layers `reads`; `adds`: the layer whose output is added to its result."""
-        sources = reads or ((self[-1].name,) if self else (NETWORK_INPUT,))
+        sources = [self._converted.get(source, source) for source in reads] or [self[-1].name if self else NETWORK_INPUT]
         self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
 
     def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **columns: Any) -> None:
         """Append a linear layer."""
+        is_converted = self.separate_passes and columns.get("prunable", True)
+        if is_converted:
+            reads = (self._quantize(reads, k * n),)
         biases = m * columns.get("experts", 1) if bias else 0
         self.append_layer(name, reads, kind="gemm", m=m, k=k, n=n, other_parameters=biases, **columns)
+        if is_converted:
+            elements = m * n * columns.get("active", 1)
+            self.elementwise(f"{name}.scale", elements, elements, per_channel=True, conversion="outputs")
+            self._converted[name] = f"{name}.scale"
+
+    def _quantize(self, reads: tuple[str, ...], elements: float) -> str:
+        """Name of the layer that quantises the outputs of the layers `reads`, which is appended if it does not exist."""
+        sources = tuple(self._converted.get(source, source) for source in reads) or (self[-1].name,)
+        key = f"inputs of {SEPARATOR.join(sources)}"
+        if key not in self._converted:
+            self._converted[key] = f"{sources[-1]}.quantize"
+            self.elementwise(self._converted[key], elements, elements, reads=sources, per_channel=True, conversion="inputs")
+        return self._converted[key]
 
     def conv(
         self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0,
@@ -157,6 +185,11 @@ class LayerListBuilder(list[LayerRow]):
         """Append a layer that moves `read` and `written` elements and has negligible FLOPs."""
         elements = {"input_elements": read, "output_elements": written, "other_parameters": parameters}
         self.append_layer(name, reads, kind="elementwise", per_channel=per_channel, **elements, **columns)
+
+    def activation(self, name: str, elements: float) -> None:
+        """Append an activation function if passes are separate; otherwise it is part of the layer before it."""
+        if self.separate_passes:
+            self.elementwise(name, elements, elements, per_channel=True)
 
     def norm(self, name: str, width: float, positions: float, parameters: float, residual: bool = True) -> None:
         """Append a normalisation and the residual addition before it, whose sum is written too (pre-norm)."""

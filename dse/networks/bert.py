@@ -26,7 +26,7 @@ class BERT(Architecture):
         return self
 
     def build_layers(self, inputs: SequenceInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(), self.hidden_size, inputs.sequence
+        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, inputs.sequence
         tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
         layers.elementwise("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
         layers.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)
@@ -45,5 +45,6 @@ class BERT(Architecture):
         layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
         layers.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)
         layers.linear(f"{name}.intermediate.dense", inner, hidden, tokens)
+        layers.activation(f"{name}.intermediate.act", inner * tokens)
         layers.linear(f"{name}.output.dense", hidden, inner, tokens)
         layers.add_and_norm(f"{name}.output.LayerNorm", hidden, tokens, 2 * hidden)

@@ -26,7 +26,7 @@ class GPT2(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, width, queries = LayerListBuilder(), self.n_embd, inputs.queries
+        layers, width, queries = LayerListBuilder(inputs.passes == "separate"), self.n_embd, inputs.queries
         layers.elementwise("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the head shares the token table
         for number in range(self.n_layer):
             self._add_block(layers, f"h.{number}", inputs)
@@ -42,4 +42,5 @@ class GPT2(Architecture):
         layers.linear(f"{name}.attn.c_proj", width, width, queries)
         layers.norm(f"{name}.ln_2", width, queries, 2 * width)
         layers.linear(f"{name}.mlp.c_fc", inner, width, queries)
+        layers.activation(f"{name}.mlp.act", inner * queries)
         layers.linear(f"{name}.mlp.c_proj", width, inner, queries)

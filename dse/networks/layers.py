@@ -10,7 +10,8 @@ T active / D positions.
 `reads` names the layers whose outputs a layer reads, separated by `;` (`input`: the input of the network). `adds` names the layers whose
 outputs are added to its result, as in residual connections. If every layer has `reads`, the graph is known (see `dse.networks.graph`).
 `per_channel`: each output channel of an elementwise layer depends only on the same channel of what it reads. `cache_elements`: elements of
-a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included.
+a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included. `conversion`: an elementwise layer
+quantises the `inputs` of layers with weights, or scales their `outputs`; where operands are not quantised it takes no time.
 
 A product of an attention may state `queries`, the query tokens of a sequence (0: not stated), and how many `sequences` of a sample
 (windows of an image) attend separately. With `causal` the last query is at the last key, and no query attends to later keys. n then counts
@@ -34,8 +35,9 @@ LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network, an
 ElementCount = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
+Conversion = Literal["none", "inputs", "outputs"]
 WITH_WEIGHTS = ("gemm", "conv")
-NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel", "causal")
+NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel", "causal", "conversion")
 PerLayer = Float[np.ndarray, " layer"]
 LayerMask = Bool[np.ndarray, " layer"]
 
@@ -65,6 +67,7 @@ class LayerRow(StrictModel):
     queries: ElementCount = 0
     sequences: LayerSize = 1
     causal: bool = False
+    conversion: Conversion = "none"
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -78,6 +81,8 @@ class LayerRow(StrictModel):
             raise field_error("a convolution reads its own input", "fill input_elements (C_in x H x W)")
         if self.per_channel and self.kind != "elementwise":
             raise field_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
+        if self.conversion != "none" and self.kind != "elementwise":
+            raise field_error(f"a {self.kind} converts nothing", "set conversion for an elementwise layer only")
         if self.adds is not None and self.reads is None:
             raise field_error("'adds' is given, but not 'reads'", "fill reads")
         if self.queries and (self.kind != "matmul" or (self.n or 0) % self.queries or self.count % self.sequences):
@@ -127,6 +132,7 @@ class LayerArrays:
     queries: PerLayer
     sequences: PerLayer
     causal: LayerMask
+    conversion: np.ndarray
 
     def __len__(self) -> int:
         return len(self.name)
@@ -136,7 +142,7 @@ class LayerArrays:
         """Convert rows to columns; element counts that a row leaves out follow from its sizes."""
         numeric = [field.name for field in fields(cls) if field.name not in NON_NUMERIC_COLUMNS]
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in numeric}
-        kind = np.array([row.kind for row in rows])
+        kind, conversion = (np.array([getattr(row, name) for row in rows]) for name in ("kind", "conversion"))
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
         for name, default in _default_elements(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
             columns[name] = np.where(np.isnan(columns[name]), default, columns[name])
@@ -145,7 +151,7 @@ class LayerArrays:
         }
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
         names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
-        return cls(name=names, kind=kind, reads=reads, adds=adds, **flags, **columns)
+        return cls(name=names, kind=kind, conversion=conversion, reads=reads, adds=adds, **flags, **columns)
 
     def to_rows(self) -> list[LayerRow]:
         """Convert columns to rows; element counts that follow from the sizes are left out."""
@@ -161,7 +167,7 @@ class LayerArrays:
                 del cells[name]
         cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
         cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
-        cells["causal"] = bool(self.causal[number])
+        cells |= {"causal": bool(self.causal[number]), "conversion": self.conversion[number]}
         return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)
 
     @cached_property

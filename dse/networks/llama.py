@@ -2,7 +2,7 @@
 
 Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Mixtral: Jiang et al.
 2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv
-2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free.
+2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free unless `passes` are separate.
 """
 
 from typing import Any, ClassVar, Literal, Self
@@ -48,7 +48,7 @@ class Llama(Architecture):
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, hidden = LayerListBuilder(), self.hidden_size
+        layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
         layers.elementwise("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
         for number in range(self.num_hidden_layers):
@@ -73,6 +73,10 @@ class Llama(Architecture):
             elements, projections = (query_width + key_width) * queries, (query, key)
             query = key = f"{at}.qk_norm"
             layers.elementwise(query, elements, elements, 2 * self.width, projections, cache_elements=key_width * keys)
+        if inputs.passes == "separate":
+            elements, rotated = (query_width + key_width) * queries, (query, key)
+            query = key = f"{at}.rotary"
+            layers.elementwise(query, elements, elements, reads=rotated)
         fused = inputs.attention == "fused"
         layers.attention(
             at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value), causal=True

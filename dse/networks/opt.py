@@ -29,7 +29,7 @@ class OPT(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, hidden, queries = LayerListBuilder(), self.hidden_size, inputs.queries
+        layers, hidden, queries = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, inputs.queries
         embedding_width = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden
         layers.elementwise(
@@ -58,4 +58,5 @@ class OPT(Architecture):
         layers.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
         layers.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
         layers.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)
+        layers.activation(f"{name}.activation_fn", self.ffn_dim * queries)
         layers.linear(f"{name}.fc2", hidden, self.ffn_dim, queries)

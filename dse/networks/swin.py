@@ -43,7 +43,7 @@ class Swin(Architecture):
         return self
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, width, fused = LayerListBuilder(), self.embed_dim, inputs.attention == "fused"
+        layers, width, fused = LayerListBuilder(inputs.passes == "separate"), self.embed_dim, inputs.attention == "fused"
         size = layers.patch_embedding("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
         layers.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
         for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):
@@ -68,6 +68,7 @@ class Swin(Architecture):
         biases = (2 * self.window_size - 1) ** 2 * heads  # by relative position
         layers.norm(f"{name}.layernorm_after", width, size**2, 2 * width + biases)
         layers.linear(f"{name}.intermediate.dense", inner, width, size**2)
+        layers.activation(f"{name}.intermediate.act", inner * size**2)
         layers.linear(f"{name}.output.dense", width, inner, size**2)
 
     def _add_merging(self, layers: LayerListBuilder, name: str, width: int, size: int) -> tuple[int, int]:

@@ -42,7 +42,7 @@ class ViT(Architecture):
         return 2 if self.distilled else 1
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden = LayerListBuilder(), self.hidden_size
+        layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
         tokens = patches + self.learned_tokens
         embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned
@@ -66,4 +66,5 @@ class ViT(Architecture):
         layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
         layers.norm(f"{name}.layernorm_after", hidden, tokens, 2 * hidden)
         layers.linear(f"{name}.intermediate.dense", self.intermediate_size, hidden, tokens)
+        layers.activation(f"{name}.intermediate.act", self.intermediate_size * tokens)
         layers.linear(f"{name}.output.dense", hidden, self.intermediate_size, tokens)

@@ -6,7 +6,8 @@ from dse.base.errors import InputError
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurements, pool
-from dse.calibrate.validate.whole_networks import is_network_table, load_networks
+from dse.calibrate.network_measurement import is_network_table
+from dse.calibrate.validate.whole_networks import load_networks
 from dse.cli import calibrate, entry
 from dse.model.efficiency import kernel_file
 from dse.model.efficiency.kernel_model import KernelModel

@@ -83,8 +83,9 @@ def test_a_single_name_is_its_own_text(name):
 
 @pytest.mark.parametrize("outputs", ["int32", "int8"])
 @pytest.mark.parametrize("weights", ["int4", "int8"])
-def test_the_text_of_a_dtype_reads_back(weights, outputs):
-    dtype = OperandDtypes(weights=weights, activations="fp16", outputs=outputs, compute="fp16_acc16")
+@pytest.mark.parametrize("elementwise", [None, "fp16", "bf16"])
+def test_the_text_of_a_dtype_reads_back(weights, outputs, elementwise):
+    dtype = OperandDtypes(weights=weights, activations="fp16", outputs=outputs, compute="fp16_acc16", elementwise=elementwise)
     assert OperandDtypes.model_validate(dtype.text) == dtype
 
 

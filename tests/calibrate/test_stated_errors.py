@@ -11,12 +11,12 @@ from dse.calibrate import intervals
 from dse.calibrate.fit_parameters import fit_parameters
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.predictions import FIDELITIES, constant_efficiency, speed_of_light_time
 from dse.calibrate.validate import report
 from dse.calibrate.validate.comparison import Comparison, compute_errors
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
-from dse.calibrate.validate.whole_networks import is_network_table
 from dse.cli import entry
 from dse.model.efficiency import interval
 from dse.model.efficiency.kernel_selection import shipped_kernels

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dse
@@ -9,7 +10,7 @@ from dse.base.errors import InputError
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate import report
-from dse.calibrate.validate.whole_networks import compare_networks, load_networks
+from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, load_networks
 from dse.cli import entry
 
 HEAD = "device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source"
@@ -27,14 +28,13 @@ def write(folder: Path, *rows: str) -> Path:
     return path
 
 
-def test_calibrated_is_closer_than_sol_for_every_network_and_never_too_slow(rows):
+def test_calibrated_is_closer_than_sol_for_every_network(rows):
     for row in rows:
         assert row["errors"]["calibrated"]["mape"] < row["errors"]["sol"]["mape"]
     assert report.find_failures(rows) == []
     of_all = {row["quantity"]: row["errors"]["calibrated"] for row in rows if row["kernel"] == "all"}
-    assert 0.15 < of_all["time"]["mape"] < 0.3  # work between the kernels is not modelled
-    assert of_all["time"]["bias"] == pytest.approx(-of_all["time"]["mape"])
-    assert 0.1 < of_all["speedup"]["mape"] < 0.15
+    assert 0.1 < of_all["time"]["mape"] < 0.15
+    assert 0.1 < of_all["speedup"]["mape"] < 0.17
 
 
 def test_the_documentation_has_the_table_of_the_command(rows):
@@ -98,3 +98,74 @@ def test_the_command_draws_and_prints_networks(tmp_path, capsys):
     assert entry.main(["validate", "--data", str(tmp_path), "-o", str(tmp_path / "out")]) in (0, 1)
     assert "whole networks\n" in capsys.readouterr().out
     assert (tmp_path / "out" / "networks.png").exists()
+
+
+VLLM = "device,phase,dtype,model,tokens,dense_tokens_per_s,pattern,speedup,source"
+
+
+def vllm_table(folder: Path, *rows: str) -> Path:
+    path = folder / "serving.csv"
+    path.write_text("\n".join([VLLM, *rows]) + "\n")
+    return path
+
+
+def test_a_row_of_the_vllm_table_by_hand(tmp_path):
+    """4,096 tokens in 4 prompts at 40,960 tokens/s are 100 ms; a decode of 64 sequences at 6,400 tokens/s takes 10 ms a token."""
+    rows = ["a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a", "a100-pcie-80gb,decode,int8,Llama3.2-1B,64,6400,6:8,1,a"]
+    prefill, decode = load_networks(vllm_table(tmp_path, *rows)).networks
+    assert (prefill.row.batch, prefill.row.tokens, prefill.row.dense_ms, prefill.row.time_ms) == (4, 4096, 100, 50)
+    assert (decode.row.batch, decode.row.dense_ms, decode.row.time_ms) == (64, 10, 10)
+    assert [dtype.text for dtype in prefill.row.dtypes] == ["int8 outputs=int32 elementwise=bf16", "int8 outputs=bf16 elementwise=bf16"]
+    assert {"phase=prefill", "sequence=1024", "passes=separate"} <= set(prefill.dense.run_on.split(", "))
+    assert {"phase=decode", "sequence=144", "passes=separate"} <= set(decode.dense.run_on.split(", "))
+    assert {run.expanded for run in decode.device.units["tensor_core"].runs.values()} == {"none", "in_memory"}
+    assert {run.expanded for run in prefill.device.units["tensor_core"].runs.values()} == {"none"}
+
+
+def test_rows_of_other_models_are_left_out_with_their_reason(tmp_path):
+    rows = ["a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a", "a100-pcie-80gb,prefill,int8,Falcon,4096,1,2:4,2,a"]
+    networks = load_networks(vllm_table(tmp_path, *rows))
+    assert (len(networks.networks), networks.left_out) == (1, ("no network for 'prefill' of 'Falcon' in 'int8'",))
+
+
+def prefills(*times: float) -> list[str]:
+    """Rows of 512, 1024, 2048 ... tokens that take `times` [ms]."""
+    sizes = [512 * 2**number for number in range(len(times))]
+    return [f"a100-pcie-80gb,prefill,int8,Llama3.2-1B,{m},{1e3 * m / time:.9g},2:4,1,a" for m, time in zip(sizes, times, strict=True)]
+
+
+def test_the_host_sets_the_time_where_the_smallest_run_takes_as_long_as_the_next(tmp_path):
+    networks = load_networks(vllm_table(tmp_path, *prefills(43, 42, 80)))
+    assert [network.host_time for network in networks.networks] == pytest.approx([0.042, 0.042])
+    assert networks.left_out == ("line 2: its dense time is taken to be that of the host",)
+    bound, free = networks.networks
+    assert (bound.is_bound_by_host, free.is_bound_by_host) == (True, True)
+    assert bound.predicted_latencies["calibrated"] == pytest.approx((0.042, 0.042))
+    names = {c.kernel for c in compare_networks(networks)}
+    assert names == {"vLLM prefill, bound by the host"}
+
+
+def test_no_host_time_where_the_smallest_run_occupies_the_device(tmp_path):
+    networks = load_networks(vllm_table(tmp_path, *prefills(20, 40, 80)))
+    assert [network.host_time for network in networks.networks] == [0, 0, 0]
+    assert networks.left_out == ()
+    latencies = [network.predicted_latencies["calibrated"][0] for network in networks.networks]
+    assert latencies[0] < latencies[1] < latencies[2]
+
+
+def test_intervals_of_networks_contain_their_predictions(tmp_path):
+    for comparison in compare_networks(load_networks(vllm_table(tmp_path, *prefills(20, 40)))):
+        assert comparison.interval is not None
+        assert comparison.interval[0] < comparison.predicted["calibrated"] < comparison.interval[1]
+
+
+def test_networks_in_vllm_within_their_stated_errors():
+    """All prefills of 8,192 tokens of 2:4 networks, on three GPUs; nothing is fitted to networks."""
+    measured = load_networks(SHIPPED_MEASUREMENTS / "silicon" / "vllm_2to4_end_to_end.csv.gz")
+    of_2_to_4 = [n for n in measured.networks if str(n.row.pattern) == "2:4" and n.row.tokens == 8192 and n.row.runtime == "eager"]
+    comparisons = compare_networks(NetworkSet("sample", tuple(of_2_to_4)))
+    errors = [c.predicted["calibrated"] / c.measured - 1 for c in comparisons if c.quantity == "speedup"]
+    times = [c.predicted["calibrated"] / c.measured - 1 for c in comparisons if c.family == "dense"]
+    assert len(errors) == len(times) == 23
+    assert np.mean(np.abs(errors)) < 0.05
+    assert np.mean(np.abs(times)) < 0.1

@@ -1,6 +1,7 @@
 """Read published tables: which one a file is, by its columns or its name; its rows, and the reason of each row left out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,12 @@ from dse.calibrate.measurement import Measurement
 from dse.calibrate.published.aiconfigurator import AICONFIGURATOR
 from dse.calibrate.published.pruning_papers import PRUNING_PAPERS
 from dse.calibrate.published.table import PublishedTable, RowLeftOut
+from dse.calibrate.published.vllm_networks import VLLM_NETWORKS
 
 _NO_NETWORKS = "whole networks are not fitted"
 NETWORK_TABLES = {
     "networks of 'dse validate'": PublishedTable(("workload", "batch", "time_ms", "dense_ms"), reason=_NO_NETWORKS),
-    "networks in vLLM": PublishedTable(
-        ("device", "phase", "model", "tokens", "dense_tokens_per_s", "pattern", "speedup"), reason=_NO_NETWORKS
-    ),
+    "networks in vLLM": replace(VLLM_NETWORKS, convert_row=None, reason=_NO_NETWORKS),
 }
 PUBLISHED_TABLES = PRUNING_PAPERS | AICONFIGURATOR | NETWORK_TABLES
 

@@ -1,97 +1,102 @@
 """Compare predicted latencies of whole networks with measured ones.
 
-Nothing is fitted to whole networks, so the errors show what a sum of kernels omits.
+Nothing is fitted to whole networks, so the errors show what a sum of kernels omits. Only the time of the host, in tables of an eager
+runtime, is estimated by the smallest runs (`dse.calibrate.host_time`), which are then left out.
 """
 
 import copy
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from jaxtyping import Float
+from tqdm import tqdm
 
 from dse.base import catalog
-from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
-from dse.base.input_file import read_rows, read_text
-from dse.base.strict_model import StrictModel, field_error
+from dse.base.input_file import table_name
+from dse.calibrate.host_time import estimate_host_times, runs_of
 from dse.calibrate.measurement_set import load_device, memoize_by_name
+from dse.calibrate.network_measurement import NetworkRow, read_network_rows
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.fitted import select_for_variant
+from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
-from dse.model.layer_results import evaluate
+from dse.model.layer_times import latency_samples
+from dse.model.network_terms import efficiency_of, network_terms
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
-from dse.sparsity.grammar import PatternField
+from dse.sparsity.windows import window_cover
 from dse.workload import Variant, tables
 
-
-def _check_regular_expression(text: str) -> str:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise field_error(f"'{text}' is not a regular expression: {error}", "write one as in '.*mlp.*'") from error
-    return text
-
-
-class NetworkRow(StrictModel):
-    """Latencies of a network, dense and with some layers pruned to a pattern. The fields are the columns of the table."""
-
-    device: str = Field(min_length=1, examples=["a100-sxm4-80gb"])
-    workload: str = Field(min_length=1, examples=["deit-b"])
-    layers: Annotated[str, AfterValidator(_check_regular_expression)] = Field(
-        ".*", description="regular expression for the names of the prunable layers that are pruned"
-    )
-    batch: int = Field(gt=0, examples=["256"])
-    dtype: str = Field(examples=["fp16"])
-    pattern: PatternField = Field(examples=["2:4"])
-    density: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
-    time_ms: float = Field(gt=0, allow_inf_nan=False, examples=["42"])
-    dense_ms: float = Field(gt=0, allow_inf_nan=False, examples=["60"])
-    source: str = Field(min_length=1)
+Samples = Float[np.ndarray, "sample"]
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredNetwork:
-    """One row of a table of networks, with its device and the network as dense and pruned variant."""
+    """One row of a table of networks, with its device and the network as dense and pruned variant; `host_time` [s] is its least time."""
 
     row: NetworkRow
     device: Accelerator
     dense: Variant
     pruned: Variant
+    host_time: float = 0.0
 
     @classmethod
-    def from_row(cls, row: NetworkRow, device: Accelerator, dense: Variant) -> "MeasuredNetwork":
-        """Prune the layers that a row names; raises InputError for an unknown dtype, or if no layer matches."""
-        if storage_dtype(row.dtype) not in BITS_PER_ELEMENT:
-            raise InputError(f"unknown dtype '{row.dtype}'", "write one as in 'fp16'")
+    def from_row(cls, row: NetworkRow, device: Accelerator, dense: Variant, host_time: float = 0.0) -> "MeasuredNetwork":
+        """Prune the layers that a row names; raises InputError if no layer matches."""
         is_pruned = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not is_pruned.any():
             raise InputError(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
         kept = row.density if row.density is not None else row.pattern.density or 1.0
         pruned = replace(dense, method="measured", pattern=row.pattern, density=np.where(is_pruned, kept, 1.0), nominal_sparsity=1 - kept)
-        return cls(row, device, dense, pruned)
+        return cls(row, _with_expansion(device, row), dense, pruned, host_time)
 
     @cached_property
+    def latency_samples(self) -> dict[Fidelity, tuple[Samples, Samples]]:
+        """Latency of the dense and of the pruned network [s] by fidelity; sample 0 is the best estimate."""
+        dense, pruned = self.row.dtypes
+        return {f: (self._sample(f, self.dense, dense), self._sample(f, self.pruned, pruned)) for f in FIDELITIES}
+
+    @property
     def predicted_latencies(self) -> dict[Fidelity, tuple[float, float]]:
         """Latency of the dense and the pruned network [s] by fidelity."""
-        return {fidelity: (self._predict(fidelity, self.dense), self._predict(fidelity, self.pruned)) for fidelity in FIDELITIES}
+        return {fidelity: (float(dense[0]), float(pruned[0])) for fidelity, (dense, pruned) in self.latency_samples.items()}
 
-    def _predict(self, fidelity: Fidelity, variant: Variant) -> float:
-        device = _with_constant_efficiencies(self.device, variant, self.row.dtype) if fidelity == "r3" else self.device
-        return float(evaluate(device, variant, self.row.batch, self.row.dtype, fidelity=fidelity).latency.sum())
+    @property
+    def is_bound_by_host(self) -> bool:
+        """Whether the host takes longer than the device is predicted to take for the dense network."""
+        return self.predicted_latencies["calibrated"][0] <= self.host_time
+
+    def _sample(self, fidelity: Fidelity, variant: Variant, dtype: OperandDtypes) -> Samples:
+        device = _with_constant_efficiencies(self.device, variant, dtype) if fidelity == "r3" else self.device
+        options = ModelOptions.model_validate({"fidelity": fidelity})
+        efficiency = efficiency_of(options, available_kernels(device, options))
+        terms = network_terms(device, variant, self.row.batch, dtype, options, efficiency)
+        return np.maximum(latency_samples(terms, device, options.resource_overlap).sum(axis=1), self.host_time)
 
 
-def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtype: str) -> Accelerator:
+def _with_expansion(device: Accelerator, row: NetworkRow) -> Accelerator:
+    """The device with the runs that cover the pattern of a row by windows, as the row states."""
+    if row.expanded == "none":
+        return device
+    data: Any = copy.deepcopy(device.document.data)
+    for unit, description in device.units.items():
+        for name, run in description.runs.items():
+            if window_cover(row.pattern, run.pattern) is not None and run.pattern.storage_pattern_for(row.pattern) is None:
+                data["units"][unit]["runs"][name]["expanded"] = row.expanded
+    return Accelerator.from_document(replace(device.document, data=data))
+
+
+def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtypes: OperandDtypes) -> Accelerator:
     """The device with an efficiency at each run: as described, else the mean of the kernel that `calibrated` selects first."""
     data: Any = copy.deepcopy(device.document.data)
-    dtypes = OperandDtypes.model_validate(dtype)
     kernels = available_kernels(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
     for execution in list_executions(device, dtypes, "r3"):
         run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run_name, {"pattern": "dense"})
@@ -104,15 +109,11 @@ def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtype: st
 
 @dataclass(frozen=True, eq=False)
 class NetworkSet:
-    """The networks of one table."""
+    """The networks of one table, and the reasons of the rows left out."""
 
     name: str
     networks: tuple[MeasuredNetwork, ...]
-
-
-def is_network_table(path: Path) -> bool:
-    """Whether a table is of whole networks, which has a column `workload`."""
-    return "workload" in (name.strip() for name in read_text(path).partition("\n")[0].split(","))
+    left_out: tuple[str, ...] = ()
 
 
 def load_networks(path: Path) -> NetworkSet:
@@ -121,38 +122,62 @@ def load_networks(path: Path) -> NetworkSet:
     Raises InputError with the errors of all rows.
     """
     problems, networks = ProblemCollector(), []
+    rows, left_out = read_network_rows(path, problems)
+    hosts, smallest = estimate_host_times(row for _, row in rows), "its dense time is taken to be that of the host"
     load_device_once = memoize_by_name(lambda name: load_device(name, path.parent))
-    load_dense_once = memoize_by_name(lambda name: tables.load(catalog.find_path("workloads", name, path.parent)).dense)
-    for line, row in read_rows(path, NetworkRow, problems):
+    load_dense_once = _DenseNetworks(path.parent)
+    for line, row in rows:
+        host = hosts.get(runs_of(row)) if row.runtime == "eager" else None
+        if host is not None and row.tokens == host.tokens:
+            left_out.append(f"line {line}: {smallest}")
+            continue
         with problems.collect(path, line):
-            networks.append(MeasuredNetwork.from_row(row, load_device_once(row.device), load_dense_once(row.workload)))
+            networks.append(MeasuredNetwork.from_row(row, load_device_once(row.device), load_dense_once(row), host.time if host else 0.0))
     problems.raise_if_any()
-    return NetworkSet(path.stem, tuple(networks))
+    return NetworkSet(table_name(path), tuple(networks), tuple(left_out))
+
+
+class _DenseNetworks:
+    """Dense networks by workload and inputs, each loaded once; workloads are names of the catalogue, or in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.loaded: dict[tuple[str, str], Variant] = {}
+
+    def __call__(self, row: NetworkRow) -> Variant:
+        key = row.workload, row.inputs
+        if key not in self.loaded:
+            self.loaded[key] = tables.load(catalog.find_path("workloads", row.workload, self.folder), row.named_inputs).dense
+        return self.loaded[key]
 
 
 def compare_networks(measured: NetworkSet) -> list[Comparison]:
     """Latency of each dense network once, then latency and speedup of each pruned one."""
-    dense = {(n.device.name, n.dense.workload, n.row.batch, n.row.dtype): n for n in measured.networks}
-    comparisons = [_compare_dense(measured.name, network) for network in dense.values()]
-    return [*comparisons, *(comparison for network in measured.networks for comparison in _compare_pruned(measured.name, network))]
+    dense = {(n.device.name, id(n.dense), n.row.batch, n.row.dtype): n for n in measured.networks}
+    comparisons = [_compare(measured.name, network, "dense") for network in dense.values()]
+    for network in tqdm(measured.networks, unit=" networks", desc=measured.name, delay=2):
+        comparisons += [_compare(measured.name, network, quantity) for quantity in ("time", "speedup")]
+    return comparisons
 
 
-def _compare_dense(set_name: str, network: MeasuredNetwork) -> Comparison:
-    latencies: dict[Fidelity, float] = {fidelity: dense for fidelity, (dense, _) in network.predicted_latencies.items()}
-    return _comparison(set_name, network, "dense", "time", network.row.dense_ms / 1e3, latencies)
+def _compare(set_name: str, network: MeasuredNetwork, quantity: Literal["dense", "time", "speedup"]) -> Comparison:
+    """Compare the time of the dense network, or the time or the speedup of the pruned one."""
+    row = network.row
+    measured = {"dense": row.dense_ms / 1e3, "time": row.time_ms / 1e3, "speedup": row.dense_ms / row.time_ms}[quantity]
+    samples: dict[Fidelity, Samples] = {
+        fidelity: {"dense": dense, "time": pruned, "speedup": dense / pruned}[quantity]
+        for fidelity, (dense, pruned) in network.latency_samples.items()
+    }
+    predicted: dict[Fidelity, float] = {fidelity: float(values[0]) for fidelity, values in samples.items()}
+    family, sparsity = ("dense", 0.0) if quantity == "dense" else (str(row.pattern), round(float(network.pruned.nominal_sparsity), 4))
+    name = (row.label or network.dense.workload.partition(" (")[0]) + (", bound by the host" if network.is_bound_by_host else "")
+    about = (set_name, "networks", row.device, name, family, row.dtype.split()[0], "speedup" if quantity == "speedup" else "time")
+    return Comparison(*about, (row.tokens,), sparsity, measured, predicted, _interval(samples["calibrated"]))
 
 
-def _compare_pruned(set_name: str, network: MeasuredNetwork) -> Iterator[Comparison]:
-    row, predicted = network.row, network.predicted_latencies
-    latencies: dict[Fidelity, float] = {fidelity: pruned for fidelity, (_, pruned) in predicted.items()}
-    yield _comparison(set_name, network, str(row.pattern), "time", row.time_ms / 1e3, latencies)
-    speedups: dict[Fidelity, float] = {fidelity: dense / pruned for fidelity, (dense, pruned) in predicted.items()}
-    yield _comparison(set_name, network, str(row.pattern), "speedup", row.dense_ms / row.time_ms, speedups)
-
-
-def _comparison(
-    set_name: str, network: MeasuredNetwork, family: str, quantity: str, measured: float, predicted: dict[Fidelity, float]
-) -> Comparison:
-    row, sparsity = network.row, 0.0 if family == "dense" else round(float(network.pruned.nominal_sparsity), 4)
-    about = (set_name, "networks", row.device, network.dense.workload, family, row.dtype, quantity)
-    return Comparison(*about, (row.batch,), sparsity, measured, predicted)
+def _interval(samples: Samples) -> tuple[float, float] | None:
+    """The 90% interval of a prediction; None without samples of fitted kernels."""
+    if len(samples) == 1:
+        return None
+    low, high = quantiles(samples[1:])
+    return float(low), float(high)

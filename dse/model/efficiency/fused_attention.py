@@ -48,7 +48,7 @@ def predict_fused_attention(
     pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, described, dtype)
     if not records or not len(pairs) or execution is None:
         return terms
-    bits = BITS_PER_ELEMENT[storage_dtype(dtype.compute)]
+    bits = BITS_PER_ELEMENT[storage_dtype(_attention_dtype(dtype))]
     phases = [phase_of(float(terms.layers.queries[pair]), bool(terms.layers.causal[pair])) for pair in pairs]
     for phase in PHASES:
         selection = select_attention(records, described.name, phase, bits)
@@ -56,17 +56,31 @@ def predict_fused_attention(
             of_phase = pairs[[each == phase for each in phases]]
             launches = _launches(terms, of_phase, execution, accelerator, described, dtype, phase)
             times = _kernel_times(terms, of_phase, execution, launches, selection, accelerator, described)
-            terms = _with_kernel(terms, of_phase, execution, launches, times, selection)
+            peak = described.units[terms.executions[execution].unit].peak[dtype.compute].value
+            terms = _with_kernel(terms, of_phase, execution, launches, times, selection, peak)
     return terms
 
 
 def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes) -> int | None:
-    """Number of the dense execution on the unit described with the highest peak; None in other dtypes, or without `processors`."""
-    if dtype.compute not in ATTENTION_DTYPES:
+    """Number of the dense execution on the unit described with the highest peak that computes attention; None in other dtypes, or without
+    `processors`."""
+    if _attention_dtype(dtype) not in ATTENTION_DTYPES:
         return None
     dense = [number for number, execution in enumerate(terms.executions) if not execution.is_sparse and not execution.is_expanded]
-    best = max(dense, key=lambda number: described.units[terms.executions[number].unit].peak[dtype.compute].value, default=None)
+    able = [number for number in dense if _query_dtype(described, terms.executions[number].unit, dtype) is not None]
+    best = max(able, key=lambda number: described.units[terms.executions[number].unit].peak[dtype.compute].value, default=None)
     return None if best is None or accelerator.units[terms.executions[best].unit].processors is None else best
+
+
+def _attention_dtype(dtype: OperandDtypes) -> str:
+    """The dtype of both products: that of what runs between the products with weights, if it is given."""
+    return dtype.elementwise or dtype.compute
+
+
+def _query_dtype(described: Accelerator, unit: str, dtype: OperandDtypes) -> str | None:
+    """The dtype of queries and exponentials; None if the unit does not compute in it."""
+    names = (*QUERY_DTYPES, "fp8") if _attention_dtype(dtype) == "fp8" else (_attention_dtype(dtype),)
+    return next((name for name in names if name in described.units[unit].peak), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +119,17 @@ def _kernel_times(
 
 
 def _with_kernel(
-    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes, selection: AttentionSelection
-) -> LayerTerms:
-    """The terms with a kernel in the place of the products of `pairs`, under execution `number` only."""
+    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes, selection: AttentionSelection,
+    peak: float,
+) -> LayerTerms:  # fmt: skip
+    """The terms with a kernel in the place of the products of `pairs`, under execution `number` only, at whose `peak` [FLOP/s] they are."""
     layers, terms = _layers_of(pairs), _with_unmasked_work(terms, pairs, number, launches, times)
     assert terms.overhead is not None
     assert terms.kernels is not None
     overhead, kernels = terms.overhead.copy(), terms.kernels.copy()
     overhead[:, layers, number] = _per_layer(times.overhead * times.factors, pairs, terms)
     kernels[layers, number] = selection.label
-    return replace(terms, slowdown=_slowdown(terms, pairs, number, launches, times), overhead=overhead, kernels=kernels)
+    return replace(terms, slowdown=_slowdown(terms, pairs, number, launches, times, peak), overhead=overhead, kernels=kernels)
 
 
 def _with_unmasked_work(terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes) -> LayerTerms:
@@ -131,13 +146,13 @@ def _with_unmasked_work(terms: LayerTerms, pairs: LayerIndex, number: int, launc
 
 
 def _slowdown(
-    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes
+    terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes, peak: float
 ) -> Float[np.ndarray, "sample layer execution term"]:
     """Time of the unit and of the outermost memory over those of the work at the peak and the bandwidth of the description [1]."""
     assert terms.slowdown is not None
     layers, slowdown = _layers_of(pairs), terms.slowdown.copy()
     columns = (
-        ([DENSE_FLOPS, STORED_FLOPS], times.unit * launches.rates.cache_peak, terms.stored_flops[layers, number]),
+        ([DENSE_FLOPS, STORED_FLOPS], times.unit * peak, terms.stored_flops[layers, number]),
         ([TRAFFIC], times.memory * launches.rates.bandwidth, terms.traffic[layers, number, 0]),
     )
     for numbers, work_in_time, work in columns:
@@ -166,13 +181,13 @@ def _launches(
     The peaks and the bandwidth are those of the description, so that the slowdown does not depend on those of a design.
     """
     layers, unit = terms.layers, terms.executions[number].unit
-    names = (*QUERY_DTYPES, "fp8") if dtype.compute == "fp8" else (dtype.compute,)
-    query_dtype = next(name for name in names if name in described.units[unit].peak)
-    rates, base = (AttentionRates.from_accelerator(one, unit, query_dtype, dtype.compute) for one in (accelerator, described))
+    query_dtype, cache_dtype = _query_dtype(described, unit, dtype), _attention_dtype(dtype)
+    assert query_dtype is not None  # of an execution that `_find_execution` chose
+    rates, base = (AttentionRates.from_accelerator(one, unit, query_dtype, cache_dtype) for one in (accelerator, described))
     sequences, queries, keys, causal = (getattr(layers, name)[pairs] for name in ("sequences", "queries", "m", "causal"))
     kv_heads, has_window = layers.count[pairs] / sequences, causal & (keys < queries)
     return AttentionLaunches(
-        AttentionKey(accelerator.name, "fused attention", "", phase, query_dtype, dtype.compute),
+        AttentionKey(accelerator.name, "fused attention", "", phase, query_dtype, cache_dtype),
         replace(rates, peak=base.peak, cache_peak=base.cache_peak, bandwidth=base.bandwidth),
         sequences=sequences,
         queries=queries,
