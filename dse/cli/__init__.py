@@ -2,7 +2,7 @@
 
 sweep, search                          evaluate a specification
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
-html_report                            `dse report`
+html_report, explore                   `dse report` and `dse explore`
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
 explain                                why two designs or networks differ
 trace, io                              read a pruned network

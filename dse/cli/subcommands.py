@@ -21,8 +21,8 @@ EXPLAIN_EXAMPLES = """examples:
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
     subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
     for add in (
-        _add_sweep, _add_show, _add_plot, _add_pareto, _add_report, _add_explain, _add_trace, _add_io, _add_check, _add_list, _add_iso,
-        _add_search, _add_pattern, _add_schema, _add_measure, _add_calibrate, _add_validate, _add_r3,
+        _add_sweep, _add_show, _add_plot, _add_pareto, _add_report, _add_explore, _add_explain, _add_trace, _add_io, _add_check, _add_list,
+        _add_iso, _add_search, _add_pattern, _add_schema, _add_measure, _add_calibrate, _add_validate, _add_r3,
     ):  # fmt: skip
         add(subcommands)
 
@@ -125,6 +125,21 @@ def _add_report(subcommands: Subcommands) -> None:
     objectives = "variables or coordinates of the Pareto front (default: latency, accuracy_drop and costs, where they vary)"
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help=objectives)
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="likewise")
+
+
+EXPLORE_EXAMPLES = """examples:
+  dse explore sparsity_roofline/results.nc
+  dse explore my_search -o my_chips --port 8401 --open"""
+
+
+def _add_explore(subcommands: Subcommands) -> None:
+    sentence = "serve a page to this machine with sliders over the numbers of an accelerator, evaluated live, and save designs as YAML"
+    parser = _add(subcommands, "explore", "dse.cli.explore:execute", sentence)
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXPLORE_EXAMPLES
+    parser.add_argument("results", type=Path, help="dataset (.nc, .zarr) or folder of 'dse sweep', or folder of 'dse search'")
+    parser.add_argument("-o", "--out", type=Path, help="folder of saved descriptions (default: the current one)")
+    parser.add_argument("--port", type=int, default=8400, help="port of 127.0.0.1 (default: 8400)")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
 
 def _add_trace(subcommands: Subcommands) -> None:

@@ -7,7 +7,6 @@ answers             the first screen, in sentences
 fronts              which points the page holds: fronts, best results, a sample of the others
 points              columns of the points, and the grid of all results
 layer_details       layers, roofs and sensitivities of single designs
-shapley             exact attribution of the difference between two designs
 sources             where every number is from
 display             units that a person reads
 document            the file: template, style, scripts (in `assets`), plotly.js and data

@@ -10,6 +10,8 @@ import xarray as xr
 from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.units import Count, Efficiency, Gain, Quantity, Width
+from dse.explaining.explain import explain_ideal
+from dse.explaining.side import Side
 from dse.html_report.display import round_numbers
 from dse.model.executions import list_executions
 from dse.model.layer_results import evaluate
@@ -18,7 +20,7 @@ from dse.model.rates import rate_paths
 from dse.plot import roofline
 from dse.plot.selection import Table
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import ModelOptions
+from dse.schema.model_options import Fidelity, ModelOptions
 from dse.sweeping.axis import Axis
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
@@ -71,13 +73,23 @@ def describe_layers(network: NetworkOnDesign, with_tornado: bool) -> dict[str, A
         "states": [_describe_state(network, *each, numbers, names) for each in zip(variants, tables, strict=True)],
         "bandwidth": roofline.outermost_bandwidth(network.accelerator),
         "memory": network.accelerator.outermost,
+        "causes": _explain_speedup(network),
         "tornado": _vary_numbers(network) if with_tornado else [],
         "step": STEP,
     }
 
 
+def _explain_speedup(network: NetworkOnDesign) -> dict[str, Any] | None:
+    """Why a pruned network is not as fast as its pattern allows: a sentence, and parts that add up; None for a dense network."""
+    variant = network.variant
+    if not (variant.density[variant.layers.has_weights] < 1).any():
+        return None
+    why = explain_ideal(Side(network.accelerator, variant, network.batch, network.dtype, network.options))
+    return {"sentence": why.sentence, "from": why.value_a, "to": why.value_b, "parts": [[part.label, part.value] for part in why.parts]}
+
+
 def group_equal_layers(tables: list[Table]) -> tuple[np.ndarray, list[str]]:
-    """Number the layers so that those with equal results in every table have one number; returns it [layer], and a name for each number.
+    """Number the layers so that those with equal results in every table share one; returns it [layer], and a name for each number.
 
     The groups with the longest time come first.
     """
@@ -118,9 +130,9 @@ def _describe_state(network: NetworkOnDesign, variant: Variant, rows: Table, num
 def _vary_numbers(network: NetworkOnDesign) -> list[dict[str, Any]]:
     """Relative change of the latency when each number of the description is 10% lower and higher, the largest first."""
     accelerator, start, rows = network.accelerator, float(network.layers(network.variant).latency.sum()), []
-    for path in _decisive_paths(network):
+    for path in decisive_paths(accelerator, network.dtype, network.options.fidelity):
         quantity = accelerator.at(path)
-        varied = [accelerator.replace({path: _changed(quantity, factor)}) for factor in (1 - STEP, 1 + STEP)]
+        varied = [accelerator.replace({path: changed_quantity(quantity, factor)}) for factor in (1 - STEP, 1 + STEP)]
         low, high = (float(network.layers(network.variant, device).latency.sum()) / start - 1 for device in varied)
         if max(abs(low), abs(high)) > MIN_CHANGE:
             value = format_quantity(quantity.value, type(quantity).unit or "1")
@@ -128,20 +140,19 @@ def _vary_numbers(network: NetworkOnDesign) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -max(abs(row["low"]), abs(row["high"])))
 
 
-def _decisive_paths(network: NetworkOnDesign) -> list[str]:
+def decisive_paths(accelerator: Accelerator, dtype: OperandDtypes, fidelity: Fidelity) -> list[str]:
     """Numbers that the description states and that may change a latency: factors of rates and capacities, and all under 'calibrated'."""
-    accelerator, fidelity = network.accelerator, network.options.fidelity
     stated = [
         path for path in accelerator.quantities() if not path.startswith("cost.") and ".energy" not in path and ".format." not in path
     ]
     if fidelity == "calibrated":
         return stated
-    used = rate_paths(list_executions(accelerator, network.dtype, fidelity))
+    used = rate_paths(list_executions(accelerator, dtype, fidelity))
     used |= {level.reuse_capacity for level in memory_levels(accelerator, fidelity)}
     return [path for path in stated if path in used]
 
 
-def _changed(quantity: Quantity, factor: float) -> str:
+def changed_quantity(quantity: Quantity, factor: float) -> str:
     """A quantity times a factor, within the values that it may have, as a description states it."""
     value = quantity.value * factor
     if isinstance(quantity, Count | Width):

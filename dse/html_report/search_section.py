@@ -10,11 +10,11 @@ import xarray as xr
 
 from dse.base.display_units import format_quantity, select_unit
 from dse.base.errors import InputError
+from dse.explaining.shapley import EXACT, make_game
 from dse.html_report import answers, points, sources
 from dse.html_report.display import describe_value
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers
 from dse.html_report.results_files import Results, read_json
-from dse.html_report.shapley import attribute_differences
 from dse.schema.sweep import SweepSpec
 from dse.searching import run
 from dse.searching.evaluator import Evaluator
@@ -22,7 +22,6 @@ from dse.searching.space import DesignMatrix, Dimension
 
 MAX_COMPARED = 12  # designs whose differences are in the page
 MAX_DETAILED = 4  # designs whose layers are in the page
-MAX_FACTORS = 12  # axes in which two compared designs may differ
 
 
 def build_section(results: Results) -> dict[str, Any]:
@@ -141,12 +140,12 @@ def _search_rows(front: xr.Dataset) -> list[list[str]]:
 def _evaluated_parts(front: xr.Dataset, best: int, objectives: dict[str, float]) -> dict[str, Any]:
     """Differences between designs, layers and sources, by the search's own evaluator; the reason where its files have changed."""
     try:
-        evaluator = _load_evaluator(front)
+        evaluator = load_evaluator(front)
     except InputError as error:
         return {"details": {}, "details_reason": str(error), "sources": [], "attributions": {}}
     compared = _spread(front.sizes["point"], MAX_COMPARED, best)
     objective = next(iter(objectives), "performance")
-    designs = _encode(evaluator, front.isel(point=compared))
+    designs = encode_designs(evaluator, front.isel(point=compared))
     unit = select_unit(str(front[objective].attrs.get("units", "1")), front[objective].values)
     detailed = compared[:MAX_DETAILED]
     return {
@@ -158,7 +157,7 @@ def _evaluated_parts(front: xr.Dataset, best: int, objectives: dict[str, float])
     }
 
 
-def _load_evaluator(front: xr.Dataset) -> Evaluator:
+def load_evaluator(front: xr.Dataset) -> Evaluator:
     path = Path(str(front.attrs.get("spec_path", "")))
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != front.attrs["spec_sha256"]:
         raise InputError(f"the specification '{path}' is not as it was for the search", "run 'dse search' again")
@@ -174,7 +173,7 @@ def _spread(size: int, count: int, best: int) -> list[int]:
     return list(dict.fromkeys([best, *even]))[:count]
 
 
-def _encode(evaluator: Evaluator, selected: xr.Dataset) -> DesignMatrix:
+def encode_designs(evaluator: Evaluator, selected: xr.Dataset) -> DesignMatrix:
     """The designs of points as the evaluator numbers them."""
     return np.stack([_encode_column(dimension, selected[dimension.path].values) for dimension in evaluator.space.dimensions], axis=1)
 
@@ -198,16 +197,21 @@ def _attributions(
     attributions: dict[str, Any] = {}
     for one, other in itertools.permutations(range(len(compared)), 2):
         factors = np.flatnonzero(designs[one] != designs[other])
-        if not 0 < len(factors) <= MAX_FACTORS:
-            continue
-        values, parts = attribute_differences(
-            designs[one], designs[other], factors, lambda mixtures: evaluator.evaluate(mixtures)[objective] / scale
-        )
-        described = [f"{names[factor]}: {texts[names[factor]][one]} to {texts[names[factor]][other]}" for factor in factors]
-        listed = [[text, float(part)] for text, part in zip(described, parts, strict=True)]
-        pair = f"{compared[one]},{compared[other]}"
-        attributions[pair] = {"from": float(values[0]), "to": float(values[-1]), "parts": listed}
+        if 0 < len(factors) <= EXACT:
+            game = make_game(len(factors))
+            values = evaluator.evaluate(_mixtures(designs[one], designs[other], factors, game.masks))[objective] / scale
+            described = [f"{names[factor]}: {texts[names[factor]][one]} to {texts[names[factor]][other]}" for factor in factors]
+            parts = [[text, float(part)] for text, part in zip(described, game.parts(values), strict=True)]
+            ends = {"from": float(values[game.first]), "to": float(values[game.last])}
+            attributions[f"{compared[one]},{compared[other]}"] = {**ends, "parts": parts}
     return attributions
+
+
+def _mixtures(start: np.ndarray, end: np.ndarray, factors: np.ndarray, masks: np.ndarray) -> DesignMatrix:
+    """The design `start` with the factors of each mask as in `end`."""
+    mixtures = np.tile(start, (len(masks), 1))
+    mixtures[:, factors] = np.where(masks, end[factors], start[factors])
+    return mixtures
 
 
 def _value_texts(values: xr.DataArray) -> list[str]:

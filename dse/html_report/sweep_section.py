@@ -31,11 +31,10 @@ def build_section(results: Results, maximize: list[str], minimize: list[str]) ->
     selected = points.select_points(dataset, cells)
     on_front = np.isin(cells, np.concatenate([group.front for group in groups]))
     total = sum(len(group.cells) for group in groups)
-    return {
+    contents = {
         "name": results.name,
         "kind": results.kind,
         "description": spec.description,
-        "headline": answers.headlines(rows, len(groups)),
         "certainty": answers.certainty(dataset, spec.model.fidelity, rows[0] if rows else None),
         "answers": [row | {"point": _position(cells, row["cell"])} for row in rows],
         "objectives": signs,
@@ -47,7 +46,16 @@ def build_section(results: Results, maximize: list[str], minimize: list[str]) ->
         "provenance": sources.provenance_rows(results.dataset),
         "spec": results.dataset.attrs["spec"],
         "variants": points.describe_variants(dataset) if results.kind == "sweep" else None,
-    } | _grid(results, dataset, selected, cells, described) | _details(results.dataset, dataset, cells, described, on_front)  # fmt: skip
+    }
+    contents |= _grid(results, dataset, selected, cells, described)
+    contents |= _details(results.dataset, dataset, cells, described, on_front)
+    return contents | {"headline": answers.headlines(rows, len(groups)) + _causes_of_best(contents)}
+
+
+def _causes_of_best(contents: dict[str, Any]) -> list[str]:
+    """Why the best result is not as fast as its pattern allows, in one sentence."""
+    best = contents["details"].get(contents["answers"][0]["point"], []) if contents["answers"] else []
+    return [f"Why not faster: {network['causes']['sentence']}" for network in best if network["causes"]]
 
 
 def _with_accuracy_drop(dataset: xr.Dataset) -> xr.Dataset:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dse.cli.entry import main
+from dse.explaining.shapley import make_game
 from dse.sweeping import store
 from tests.html_report.conftest import write_report
 
@@ -103,6 +104,22 @@ def test_the_parts_of_a_comparison_add_up_to_the_difference(browser, report, res
         "sections[0].points.find((p) => gridPosition(sections[0], p).filter((v, d) => v !== gridPosition(sections[0], 0)[d]).length === 1)"
     )
     assert len(page.evaluate(f"attribute(sections[0], 'latency', 0, {one})")["parts"]) == 1
+
+
+def test_the_parts_of_the_page_are_those_of_the_package(browser, report):
+    page, values = browser.open(report), np.random.default_rng(0).normal(size=16)
+    parts = page.evaluate("(values) => shapleyValues(4, (mask) => values[mask])", values.tolist())
+    np.testing.assert_allclose(parts, make_game(4).parts(values), atol=1e-12)
+
+
+def test_causes_lead_from_the_ideal_speedup_to_the_predicted_one(browser, report):
+    page = browser.open(report)
+    causes = page.evaluate("Object.values(sections[0].details).flat().map((each) => each.causes).filter((each) => each)")
+    assert causes
+    for each in causes:
+        assert each["from"] + sum(part for _, part in each["parts"]) == pytest.approx(each["to"], rel=1e-9)
+    assert count(page, "#causes .waterfalllayer .point") >= 3
+    assert "Why not faster: " in page.inner_text(".answer")
 
 
 def test_rows_are_chosen_with_the_keyboard(browser, report):

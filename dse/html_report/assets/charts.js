@@ -188,9 +188,10 @@ function drawHeatMap(section, choices) {
   return draw("heat-map", [trace], axis(grid.dims[x].title, shape(x)), axis(grid.dims[y].title, shape(y)));
 }
 
-function drawWaterfall(attribution, label) {
-  if (attribution.reason) return explainEmpty("waterfall", attribution.reason);
-  const names = ["A", ...attribution.parts.map(([name]) => name), "B"];
+// The steps from one value to another, in the element with the given id; `ends` names both.
+function drawWaterfall(id, attribution, label, ends = ["A", "B"]) {
+  if (attribution.reason) return explainEmpty(id, attribution.reason);
+  const names = [ends[0], ...attribution.parts.map(([name]) => name), ends[1]];
   const values = [attribution.from, ...attribution.parts.map(([, value]) => value), attribution.to];
   const trace = {
     type: "waterfall", orientation: "h", y: names, x: values, measure: ["absolute", ...attribution.parts.map(() => "relative"), "total"],
@@ -201,7 +202,7 @@ function drawWaterfall(attribution, label) {
   const wrapped = names.map((name) => name.replace(/(.{28}\S*) /g, "$1<br>"));
   const lines = wrapped.reduce((sum, name) => sum + name.split("<br>").length, 0);
   const y = axis("", { tickvals: names, ticktext: wrapped, tickfont: { size: 12 }, autorange: "reversed" });
-  return draw("waterfall", [trace], axis(label, { rangemode: "tozero" }), y, { height: 110 + 20 * names.length + 18 * lines, margin: { l: 60, r: 60, t: 16, b: 50 } });
+  return draw(id, [trace], axis(label, { rangemode: "tozero" }), y, { height: 110 + 20 * names.length + 18 * lines, margin: { l: 60, r: 60, t: 16, b: 50 } });
 }
 
 function drawValidation(section, choices) {

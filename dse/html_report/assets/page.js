@@ -76,6 +76,7 @@ function layout(section) {
     heading("The design that is shown"), element("p", { id: "shown" }),
     element("div", { class: "figures" },
       chart("roofline", "Classical roofline", "A marker for each layer; its area is the share of the time. FLOPs are counted as in the dense network, so that a sparse run may lie above the dense peak."),
+      chart("causes", "Why not faster?", "From the speedup that the pattern allows to the one that is predicted, by cause; the parts are exact, as those of 'dse explain'."),
       chart("layers", "Time by layer", "The longest layers of the dense network; repeated layers are summed."),
       chart("tornado", "Which numbers matter", "Change of the latency when one number of the accelerator is lower or higher, each evaluated with the model."),
       !section.grid ? null : chart("heat-map", "Heat map", "Two dimensions of the grid; all others are those of the design that is shown.")),
@@ -157,7 +158,7 @@ function redrawComparison() {
   const result = attribute(section, state.compared, state.a, state.b);
   const variable = variables.find((each) => each.name === state.compared);
   const label = section.attribution_label ?? (variable ? variable.label : "");
-  drawWaterfall(result, result.unit ? `${label} [${result.unit}]` : label);
+  drawWaterfall("waterfall", result, result.unit ? `${label} [${result.unit}]` : label);
   byId("waterfall-numbers").replaceChildren(...(result.reason ? [] : [simpleTable(`${label} of A ${withUnit(result.from, result.unit)}, of B ${withUnit(result.to, result.unit)}`,
     ["what differs", `part of the difference${result.unit ? ` [${result.unit}]` : ""}`], [...result.parts, ["sum", result.parts.reduce((sum, [, value]) => sum + value, 0)]])]));
 }
@@ -180,8 +181,8 @@ function redrawDesign() {
   const networks = section.details[state.b];
   if (!networks) {
     const reason = section.details_reason || `Layers are stored for ${Object.keys(section.details).length} results, the best ones and some of the front.`;
-    ["roofline", "layers", "tornado"].forEach((id) => explainEmpty(id, reason));
-    ["roofline", "tornado"].forEach((id) => byId(`${id}-numbers`).replaceChildren());
+    ["roofline", "causes", "layers", "tornado"].forEach((id) => explainEmpty(id, reason));
+    ["roofline", "causes", "tornado"].forEach((id) => byId(`${id}-numbers`).replaceChildren());
     const stored = Object.keys(section.details).map((point) => [point, section.labels[point]]);
     byId("roofline-controls").replaceChildren(...(stored.length ? [selectOf("show", [["", "choose a result"], ...stored], "", (point) => { if (point !== "") { state.b = Number(point); redrawChosen(); } })] : []));
     return;
@@ -193,6 +194,9 @@ function redrawDesign() {
     ...(networks.length > 1 ? [selectOf("network", networks.map((each, number) => [number, each.network]), state.network, (number) => { state.network = Number(number); redrawDesign(); })] : []),
     selectOf("layers of", labels, detail.states.indexOf(chosen), (number) => { state.state = Number(number); redrawDesign(); }));
   drawRoofline(detail, chosen);
+  if (detail.causes) drawWaterfall("causes", detail.causes, "speedup", ["ideal", "predicted"]);
+  else explainEmpty("causes", "The network that is shown is dense.");
+  byId("causes-numbers").textContent = detail.causes ? detail.causes.sentence : "";
   drawLayers(detail);
   drawTornado(detail);
   const layers = chosen.layers;
