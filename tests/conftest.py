@@ -9,6 +9,8 @@ import pytest
 from jaxtyping import install_import_hook
 
 from tests import typechecker as typechecker
+from tests.browser import browser as browser
+from tests.browser import chromium as chromium
 
 install_import_hook("dse.model", "tests.typechecker.check_types")
 

@@ -106,7 +106,7 @@ def vary(accelerator: Accelerator, chosen: Mapping[str, str]) -> Accelerator:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DesignResults:
     """Results of a network on a design: latencies [s], and area [m^2] and power [W] where the process of the design is known."""
 
     latency: float
@@ -119,10 +119,10 @@ class Outcome:
         return self.dense_latency / self.latency
 
 
-def evaluate_choice(network: NetworkOnDesign) -> tuple[Outcome, Any]:
+def evaluate_choice(network: NetworkOnDesign) -> tuple[DesignResults, Any]:
     """The results of a choice, and the table of its layers."""
     rows, dense = network.layers(network.variant), network.layers(network.dense)
     device = network.accelerator
     design = Design(device, {}, device.base)
     costs = (float(area(design)), float(power(design))) if has_known_process(design) else (None, None)
-    return Outcome(float(rows.latency.sum()), float(dense.latency.sum()), *costs), rows
+    return DesignResults(float(rows.latency.sum()), float(dense.latency.sum()), *costs), rows

@@ -5,11 +5,11 @@ from typing import Any
 
 import bokeh.plotting
 import panel
-from bokeh.models import ColumnDataSource, HoverTool
+from bokeh.models import ColumnDataSource, FactorRange, HoverTool
 
 from dse.base.display_units import format_quantity, select_unit
 from dse.base.errors import InputError
-from dse.explorer.exploration import Exploration, Outcome, evaluate_choice, quantity_text, vary
+from dse.explorer.exploration import DesignResults, Exploration, evaluate_choice, quantity_text, vary
 from dse.explorer.saved_design import save_design
 from dse.html_report.layer_details import NetworkOnDesign
 from dse.plot import roofline
@@ -68,9 +68,9 @@ class ExplorePage:
     def update(self) -> None:
         """Evaluate the choice, and show its results next to those of the accelerator as described."""
         network = self.network(is_varied=True)
-        outcome, rows = evaluate_choice(network)
+        results, rows = evaluate_choice(network)
         described, _ = evaluate_choice(self.network(is_varied=False))
-        self.results.object = results_table(outcome, described, self.batch.value, bound_shares(rows))
+        self.results.object = results_table(results, described, self.batch.value, bound_shares(rows))
         self._update_charts(network, rows)
 
     def _update_charts(self, network: NetworkOnDesign, rows: Any) -> None:
@@ -112,7 +112,9 @@ class ExplorePage:
         return figure
 
     def _create_bars(self) -> Any:
-        figure = bokeh.plotting.figure(title="Time of the longest layers", y_range=["layer"], height=380, sizing_mode="stretch_width")
+        figure = bokeh.plotting.figure(
+            title="Time of the longest layers", y_range=FactorRange(factors=["layer"]), height=380, sizing_mode="stretch_width"
+        )
         figure.hbar(y="layer", right="time", height=0.7, source=self.bar_source, color=COLOURS[1])
         figure.add_tools(
             HoverTool(tooltips=[("layer", "@layer"), ("time", "@time{0.000}"), ("bound by", "@bound"), ("runs as", "@execution")])
@@ -146,15 +148,15 @@ def bound_shares(rows: Any) -> dict[str, float]:
     return {str(name): float(share) for name, share in shares.sort_values(ascending=False).items()}
 
 
-def results_table(outcome: Outcome, described: Outcome, batch: int, shares: dict[str, float]) -> str:
+def results_table(results: DesignResults, described: DesignResults, batch: int, shares: dict[str, float]) -> str:
     """The results in Markdown: as chosen, as described, and their ratio."""
     rows = [
-        ("latency", outcome.latency, described.latency, "s"),
-        ("dense latency", outcome.dense_latency, described.dense_latency, "s"),
-        ("speedup over dense", outcome.speedup, described.speedup, "1"),
-        ("samples/s", batch / outcome.latency, batch / described.latency, "1"),
-        ("area", outcome.area, described.area, "m^2"),
-        ("power at full load", outcome.power, described.power, "W"),
+        ("latency", results.latency, described.latency, "s"),
+        ("dense latency", results.dense_latency, described.dense_latency, "s"),
+        ("speedup over dense", results.speedup, described.speedup, "1"),
+        ("samples/s", batch / results.latency, batch / described.latency, "1"),
+        ("area", results.area, described.area, "m^2"),
+        ("power at full load", results.power, described.power, "W"),
     ]
     lines = ["| | as chosen | as described | ratio |", "|---|---|---|---|"]
     for name, value, before, unit in rows:

@@ -42,10 +42,10 @@ def test_a_choice_evaluates_to_the_result_of_the_sweep(exploration, results):
     cell = dataset.sel({"memory.dram.bandwidth": 2e12, "units.tensor.peak.fp16": 50e12, "batch": 16}).squeeze()
     labels = [name for name in exploration.variants if not name.endswith(", dense")]
     for number, label in enumerate(labels):
-        outcome, rows = evaluate_choice(exploration.network(device, label, 16, "fp16"))
-        assert outcome.latency == pytest.approx(cell.latency.values[number], rel=1e-12)
-        assert outcome.speedup == pytest.approx(cell.speedup.values[number], rel=1e-12)
-        assert rows.latency.sum() == pytest.approx(outcome.latency)
+        results, rows = evaluate_choice(exploration.network(device, label, 16, "fp16"))
+        assert results.latency == pytest.approx(cell.latency.values[number], rel=1e-12)
+        assert results.speedup == pytest.approx(cell.speedup.values[number], rel=1e-12)
+        assert rows.latency.sum() == pytest.approx(results.latency)
 
 
 def test_a_saved_design_is_a_description_with_the_chosen_numbers_and_their_origin(tmp_path):

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import dse
-from tests.html_report.conftest import browser as browser
-from tests.html_report.conftest import chromium as chromium
 from tests.html_report.conftest import write_results
 
 TOP = Path(__file__).parents[2]
