@@ -1,5 +1,6 @@
 """`dse.explain`: why two sides differ, or why a sparse network is not as fast as its pattern allows."""
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -64,20 +65,19 @@ def read_sides(a: Any, b: Any, quantity: str | None, shared: Settings) -> tuple[
         raise InputError(f"'{quantity}' cannot be explained", did_you_mean(quantity, QUANTITIES), key="quantity")
     if quantity in COSTS and not {"workload", "shape", "variant"} & {*shared, *read_settings(a)}:
         shared = {**shared, "shape": "1x1x1"}  # costs do not depend on the network
-    first = inherit(shared, read_settings(a))
+    own_a, own_b = read_settings(a), read_settings(b)
+    first = inherit(shared, own_a)
     side_a = make_side(first)
-    return side_a, None if b is None else make_side(inherit(first, read_settings(b)), [(first, side_a)])
+    of_other_device = {key for key in own_a if "." in key} if "accelerator" in own_b else set[str]()
+    return side_a, None if b is None else make_side(inherit(first, own_b, {"measured", *of_other_device}), [(first, side_a)])
 
 
-def inherit(given: Settings, own: Settings) -> Settings:
-    """The settings `own`, and those of `given` that they leave open."""
-    dropped = {"measured"}
+def inherit(given: Settings, own: Settings, dropped: Set[str] = frozenset()) -> Settings:
+    """The settings `own`, and those of `given` that they leave open, without those with the keys `dropped`."""
     if own.keys() & set(VARIANT_KEYS):
-        dropped |= set(VARIANT_KEYS)
-    if "accelerator" in own:
-        dropped |= {key for key in given if "." in key}
+        dropped = {*dropped, *VARIANT_KEYS}
     if own.keys() & set(NETWORK_KEYS):
-        dropped |= {*NETWORK_KEYS, *(key for key in given if is_input(key))}
+        dropped = {*dropped, *NETWORK_KEYS, *(key for key in given if is_input(key))}
     return {**{key: value for key, value in given.items() if key not in dropped}, **own}
 
 

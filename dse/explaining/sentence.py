@@ -40,18 +40,19 @@ def _mentioned(parts: Sequence[Part]) -> list[Part]:
 def causes_sentence(
     name: str, ideal: float, real: float, parts: Sequence[Part], shares: Mapping[str, float], bounds: Mapping[str, float]
 ) -> str:
-    """'2:4 gains 1.19x, not 2x: 41% of the time is in layers that are not pruned, 22% is bound by dram; ...'.
+    """'2:4 gains 1.19x, not 2x: 41% of the time is in layers that are not pruned, 22% in sparse layers bound by dram; ...'.
 
     `shares`: of the time in layers that do not run sparse, by cause; `bounds`: of the time of layers that run sparse, by resource.
     """
     start = f"{name} {'gains' if real >= 1 else 'loses:'} {real:.3g}x, {'its ideal' if not parts else f'not {ideal:.3g}x'}"
     ordered = sorted(shares.items(), key=lambda item: -item[1])
-    places = [f"{share:.0%} of the time is in {label}" for label, share in ordered if share >= MENTIONED_SHARE]
-    places += [f"{share:.0%} is in sparse layers that {bound} bounds" for bound, share in bounds.items() if share >= MENTIONED_SHARE]
+    places = [*ordered, *((f"sparse layers bound by {bound}", share) for bound, share in bounds.items())]
+    mentioned = [f"{share:.0%} in {place}" for place, share in places if share >= MENTIONED_SHARE]
+    mentioned[:1] = [text.replace(" in ", " of the time is in ", 1) for text in mentioned[:1]]
     lost = [f"{format_value(part.value, 'speedup', sign=True)} by {part.label}" for part in _mentioned(parts)]
     if not lost:
         return f"{start}."
-    return f"{start}: {'; '.join(filter(None, [_join(places), f'of the difference, {_join(lost)}']))}."
+    return f"{start}: {'; '.join(filter(None, [_join(mentioned), f'of the difference, {_join(lost)}']))}."
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -127,6 +127,7 @@ def _parse_text(text: str) -> Settings:
     settings, problems = Settings(), ProblemCollector()
     for part in filter(None, map(str.strip, text.split(","))):
         name, equals, value = map(str.strip, part.partition("="))
+        equals = equals if " " not in name else ""  # as in 'int8 outputs=int32'
         with problems.collect():
             key = name if equals else _key_of(part)
             if key in settings:

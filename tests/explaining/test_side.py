@@ -3,6 +3,7 @@
 import pytest
 
 import dse
+from dse.explaining.explain import read_sides
 from dse.explaining.side import make_side, read_settings
 
 
@@ -11,14 +12,13 @@ from dse.explaining.side import make_side, read_settings
     [
         ("a100-sxm4-80gb, llama-2-7b, 2:4, batch=8", {"accelerator": "a100-sxm4-80gb", "workload": "llama-2-7b", "pattern": "2:4", "batch": "8"}),
         ("./chip.yaml, ./net, semi", {"accelerator": "./chip.yaml", "workload": "./net", "variant": "semi"}),
-        ("capacity, int8 outputs=int32, 64x64x8", None),
+        ("capacity, int8 outputs=int32, 64x64x8", {"fidelity": "capacity", "dtype": "int8 outputs=int32", "shape": "64x64x8"}),
         ("capacity, int8, 64x64x8, memory.dram.bandwidth=4 TB/s, measured=1.3 ms",
          {"fidelity": "capacity", "dtype": "int8", "shape": "64x64x8", "memory.dram.bandwidth": "4 TB/s", "measured": "1.3 ms"}),
     ],
 )  # fmt: skip
 def test_words_without_a_key(text, settings):
-    if settings is not None:
-        assert read_settings(text) == settings
+    assert read_settings(text) == settings
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,19 @@ def test_costs_need_no_network_and_times_of_one_side_no_other_quantity():
         dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="energy")
     with pytest.raises(dse.InputError, match="'speed' cannot be explained"):
         dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="speed")
+
+
+def test_what_the_second_side_leaves_open_is_as_in_the_first():
+    shared = {"workload": "resnet50", "memory.dram.bandwidth": "1 TB/s", "batch": 4}
+    a, b = read_sides("a100-sxm4-80gb, asp, memory.l2.capacity=20 MB", "h100-sxm5-80gb, 2:4", None, shared)
+    assert b is not None
+    assert [side.accelerator.value("memory.dram.bandwidth") for side in (a, b)] == [1e12, 1e12]
+    assert [side.accelerator.value("memory.l2.capacity") for side in (a, b)] == [20e6, 50e6]
+    assert [(str(side.variant.pattern), side.variant.method, side.batch) for side in (a, b)] == [
+        ("2:4", "asp", 4),
+        ("2:4", "hypothetical", 4),
+    ]
+    assert a.workload is b.workload
 
 
 def test_objects_are_sides(chip, net):
