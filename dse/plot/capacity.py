@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from dse.base.display_units import format_quantity
 from dse.plot import style
 from dse.plot.selection import Table, select_design
 from dse.sweeping import provenance
@@ -76,19 +77,10 @@ def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> Any:
         text = "1" if row["factor"] < 1.005 else f"{row['low']:.2f} - {row['high']:.2f}"
         colour = "white" if norm(row["factor"]) > 0.55 else "black"
         ax.text(*centres[row["workload"], row[axis]], text, ha="center", va="center", fontsize=6.5, color=colour)
-    ax.set_xticks(np.arange(grid.shape[1]) + 0.5, labels=[_size_text(size) for size in grid.columns], fontsize=7)
+    ax.set_xticks(np.arange(grid.shape[1]) + 0.5, labels=[format_quantity(size, "B") for size in grid.columns], fontsize=7)
     ax.set_yticks(np.arange(grid.shape[0]) + 0.5, labels=[style.wrap_name(name, MAX_NAME) for name in grid.index], fontsize=7)
     ax.set_ylim(grid.shape[0], 0)
     ax.grid(visible=False)
     ax.spines[["bottom", "left"]].set_visible(False)
     ax.tick_params(length=0)
     return mesh
-
-
-def _size_text(size: float) -> str:
-    """16384 as '16 KiB', 4e7 as '40 MB'."""
-    for names, step in ((("B", "KiB", "MiB", "GiB", "TiB"), 1024), (("B", "kB", "MB", "GB", "TB"), 1000)):
-        power = int(np.log(size * (1 + 1e-12)) / np.log(step))
-        if float(size) % step**power == 0 or step == 1000:
-            return f"{size / step**power:.4g} {names[power]}"
-    raise AssertionError

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dse.base.display_units import format_quantity
 from dse.plot import style
 from dse.plot.selection import Table
 
@@ -27,7 +28,7 @@ def plot_io(rows: Table, name: str, summary: dict[str, Any]) -> Figure:
         [name], [f"{summary['connections']} connections, {summary['neurons']} neurons"], width=6.0, height=3.6
     )
     _draw(axes[0, 0], rows, summary)
-    style.label_edges(axes, f"fast memory capacity [byte], {summary['dtype']} values", "reads and writes / lower bound")
+    style.label_edges(axes, f"fast memory capacity, {summary['dtype']} values", "reads and writes / lower bound")
     caption = f"one sample; lower bound {summary['lower_bound']} values; dead values freed"
     style.add_legend(figure, axes.flat, caption)
     return figure
@@ -53,9 +54,5 @@ def _label_capacities(ax: Axes, rows: Table) -> None:
     ax.set_xscale("log", base=2)
     ticks = 2.0 ** np.arange(np.floor(np.log2(rows.memory.min())), np.ceil(np.log2(rows.memory.max())) + 1)
     labelled = ticks[:: -(-len(ticks) // 8)]
-    ax.set_xticks(labelled, [_format_bytes(tick) for tick in labelled])
+    ax.set_xticks(labelled, [format_quantity(tick, "B") for tick in labelled])
     ax.minorticks_off()
-
-
-def _format_bytes(size: float) -> str:
-    return f"{size / 2**20:g} MiB" if size >= 2**20 else f"{size / 2**10:g} KiB" if size >= 2**10 else f"{size:g}"

@@ -1,8 +1,10 @@
 """Place text labels next to data points so that they cover neither each other nor the curves."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,9 +18,17 @@ MAX_LABELS = 200
 OFFSETS = (  # points, the preferred ones first
     (5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14), (0, 14), (0, -19)
 )  # fmt: skip
+LEADER_DISTANCES = (16, 24, 34, 46)  # points from a data point to its label, where a line connects both
+LEADER_OFFSETS = tuple(
+    (round(distance * math.cos(angle), 1), round(distance * math.sin(angle), 1))
+    for distance in LEADER_DISTANCES
+    for angle in np.linspace(0, 2 * math.pi, 16, endpoint=False) + math.pi / 16
+)
+DISTANCE_COST = 0.15  # of a point of distance: a nearer label is better
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
 MARKER_RADIUS = 3  # points
+LEADER_GREY = "#888888"
 HALO = withStroke(linewidth=1.2, foreground="white")  # keeps a label readable on a curve or a cloud
 
 Positions = Float[np.ndarray, "point 2"]  # in display coordinates (pixels)
@@ -34,9 +44,10 @@ class Label:
     colour: str
 
 
-def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[Annotation]:
+def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: bool = False) -> list[Annotation]:
     """Write each label next to its point, at the position that covers least of the curves, markers and other labels.
 
+    With `leaders`, labels may stand farther away, connected to their point by a line.
     A label is left out where every position covers another label, leaves the axes or is about as near to another point of the
     same colour; the CSV file of the figure has every value. Of more than `MAX_LABELS` labels, as many evenly spaced ones are tried.
     The layout of the figure must be settled.
@@ -45,32 +56,36 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0) -> list[A
     colours = np.array([label.colour for label in labels])
     points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
     markers, curves = _markers(ax), _curves(ax)
+    offsets = OFFSETS + LEADER_OFFSETS * leaders
     used: list[Bbox] = []
     annotations: list[Annotation] = []
     for label in labels[:: -(-len(labels) // MAX_LABELS) or 1]:
         x, y = ax.transData.transform((label.x, label.y))
         if not ax.bbox.contains(x, y):
             continue
-        boxes = [_box(x + scale * dx, y + scale * dy, dx, label.text, size * scale) for dx, dy in OFFSETS]
+        boxes = [_box(x + scale * dx, y + scale * dy, dx, label.text, size * scale) for dx, dy in offsets]
         own_curve = points[colours == label.colour]
         costs = [
             REJECTED * sum(box.overlaps(other) for other in used)
             + REJECTED * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
-            + REJECTED * _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale)
+            + REJECTED * (number < len(OFFSETS) and _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale))
+            + DISTANCE_COST * math.hypot(*offset) * leaders
             + MARKER_COST * box.padded(MARKER_RADIUS * scale).count_contains(markers)
             + box.count_contains(curves)
-            for box in boxes
+            for number, (box, offset) in enumerate(zip(boxes, offsets, strict=True))
         ]
         best = int(np.argmin(costs))
         if costs[best] < REJECTED:
             used.append(boxes[best])
-            annotations.append(_annotate(ax, label, OFFSETS[best], size))
+            annotations.append(_annotate(ax, label, offsets[best], size, has_line=best >= len(OFFSETS)))
     return annotations
 
 
-def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float) -> Annotation:
-    place = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0]), "path_effects": [HALO]}
-    return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, **place)
+def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float, has_line: bool) -> Annotation:
+    place: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0]), "path_effects": [HALO]}
+    if has_line:
+        place["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": LEADER_GREY, "shrinkA": 0, "shrinkB": 2}
+    return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, zorder=5, **place)
 
 
 def _is_ambiguous(box: Bbox, point: tuple[float, float], curve: Positions, marker_radius: float) -> bool:

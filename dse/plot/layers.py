@@ -23,13 +23,17 @@ from dse.workload import Variant
 
 COLUMN_WIDTH, MIN_WIDTH, NAME_WIDTH, HEIGHT = 0.42, 3.4, 2.2, 4.1  # inches
 CHARACTER_HEIGHT = 0.035  # inches, of a slanted column label
+MAX_COLUMNS = 20  # variants of a panel
 MAX_NAME = 36  # characters
 MIN_LABELLED_SHARE = 0.025  # of the height: lower rows have no room for text
 TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
 
 def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by workload, at one batch size (default: the middle one) and the first dtype."""
+    """Panels of accelerator by workload, at one batch size (default: the middle one) and the first dtype.
+
+    A workload with more than `MAX_COLUMNS` variants has several panels.
+    """
     plan = provenance.rebuild_plan(dataset)
     batch, dtype = batch or middle_batch(dataset), first_dtype(dataset, plan)
     variants = {index: plan.variants[index] for index in variant_indices(dataset)}
@@ -40,22 +44,33 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
         for index, variant in variants.items()
     ]
     rows: Table = pd.concat(tables, ignore_index=True)
-    names = [accelerator.name for accelerator in accelerators]
-    columns = max(sum(variant.workload == workload for variant in variants.values()) for workload in workloads)
-    width = max(COLUMN_WIDTH * columns, MIN_WIDTH) + NAME_WIDTH
+    names, parts = [accelerator.name for accelerator in accelerators], _split_variants(variants, workloads)
+    width = max(COLUMN_WIDTH * max(len(indices) for _, indices in parts), MIN_WIDTH) + NAME_WIDTH
     height = HEIGHT + CHARACTER_HEIGHT * max(map(len, rows.state))
-    figure, axes = style.create_panels(names, workloads, width, height, sharex="col", sharey=False, label_width=NAME_WIDTH)
+    titles = [title for title, _ in parts]
+    figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey=False, label_width=NAME_WIDTH)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
     mesh = None
     for name, line in zip(names, axes, strict=True):
-        for workload, ax in zip(workloads, line, strict=True):
-            mesh = draw_panel(ax, rows[(rows.accelerator == name) & (rows.workload == workload)], norm)
+        for (_, indices), ax in zip(parts, line, strict=True):
+            mesh = draw_panel(ax, rows[(rows.accelerator == name) & rows.variant.isin(indices)], norm)
     style.label_edges(axes, "", "layers (height: share of the dense latency)")
     _add_colour_bar(figure, axes, mesh, norm)
     model = f"batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
     bold = "above each column: speedup of the network"
     style.add_legend(figure, axes.flat, model, bold, select_design(dataset)[1], style.unverified_note(dataset))
     return figure, rows
+
+
+def _split_variants(variants: dict[int, Variant], workloads: list[str]) -> list[tuple[str, list[int]]]:
+    """Title and variants of each column of panels: of each workload, at most `MAX_COLUMNS` variants in one."""
+    parts = []
+    for workload in workloads:
+        indices = [index for index, variant in variants.items() if variant.workload == workload]
+        count = -(-len(indices) // MAX_COLUMNS)
+        chunks = [chunk.tolist() for chunk in np.array_split(indices, count)]
+        parts += [(workload if count == 1 else f"{workload} ({n} of {count})", chunk) for n, chunk in enumerate(chunks, 1)]
+    return parts
 
 
 def _speedup_table(accelerator: Accelerator, variant: Variant, plan: Plan, batch: int, dtype: OperandDtypes) -> Table:

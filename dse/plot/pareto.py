@@ -13,8 +13,8 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
+from dse.base.display_units import DisplayUnit, format_quantity, select_unit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
@@ -26,6 +26,7 @@ MAX_LABELS = 60  # in a panel
 MAX_MARKERS = 5000  # points of a cloud that are drawn as dots, not as pixels
 MAX_PANELS = 24
 PANELS_ACROSS = 3
+BETTER = {"minimize": "lower", "maximize": "higher"}
 DENSE_VALUES = {"speedup": 1.0, "accuracy_drop": 0.0}
 MAX_PRUNINGS = 7  # pairs of method and pattern in a panel up to which each has its own colour
 
@@ -52,7 +53,8 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
         draw_panel(ax, cloud, front_rows, x, y, styles, directions if len(directions) == 2 else None)
         _set_axes(ax, front, cloud, x, y)
         ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
-    notes = [_common_coordinates(dataset), "better is up and to the right", _size_note(records)]
+    better = f"better: {', '.join(f'{BETTER[way]} {_spaced(name)}' for name, way in directions.items())}"
+    notes = [_common_coordinates(dataset), better, _size_note(front, records)]
     if left_out := len(fronts) - len(shown) // len(pairs):
         notes.append(f"{left_out} more fronts are in the table")
     style.add_legend(figure, axes, *notes, style.unverified_note(dataset))
@@ -95,13 +97,16 @@ def summary_line(record: FrontRecord) -> str:
     return f"  {_group_name(record)}: {record['size']:,} of {record['points']:,} points"
 
 
-def _size_note(records: list[FrontRecord]) -> str:
+def _size_note(front: xr.Dataset, records: list[FrontRecord]) -> str:
     """Number of points and hypervolume of a single front; empty for several."""
     if len(records) > 1:
         return ""
     (record,) = records
     share = record["hypervolume_share"]
-    corner = ", ".join(f"{_spaced(name)} {value:.4g}" for name, value in record["reference_point"].items())
+    corner = ", ".join(
+        f"{_spaced(name)} {format_quantity(value, str(front[name].attrs.get('units', '1')))}"
+        for name, value in record["reference_point"].items()
+    )
     volume = "" if share is None else f"; hypervolume {share:.1%} of the box up to {corner}"
     return f"front: {record['size']:,} of {record['points']:,} points{volume}"
 
@@ -160,24 +165,21 @@ def _labels(front: Table, x: str, y: str) -> list[Label]:
 
 
 def _set_axes(ax: Axes, front: xr.Dataset, cloud: Table, x: str, y: str) -> None:
-    """Label the axes; a minimised objective runs backwards, a wide range of positive values is on a logarithmic scale."""
+    """Label the axes in units that people use; a wide range of positive values is on a logarithmic scale."""
     ax.margins(0.07)
     for name, axis in ((x, "x"), (y, "y")):
         wide = name not in DENSE_VALUES and cloud[name].min() > 0 and cloud[name].max() > LOG_SCALE_RATIO * cloud[name].min()
-        ax.set(**{f"{axis}label": _axis_label(front, name), f"{axis}scale": "log" if wide else "linear"})
-    for axis, name in ((ax.xaxis, x), (ax.yaxis, y)):
-        axis.label.set_fontsize(9)
-        if axis.get_scale() == "linear":
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))  # without a common factor above the axis
-        axis.set_inverted(objective_directions(front)[name] == "minimize")
+        ax.set(**{f"{axis}scale": "log" if wide else "linear"})
+        style.set_axis_unit(ax.xaxis if axis == "x" else ax.yaxis, *_axis_label(front, cloud, name))
 
 
-def _axis_label(front: xr.Dataset, name: str) -> str:
+def _axis_label(front: xr.Dataset, cloud: Table, name: str) -> tuple[str, DisplayUnit]:
+    """Name and unit of an axis."""
     metrics = np.unique(front["metric"].values) if "metric" in front else []
-    label, unit = {"speedup": "speedup over dense"}.get(name, _spaced(name)), front[name].attrs.get("units", "1")
     if name == "accuracy" and len(metrics) == 1:
-        label, unit = str(metrics[0]), _metric_unit(front, str(metrics[0]))
-    return label if unit in ("", "1") else f"{label} [{unit}]"
+        return str(metrics[0]), DisplayUnit(_metric_unit(front, str(metrics[0])), 1.0)
+    label = {"speedup": "speedup over dense"}.get(name, _spaced(name))
+    return label, select_unit(str(front[name].attrs.get("units", "1")), cloud[name].to_numpy(float))
 
 
 def _metric_unit(front: xr.Dataset, metric: str) -> str:

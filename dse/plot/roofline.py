@@ -13,7 +13,9 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from dse.base.display_units import format_number, format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.executions import Execution, list_executions
@@ -29,6 +31,7 @@ from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
 LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: lines are drawn beyond the frame
+MERGED_DIGITS = 3  # of the natural logarithm: points within 0.1% are drawn as one
 UNUSED_GREY = "#a8a8a8"
 CHARACTER_WIDTH = 3.2  # points, of a label at 6 points
 
@@ -71,9 +74,9 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None, variant: int | No
             panels.append((ax, accelerator, list_roofs(accelerator, each, layers, dtype, plan.spec.model.fidelity)))
             draw_panel(ax, layers, panels[-1][2], outermost_bandwidth(accelerator), bounds)
     _limit_axes(axes[0, 0], rows[rows.dense_flops > 0], panels)
-    style.label_edges(axes, "operational intensity [FLOP/B]", "dense-equivalent performance [FLOP/s]")
+    style.label_edges(axes, "operational intensity [FLOP/B]", "dense-equivalent performance [TFLOP/s]")
     model = f"{pruned.workload}, batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
-    area = "marker area: share of the network's latency"
+    area = "marker area: share of the network's latency, of layers at one point together"
     style.add_legend(figure, axes.flat, model, area, select_design(dataset)[1], style.unverified_note(dataset))
     for ax, accelerator, roofs in panels:
         _label_bandwidth(ax, accelerator.outermost, outermost_bandwidth(accelerator))
@@ -173,10 +176,17 @@ def draw_panel(ax: Axes, rows: Table, roofs: Sequence[Roof], bandwidth: float, b
         ax.plot([ridge], [roof.flops_per_s], marker="D", markersize=3.5, color=colour)
     ax.plot([], [], marker="D", markersize=3.5, color="black", linestyle="none", label="ridge point [FLOP/B]")
     for number, bound in enumerate(bounds):
-        layers = rows[(rows.bound == bound) & (rows.dense_flops > 0)]
+        layers = merge_equal_points(rows[(rows.bound == bound) & (rows.dense_flops > 0)])
         colour = style.COLOURS[number % 7]
         ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, color=colour, alpha=0.55, linewidths=0, zorder=3)
         ax.plot([], [], color=colour, marker="o", alpha=0.7, linestyle="none", label=f"bound by {bound.replace('_', ' ')}")
+
+
+def merge_equal_points(rows: Table) -> Table:
+    """One row, with the sum of their shares, for layers with the same intensity and performance, as repeated blocks have."""
+    keys = [np.round(np.log(rows[name]), MERGED_DIGITS) for name in ("intensity", "performance")]
+    merged = rows.groupby(keys, sort=False).agg({"intensity": "first", "performance": "first", "share": "sum"})
+    return merged.sort_values("share", ascending=False)  # small markers are drawn on top
 
 
 def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator, list[Roof]]]) -> None:
@@ -184,6 +194,9 @@ def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator,
     ridge = max(roof.flops_per_s / outermost_bandwidth(accelerator) for _, accelerator, roofs in panels for roof in roofs)
     ax.set_xlim(rows.intensity.min() / 4, max(rows.intensity.max(), ridge) * 30)
     ax.set_ylim(rows.performance.min() / 4, 2 * max(roof.flops_per_s for *_, roofs in panels for roof in roofs))
+    for axis, unit in ((ax.xaxis, 1.0), (ax.yaxis, 1e12)):
+        axis.set_major_formatter(FuncFormatter(lambda value, _, unit=unit: format_number(value / unit)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _label_bandwidth(ax: Axes, memory: str, bandwidth: float) -> None:
@@ -191,7 +204,7 @@ def _label_bandwidth(ax: Axes, memory: str, bandwidth: float) -> None:
     x = 1.15 * max(ax.get_xlim()[0], ax.get_ylim()[0] / bandwidth)
     start, end = ax.transData.transform([(x, x * bandwidth), (10 * x, 10 * x * bandwidth)])
     angle = np.degrees(np.arctan2(*(end - start)[::-1]))
-    text = f"{memory} {bandwidth / 1e12:.3g} TB/s" if bandwidth >= 1e12 else f"{memory} {bandwidth / 1e9:.3g} GB/s"
+    text = f"{memory} {format_quantity(bandwidth, 'B/s')}"
     ax.text(
         x, 1.12 * x * bandwidth, text, fontsize=7, rotation=angle, rotation_mode="anchor", va="bottom", in_layout=False, clip_on=True
     )  # fmt: skip
@@ -206,14 +219,15 @@ def _label_roofs(ax: Axes, roofs: Sequence[Roof], bandwidth: float) -> None:
     ordered = sorted((roof for roof in roofs if bottom < roof.flops_per_s < top), key=lambda roof: roof.flops_per_s)
     for roof, above in zip(ordered, [*ordered[1:], None], strict=True):
         ridge = roof.flops_per_s / bandwidth
-        text = f"{roof.unit.replace('_', ' ')} {roof.mode}: {_number(roof.flops_per_s / 1e12)} TFLOP/s, ridge {ridge:,.0f}"
+        height = format_number(roof.flops_per_s / 1e12)
+        text = f"{roof.unit.replace('_', ' ')} {roof.mode}: {height} TFLOP/s, ridge {format_number(ridge, 3)}"
         is_crowded = above is not None and above.flops_per_s < 1.6 * roof.flops_per_s
         left_room, right_room = _room(ax, ridge)
         is_left = not is_crowded and right_room < CHARACTER_WIDTH * len(text) < left_room
         x, y = (ridge / 1.15, 1.0) if is_left else (ax.get_xlim()[1] / 1.05, 0.94 if is_crowded else 1.06)
         label = ax.text(
             x, roof.flops_per_s * y, text, fontsize=6, color="black" if roof.used else UNUSED_GREY, ha="right",
-            va="center" if is_left else "top" if is_crowded else "bottom", in_layout=False,
+            va="center" if is_left else "top" if is_crowded else "bottom", in_layout=False, zorder=5,
         )  # fmt: skip
         label.set_path_effects([HALO])
 
@@ -224,7 +238,3 @@ def _room(ax: Axes, x: float) -> tuple[float, float]:
     left, here, right = ax.transData.transform([(value, y) for value in (ax.get_xlim()[0], x, ax.get_xlim()[1])])[:, 0]
     points_per_pixel = 72 / ax.get_figure(root=True).dpi  # type: ignore[union-attr]
     return points_per_pixel * (here - left), points_per_pixel * (right - here)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

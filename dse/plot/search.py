@@ -5,18 +5,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dse.base.display_units import select_unit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
 from dse.searching.analysis import hypervolume_histories
 from dse.searching.archive import Archive
+from dse.searching.report import UNITS
 
-DISPLAY_UNITS = {
-    "area": (1e6, "area [mm^2]"),
-    "power": (1.0, "power [W]"),
-    "latency": (1e3, "latency [ms]"),
-    "energy": (1e3, "energy [mJ]"),
-}
 MAX_DEVICE_COST = 3.0  # times that of the costliest design: devices beyond would leave no room to see the designs
 
 
@@ -40,14 +36,15 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     )
     style.add_legend(figure, axes, run, *map(str, search.constraints), baseline)
     for ax, device_labels in zip(axes, labels, strict=False):
-        place_labels(ax, device_labels)
+        place_labels(ax, device_labels, leaders=True)
     front = archive.designs[archive.front_indices()]
     return figure, pd.DataFrame(evaluator.space.decode(front) | evaluator.evaluate(front))
 
 
 def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:
     """Draw the first objective against one column of the archive; returns the labels of the devices."""
-    scale, label = DISPLAY_UNITS.get(cost, (1.0, cost.replace("_", " ")))
+    unit = select_unit(UNITS.get(cost, "1"), archive.values[:, archive.value_names.index(cost)])
+    scale = 1 / unit.size
     objective, column = archive.value_names[0], archive.value_names.index(cost)
     cloud = random.values * random.value_signs
     ax.scatter(cloud[:, column] * scale, cloud[:, 0], s=4, color=style.GREY, alpha=0.4, linewidths=0, label="random designs (feasible)")
@@ -69,8 +66,8 @@ def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table
     for bound in archive.evaluator.problem.search.bounds:
         if str(bound.expression) == cost:
             ax.axvline(bound.bound * scale, color="black", linewidth=0.8, linestyle=":", label="constraint")
-    ax.set_xlabel(label, fontsize=9)
-    ax.set_ylabel(objective, fontsize=9)
+    ax.set_xlabel(unit.label(cost.replace("_", " ")), fontsize=9)
+    ax.set_ylabel(objective.replace("_", " "), fontsize=9)
     if not {cost, objective} <= set(devices.columns):
         return []
     shown = devices[devices[cost] * scale <= MAX_DEVICE_COST * x.max()].to_dict("records")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.layer_results import evaluate
@@ -31,8 +32,8 @@ def select_design(dataset: xr.Dataset, *free_axes: str) -> tuple[xr.Dataset, str
 
 
 def _text(coordinate: xr.DataArray) -> str:
-    value, unit = coordinate.item(), coordinate.attrs.get("units", "1")
-    return f"{value:.4g} {unit}".removesuffix(" 1") if isinstance(value, float) else str(value)
+    value = coordinate.item()
+    return format_quantity(value, str(coordinate.attrs.get("units", "1"))) if isinstance(value, float) else str(value)
 
 
 def speedup_table(dataset: xr.Dataset) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Sparsity roofline: accuracy against modelled speedup (Shinn et al. 2023, arXiv 2310.00496).
 
-One curve for each pruning method and pattern, one marker for each sparsity; up and to the right is better. Left of 1 a variant is
-slower than the dense baseline; below the dashed line it loses more accuracy than allowed. A light band shows the interval of the
+One curve for each pruning method and pattern, one marker for each sparsity; to the right is faster. Left of 1 a variant is
+slower than the dense baseline; beyond the dashed line it loses more accuracy than allowed. A light band shows the interval of the
 speedup where the fidelity has one: between lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
 """
 
@@ -89,7 +89,8 @@ def _title(scale: Scale | None, dtype: str, batch: int) -> str:
 def _accuracy_axis(metric: Metric, relative: bool) -> str:
     unit = "points" if relative and metric["unit"] == "%" else metric["unit"]
     name = f"change of {metric['name']} against dense" if relative else metric["name"]
-    return style.wrap_name(f"{name} [{unit}]" if unit else name, MAX_AXIS_CHARACTERS)
+    better = "" if metric["direction"] == "higher" else " (lower is better)"
+    return style.wrap_name(f"{name} [{unit}]{better}" if unit else f"{name}{better}", MAX_AXIS_CHARACTERS)
 
 
 def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: float, metric: Metric) -> list[Label]:
@@ -135,17 +136,17 @@ def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric)
 
 
 def _limit_accuracy_axis(ax: Axes, accuracy: Any, dense: float, worse: int, max_loss: float) -> None:
-    """Orient the y axis so that up is better, cut it at `max_loss` and write how many points are below."""
+    """Cut the y axis at `max_loss` and write how many points are beyond."""
     loss = worse * (accuracy - dense)
-    largest = float(min(loss.max(), max_loss))
+    largest = float(max(min(loss.max(), max_loss), 0.0))
     smallest = float(min(loss.min(), 0.0))
     margin = 0.08 * (largest - smallest or 1.0)  # of all points at the dense accuracy, too
-    ax.set_ylim(dense + worse * (largest + margin), dense + worse * (smallest - margin))
+    ax.set_ylim(*sorted((dense + worse * (largest + margin), dense + worse * (smallest - margin))))
     if hidden := int((loss > largest + margin).sum()):
         ax.text(
             0.02,
-            0.02,
-            f"{hidden} {'point' if hidden == 1 else 'points'} below the axis",
+            0.02 if worse < 0 else 0.95,
+            f"{hidden} {'point' if hidden == 1 else 'points'} {'below' if worse < 0 else 'above'} the axis",
             transform=ax.transAxes,
             fontsize=6,
             color=style.GREY,

@@ -14,8 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from dse.base.display_units import DisplayUnit, format_number
+from dse.base.errors import InputError
 from dse.plot.selection import Table
 from dse.workload import Variant
 
@@ -23,11 +27,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 GREY = "#777777"
-MAX_WIDTH = 20.0  # inches, of a figure
+MAX_WIDTH = 22.0  # inches, of a figure
+MAX_LEGEND_ROWS, WIDE = 14, 14.0  # a figure with a longer legend is widened, up to so many inches
+MAX_DOWN = 4  # rows of panels up to which a single column stays one
+MAX_PANELS = 120
+MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
 DENSE_BASELINE = "dense baseline"
 REFERENCE = "reference"  # gid of the artists that are no data
 
-Share = Literal["all", "col"]
+Share = Literal["all", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
 NO_LINE: CurveStyle = {"linestyle": "none"}  # markers only
 CurveStyles = dict[Any, CurveStyle]  # by (method, pattern)
@@ -45,23 +53,36 @@ def create_panels(
 ) -> tuple[Figure, AxesGrid]:
     """A figure with a titled panel for each row and column, each `width` x `height` inches, of which tick labels take `label_width`.
 
-    Columns that do not fit `MAX_WIDTH` continue below all rows. Returns the axes [row, column].
+    Columns that do not fit `MAX_WIDTH` continue below all rows; of more than `MAX_DOWN` rows, several stand side by side. Returns the axes
+    [row, column]. Raises InputError for more than `MAX_PANELS` panels.
     """
-    across = min(len(columns), max(int(MAX_WIDTH / width), 1))
-    down = len(rows) * -(-len(columns) // across)
-    figure = Figure(figsize=(max(width * across, 5.0), height * down), layout="constrained")
-    grid = figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
-    blocks = np.concatenate([grid[start : start + len(rows)] for start in range(0, down, len(rows))], axis=1)
-    for ax in blocks[:, len(columns) :].flat:
+    if len(rows) * len(columns) > MAX_PANELS:
+        message = f"the figure has {len(rows) * len(columns)} panels, {len(rows)} x {len(columns)}; at most {MAX_PANELS} can be read"
+        raise InputError(message, "select some, as in '--select batch=32'")
+    widest = max(int(MAX_WIDTH / width), 1)
+    blocks = -(-len(columns) // widest)  # of columns, one below the other
+    across = -(-len(columns) // blocks)
+    beside = max(min(widest // across, -(-len(rows) // MAX_DOWN)), 1) if blocks == 1 else 1
+    down = -(-len(rows) // beside) * blocks
+    figure = Figure(figsize=(max(width * across * beside, 5.0), height * down), layout="constrained")
+    grid = figure.subplots(down, across * beside, sharex=sharex, sharey=sharey, squeeze=False)
+    axes = np.empty((len(rows), len(columns)), object)
+    for row, column in itertools.product(range(len(rows)), range(len(columns))):
+        block, position = divmod(column, across)
+        axes[row, column] = grid[block * len(rows) + row // beside, row % beside * across + position]
+        axes[row, column].set_title(_title(rows[row], columns[column], int(12 * (width - label_width))), fontsize=9)
+        set_panel_style(axes[row, column])
+    for ax in set(grid.flat) - set(axes.flat):
         ax.remove()
-    axes = blocks[:, : len(columns)]
-    for row, line in zip(rows, axes, strict=True):
-        for column, ax in zip(columns, line, strict=True):
-            ax.set_title(_title(row, column, int(12 * (width - label_width))), fontsize=9)
-            set_panel_style(ax)
-    for ax in axes[-1]:
+    for ax in _lowest_panels(axes):
         ax.tick_params(labelbottom=True)
     return figure, axes
+
+
+def _lowest_panels(axes: AxesGrid) -> set[Axes]:
+    """The panels of the last row, and the lowest of each column of the grid."""
+    ordered = sorted(axes.flat, key=lambda ax: ax.get_subplotspec().rowspan.start)
+    return {*axes[-1], *{ax.get_subplotspec().colspan.start: ax for ax in ordered}.values()}
 
 
 def _title(row: str, column: str, width: int) -> str:
@@ -78,12 +99,22 @@ def set_panel_style(ax: Axes) -> None:
 
 
 def label_edges(axes: AxesGrid, x: str, y: str) -> None:
-    """Label the x axes of the bottom row and the y axes at the left edge."""
-    for ax in axes[-1]:
+    """Label the x axes of the lowest panels and the y axes at the left edge."""
+    for ax in _lowest_panels(axes):
         ax.set_xlabel(x, fontsize=9)
     for ax in axes.flat:
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel(y, fontsize=9)
+
+
+def set_axis_unit(axis: Axis, name: str, unit: DisplayUnit) -> None:
+    """Label an axis whose data are in SI units, and its ticks, in a unit that people use."""
+    axis.set_label_text(wrap_name(unit.label(name), MAX_AXIS_CHARACTERS), fontsize=9)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value / unit.size, 6)))
+    if axis.get_scale() == "log":
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def curve_styles(rows: Table) -> CurveStyles:
@@ -113,7 +144,9 @@ def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     }
     handles = dict(sorted(unique.items(), key=lambda item: item[1].get_gid() == REFERENCE))  # the reference lines last
     entry_width = 0.5 + 0.065 * max(map(len, handles), default=1)  # inches, at 8 points
-    columns = max(1, min(int(figure.get_figwidth() / entry_width), len(handles)))
+    widest = max(figure.get_figwidth(), min(entry_width * -(-len(handles) // MAX_LEGEND_ROWS), WIDE))
+    figure.set_figwidth(widest)
+    columns = max(1, min(int(widest / entry_width), len(handles)))
     lines = textwrap.wrap("; ".join(filter(None, notes)), int(14 * figure.get_figwidth()), break_on_hyphens=False)
     rows = math.ceil(len(handles) / columns) + len(lines)
     figure.set_figheight(figure.get_figheight() + 0.19 * rows + 0.2)  # the panels keep their height

@@ -109,12 +109,19 @@ def _cells(dataset: xr.Dataset, dims: list[str]) -> xr.DataArray:
 
 
 def _dense_scores(dataset: xr.Dataset, ranking: Ranking, dims: list[str]) -> Float[np.ndarray, "..."] | None:
-    """Scores of the dense network of each variant, where the objective is a time; else None."""
-    if ranking.objective == "speedup" and "dense_latency" in dataset:
-        return np.full([dataset.sizes[dim] for dim in dims], ranking.sign)
-    if ranking.objective == "latency" and "dense_latency" in dataset:
-        return ranking.sign * dataset.dense_latency.transpose(*dims).values
-    return None
+    """Scores of the dense network of each variant, where the objective is a time; else None.
+
+    Infinite where no variant of the network fits the memory, and of networks whose dense state is a variant of its own.
+    """
+    if ranking.objective not in ("latency", "speedup") or "dense_latency" not in dataset:
+        return None
+    latency = dataset.dense_latency if ranking.objective == "latency" else xr.ones_like(dataset.dense_latency)
+    fits = dataset.fits.broadcast_like(latency).transpose(*dims).values.copy()
+    for workload in set(dataset.workload.values):
+        own = dataset.workload.values == workload
+        any_fits = fits[..., own].any(axis=-1, keepdims=True) & ~(dataset.method.values[own] == "dense").any()
+        fits[..., own] = any_fits
+    return np.where(fits, ranking.sign * latency.transpose(*dims).values, np.inf)
 
 
 def _rank_cells(
@@ -158,6 +165,8 @@ def _replace_by_dense(rows: pd.DataFrame, is_dense: Bool[np.ndarray, " point"]) 
         return rows
     labels = {"method": "dense", "pattern": "dense", "sparsity": 0.0, "nominal_sparsity": 0.0, "accuracy_drop": 0.0, "speedup": 1.0}
     labels |= {"accuracy_kind": "", "bound": ""}
+    if "fits" in rows:
+        rows["fits"] = rows.fits.astype(object).mask(is_dense, "unknown")
     times = {name: f"dense_{name}" for name in ("latency", "latency_low", "latency_high", "latency_bound")}
     ratio = rows.latency / rows.dense_latency if {"latency", "dense_latency"} <= set(rows) else np.nan
     for name in ("tokens_per_s", "samples_per_s"):

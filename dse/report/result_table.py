@@ -55,7 +55,7 @@ def _text(table: ResultTable, style: Format) -> str:
     columns = _merge_intervals(table.rows, display_columns(table))
     common = {name: cells[0] for name, cells in columns.items() if len(cells) > 1 and len(set(cells)) == 1}
     varied = {name: cells for name, cells in columns.items() if name not in common and any(cells)}
-    shared = ", ".join(_with_unit(label, text) for label, text in common.items() if text and label != "rank")
+    shared = ", ".join(_with_unit(label, text) for label, text in common.items() if text and label not in ("rank", "knee"))
     rows = [dict(zip(varied, cells, strict=True)) for cells in zip(*varied.values(), strict=True)]
     if style == "markdown":
         parts = [f"**{table.title}**", shared, _markdown(rows), *table.notes]
@@ -112,7 +112,7 @@ def for_people(rows: pd.DataFrame) -> pd.DataFrame:
     if len(rows) and {"method", "pattern", "nominal_sparsity"} <= set(rows):
         texts = [_variant_text(*row) for row in zip(rows.method, rows.pattern, rows.nominal_sparsity, strict=True)]
         shown.insert(list(rows).index("method"), "variant", texts)
-    if "fits" in rows and rows.fits.all():
+    if "fits" in rows and rows.fits.isin([True, "unknown"]).all():
         shown = shown.drop(columns="fits")
     hidden = [name for name in shown if name in HIDDEN or str(name).startswith("dense_latency")]
     shown = shown.drop(columns=hidden)
@@ -140,7 +140,7 @@ def _column(name: str, table: ResultTable) -> tuple[str, Column]:
     if values.dtype.kind == "b":
         return label, ["yes" if value else "no" for value in values]
     if values.dtype.kind not in "if":
-        return label, [str(value) for value in values]
+        return label, [{True: "yes", False: "no"}.get(value, str(value)) for value in values.tolist()]
     if name in SHARES:
         return label, [f"{100 * value:.3g}%" if value == value else "" for value in values]
     if values.dtype.kind == "i":

@@ -103,7 +103,7 @@ def _plural(count: int, noun: str) -> str:
 
 def _ranking_notes(dataset: xr.Dataset, ranking: Ranking) -> tuple[str, ...]:
     """Which results are not ranked, and what the numbers mean."""
-    notes, losses = [], ~eligible_variants(dataset, ranking.drop) & ~unmeasured_variants(dataset)
+    notes, losses = list[str](), ~eligible_variants(dataset, ranking.drop) & ~unmeasured_variants(dataset)
     if losses.any():
         notes.append(f"not ranked: {_plural(int(losses.sum()), 'variant')} that lose more than {ranking.drop:g} of their metric (--drop)")
     if not bool(dataset.fits.all()):
@@ -126,7 +126,8 @@ def _sweep_front(dataset: xr.Dataset, ranking: Ranking, options: ShowOptions) ->
     cost = next((name for name in ("area", "power") if name in dataset and dataset[name].size > 1), None)
     if "latency" in dataset and cost is not None:
         maximize, minimize = [], ["latency", cost]
-        dataset = dataset.isel(variant=np.flatnonzero(eligible_variants(dataset, ranking.drop)))
+        fitting = dataset.isel(variant=np.flatnonzero(eligible_variants(dataset, ranking.drop)))
+        dataset = fitting.assign(latency=fitting.latency.where(fitting.fits))
     elif "speedup" in dataset and "metrics" in dataset.attrs and bool(dataset.accuracy.notnull().any()):
         maximize, minimize = ["speedup"], ["accuracy_drop"]
     else:

@@ -19,7 +19,7 @@ SHOWS: dict[FigureKind, str] = {
     "capacity": "speedup at each on-chip capacity, relative to that at the largest",
     "efficiency": "speedup against the ratio of sparse to dense kernel efficiency",
 }
-MAX_LAYERS_VARIANTS = 16
+MAX_LAYERS_VARIANTS = 200
 NEEDS: dict[FigureKind, str] = {
     "sparsity_roofline": "`speedup`, and a variant with an accuracy",
     "speedup": "`speedup`",

@@ -32,7 +32,7 @@ def test_the_first_value_of_each_swept_axis_is_drawn_and_named(edited):
     path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [2 TB/s, 4 TB/s]}"))
     results = dse.sweep(path)
     figure, table = plot.draw_figure("speedup", results)
-    assert "memory.dram.bandwidth = 2e+12 B/s" in figure.legends[0].get_title().get_text()
+    assert "memory.dram.bandwidth = 2 TB/s" in figure.legends[0].get_title().get_text()
     np.testing.assert_allclose(np.unique(table.latency), np.unique(results.latency.isel({"memory.dram.bandwidth": 0})))
     _, layers = plot.draw_figure("roofline", results)
     memory_bound = layers[(layers.bound == "dram") & (layers.dense_flops > 0)]

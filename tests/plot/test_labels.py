@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from dse.plot import style
 from dse.plot.labels import MAX_LABELS, Label, place_labels
@@ -30,3 +31,18 @@ def test_labels_of_thousands_of_points_are_placed_in_seconds():
     placed = place_labels(axes[0, 0], [Label(x, y, "90%", "black") for x, y in points])
     assert time.process_time() - began < 12
     assert len(placed) <= MAX_LABELS
+
+
+def test_crowded_labels_stand_apart_with_a_line_to_their_point():
+    figure, axes = style.create_panels(["a"], ["b"], width=8, height=6)
+    (ax,) = axes.flat
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    ax.plot([0, 1], [0, 1])
+    figure.draw_without_rendering()
+    labels = [Label(0.5 + 0.004 * n, 0.5, f"device-{n}", "black") for n in range(12)]
+    near, apart = place_labels(ax, labels), place_labels(ax, labels, leaders=True)
+    assert len(near) < len(apart) == 12
+    assert any(text.arrow_patch is not None for text in apart)
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text, renderer) for text in apart]
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])

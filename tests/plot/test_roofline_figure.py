@@ -1,6 +1,7 @@
 """Performance against operational intensity."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dse
@@ -52,7 +53,7 @@ def test_the_selected_design_of_a_dataset_is_drawn(edited):
     memory_bound = table[(table.bound == "dram") & (table.dense_flops > 0)]
     np.testing.assert_allclose(memory_bound.performance, memory_bound.intensity * 4e12)
     np.testing.assert_allclose(table[table.state == "dense dense 0"].dense_flops.sum(), dense_flops_of(part))
-    assert "memory.dram.bandwidth = 4e+12 B/s" in figure.legends[0].get_title().get_text()
+    assert "memory.dram.bandwidth = 4 TB/s" in figure.legends[0].get_title().get_text()
     with pytest.raises(InputError, match=r"the dataset no longer has the axis 'memory.dram.bandwidth'"):
         roofline.draw_figure(dse.sweep(path).mean("memory.dram.bandwidth", keep_attrs=True))
 
@@ -87,3 +88,15 @@ def test_no_layer_is_above_the_roofs_of_its_panel(pattern, folder, edited):
     roofs = [line.get_ydata()[0] for line in ax.lines if len(line.get_ydata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]]
     reached = rows[rows.state != "dense"].performance.max()
     assert reached <= max(roofs) * (1 + 1e-9)
+
+
+def test_repeated_layers_are_one_marker_as_large_as_all_of_them(folder, edited):
+    """Eight equal blocks and one layer of eight times the count look the same."""
+    results = dse.sweep(folder / "small.yaml")
+    _, rows = roofline.draw_figure(results, batch=16)
+    dense = rows[(rows.state == "dense dense 0") & (rows.dense_flops > 0)]
+    repeated = pd.concat([dense.assign(share=dense.share / 8)] * 8)
+    merged, expected = roofline.merge_equal_points(repeated), roofline.merge_equal_points(dense)
+    np.testing.assert_allclose(merged.share, expected.share)
+    np.testing.assert_allclose(merged[["intensity", "performance"]], expected[["intensity", "performance"]])
+    assert merged.share.sum() == pytest.approx(dense.share.sum())

@@ -1,8 +1,35 @@
-"""Styles of curves."""
+"""Styles of curves, and grids of panels."""
 
 import pandas as pd
+import pytest
 
+from dse.base.errors import InputError
 from dse.plot import style
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (2, 1), (1, 2), (7, 1), (1, 7), (20, 1), (10, 2), (1, 20), (60, 1), (1, 60), (2, 30), (20, 3)]
+)
+@pytest.mark.parametrize("width", [3.6, 5.4])
+def test_every_panel_has_its_own_place_and_the_lowest_of_each_column_its_labels(rows, columns, width):
+    titles = [f"row {n}" for n in range(rows)], [f"column {n}" for n in range(columns)]
+    figure, axes = style.create_panels(*titles, width=width)
+    style.label_edges(axes, "x", "y")
+    places = [(ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) for ax in axes.flat]
+    assert len(set(places)) == len(figure.axes) == rows * columns
+    assert [ax.get_title() for ax in axes.flat] == [f"{row}, {column}" for row in titles[0] for column in titles[1]]
+    lowest = {column: max(row for row, other in places if other == column) for _, column in places}
+    for ax, (row, column) in zip(axes.flat, places, strict=True):
+        assert ax.get_xlabel() == "x" or lowest[column] > row
+        assert (ax.get_ylabel() == "y") == (column == 0)
+    grid = figure.axes[0].get_subplotspec().get_gridspec()
+    assert grid.nrows * grid.ncols < 1.5 * rows * columns + 2  # few places are empty
+    assert figure.get_figwidth() <= style.MAX_WIDTH
+
+
+def test_more_panels_than_can_be_read_are_refused():
+    with pytest.raises(InputError, match="has 200 panels, 20 x 10; at most 120 can be read; select some"):
+        style.create_panels([str(n) for n in range(20)], [str(n) for n in range(10)])
 
 
 def test_a_curve_has_one_style_in_all_panels():

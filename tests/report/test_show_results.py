@@ -73,7 +73,7 @@ def test_results_that_do_not_fit_are_not_ranked(results):
     part = results.isel(variant=[0])
     unfit = part.assign(fits=xr.zeros_like(part.fits))
     rows = best_designs(with_all_dims(unfit), make_ranking(unfit, None, None, None), top=9)
-    assert set(rows.method) == {"dense"}
+    assert len(rows) == 0  # nor is the dense network, which is larger
     assert "do not fit the outermost memory" in render(result_tables(unfit), "table")
 
 

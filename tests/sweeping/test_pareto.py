@@ -183,7 +183,8 @@ def test_the_figure_shows_every_point_and_the_knee(results, maximize, minimize, 
         lines = {line.get_label(): line for line in ax.lines}
         assert len(lines["all points"].get_xdata()) == front.attrs["points"]
         assert (lines["knee"].get_xdata().item(), lines["knee"].get_ydata().item()) == (knee[x].item(), knee[y].item())
-        assert (ax.xaxis_inverted(), ax.yaxis_inverted()) == (x in minimize, y in minimize)
+        assert not ax.xaxis_inverted()
+        assert not ax.yaxis_inverted()
 
 
 @pytest.mark.parametrize(
