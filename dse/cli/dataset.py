@@ -5,12 +5,15 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import xarray as xr
+
 from dse import plot
 from dse.base import output_file
 from dse.base.errors import InputError
 from dse.plot import pareto as pareto_figure
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
+from dse.schema.figures import FigureKind
 from dse.sweeping import pareto, store
 from dse.sweeping.select_values import select_values
 
@@ -20,17 +23,24 @@ def draw_figures(options: Namespace) -> str:
 
     Raises InputError if none can be drawn, FiguresNotDrawnError (after the files of the others are printed) if some cannot.
     """
-    dataset = store.read(options.dataset)
-    kinds = options.kind or plot.default_kinds(dataset)
-    folder = options.out or options.dataset.parent
+    dataset = select_values(store.read(options.dataset), parse_pairs(options.select))
+    kinds = options.kind or _kinds_with_axes(dataset, options.x, options.y) or plot.default_kinds(dataset)
+    folder, axes = options.out or options.dataset.parent, {"x": options.x, "y": options.y}
     try:
-        written = plot.save_figures(dataset, kinds, folder, file_prefix(options.dataset))
+        written = plot.save_figures(dataset, kinds, folder, file_prefix(options.dataset), image=options.format, **axes)
     except plot.FiguresNotDrawnError as error:
         if not error.written:
             raise InputError.from_problems(error.problems) from error
         print(*error.written, sep="\n")
         raise
     return "\n".join(map(str, written))
+
+
+def _kinds_with_axes(dataset: xr.Dataset, x: str | None, y: str | None) -> tuple[FigureKind, ...]:
+    """The kind of figure that a choice of axes asks for: results against a dimension, or two results; empty without a choice."""
+    if x is None and y is None:
+        return ()
+    return ("axis",) if x is None or x in dataset.dims else ("pareto",)
 
 
 def file_prefix(dataset: Path) -> str:

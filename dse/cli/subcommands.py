@@ -7,7 +7,7 @@ imported when its subcommand runs. It takes the parsed options and returns the t
 import argparse
 from pathlib import Path
 
-from dse.schema.figures import FIGURE_KINDS
+from dse.schema.figures import FIGURE_KINDS, FREE_AXES, IMAGE_FORMATS
 
 Subcommands = argparse._SubParsersAction  # argparse has no public name for it
 MEMORY_RANGE = "1KiB..8MiB"
@@ -89,7 +89,17 @@ def _add_plot(subcommands: Subcommands) -> None:
     parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
     kinds = f"figures to draw, of {', '.join(FIGURE_KINDS)} (default: those of the specification, else all that the dataset allows)"
     parser.add_argument("--kind", choices=FIGURE_KINDS, nargs="+", metavar="KIND", help=kinds)
+    select = "values of coordinates to draw, as in 'batch=32' 'memory.dram.bandwidth=2 TB/s' (default: all, and the first of an axis)"
+    parser.add_argument("--select", nargs="+", default=[], metavar="NAME=VALUE", help=select)
+    parser.add_argument("--x", metavar="NAME", help=f"x axis of {' and '.join(FREE_AXES)}: a swept axis, or a result of a front")
+    parser.add_argument("--y", metavar="NAME", help=f"y axis of {' and '.join(FREE_AXES)}: a result, as in 'latency'")
+    parser.add_argument("--format", choices=IMAGE_FORMATS, default="png", help="of the images (default: png)")
     parser.add_argument("-o", "--out", type=Path, help="output folder (default: that of the dataset)")
+    _add_examples(
+        parser,
+        "dse plot results.nc --kind sparsity_roofline roofline --select batch=32 --format svg",
+        "dse plot results.nc --kind axis --x memory.dram.bandwidth --y latency",
+    )
 
 
 def _add_pareto(subcommands: Subcommands) -> None:

@@ -10,20 +10,26 @@ shared by figures: selection (what of a dataset is shown), style (colours, panel
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
-from dse.plot import capacity, efficiency, layers, roofline, sparsity_roofline, speedup
-from dse.schema.figures import FigureKind, SweepContents, lacks_speedup, unmet_needs
+from dse.plot import axis, capacity, efficiency, layers, pareto, roofline, sparsity_roofline, speedup
+from dse.schema.figures import FREE_AXES, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
 
-FIGURES: dict[FigureKind, Callable[[xr.Dataset], tuple[Figure, pd.DataFrame]]] = {
+EDITABLE_TEXT: dict[Any, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
+
+FIGURES: dict[FigureKind, Callable[..., tuple[Figure, pd.DataFrame]]] = {  # those of FREE_AXES take x and y, too
     "sparsity_roofline": sparsity_roofline.draw_figure,
     "speedup": speedup.draw_figure,
+    "axis": axis.draw_figure,
+    "pareto": pareto.draw_sweep_figure,
     "roofline": roofline.draw_figure,
     "layers": layers.draw_figure,
     "capacity": capacity.draw_figure,
@@ -31,11 +37,18 @@ FIGURES: dict[FigureKind, Callable[[xr.Dataset], tuple[Figure, pd.DataFrame]]] =
 }
 
 
-def draw_figure(kind: FigureKind, dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
-    """One figure of a dataset, and the table that it shows. Raises InputError that says what the dataset lacks for it."""
-    if unmet := _unmet_needs(kind, dataset):
-        raise InputError.from_problems(unmet)
-    return FIGURES[kind](dataset)
+def draw_figure(kind: FigureKind, dataset: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
+    """One figure of a dataset, and the table that it shows; `x` and `y` choose the axes of the kinds `axis` and `pareto`.
+
+    Raises InputError that says what the dataset lacks for it.
+    """
+    if x is None and y is None:
+        if unmet := _unmet_needs(kind, dataset):
+            raise InputError.from_problems(unmet)
+        return FIGURES[kind](dataset)
+    if kind not in FREE_AXES:
+        raise InputError(f"the axes of the figure '{kind}' are fixed", "choose x and y of the figure 'axis' or 'pareto'")
+    return FIGURES[kind](dataset, x, y)
 
 
 def default_kinds(dataset: xr.Dataset) -> tuple[FigureKind, ...]:
@@ -57,22 +70,31 @@ def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
     return unmet
 
 
-def save_figures(dataset: xr.Dataset, kinds: Iterable[FigureKind], folder: Path, prefix: str = "") -> list[Path]:
-    """Draw figures and save each as PREFIX + KIND + .png and .csv in `folder`; returns the paths.
+def save_figures(
+    dataset: xr.Dataset,
+    kinds: Iterable[FigureKind],
+    folder: Path,
+    prefix: str = "",
+    *,
+    image: ImageFormat = "png",
+    x: str | None = None,
+    y: str | None = None,
+) -> list[Path]:
+    """Draw figures and save each as PREFIX + KIND + .png (or another image format) and .csv in `folder`; returns the paths.
 
     Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
     _check_sweep_results(dataset)
     stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
-    output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem)))
+    output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem, image)))
     written, errors = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():
         try:
-            figure, table = draw_figure(kind, dataset)
+            figure, table = draw_figure(kind, dataset, x, y)
         except InputError as error:
             errors[kind] = error
         else:
-            written += save_figure(figure, table, stem)
+            written += save_figure(figure, table, stem, image)
     if errors:
         raise FiguresNotDrawnError(written, errors)
     return written
@@ -95,14 +117,15 @@ def _check_sweep_results(dataset: xr.Dataset) -> None:
         raise InputError(f"the dataset {what}: figures need all results of a sweep", "give a dataset of 'dse sweep' with 'keep: all'")
 
 
-def figure_files(stem: Path) -> list[Path]:
-    """The files of a figure: STEM.png and STEM.csv."""
-    return [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "csv")]
+def figure_files(stem: Path, image: ImageFormat = "png") -> list[Path]:
+    """The files of a figure: its image, STEM.png, and its table, STEM.csv."""
+    return [stem.with_name(f"{stem.name}.{ending}") for ending in (image, "csv")]
 
 
-def save_figure(figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
-    """Write STEM.png and STEM.csv; returns the paths."""
-    png, csv = figure_files(stem)
-    output_file.replace_file(png, lambda path: figure.savefig(path, dpi=150, format="png"))
+def save_figure(figure: Figure, table: pd.DataFrame, stem: Path, image: ImageFormat = "png") -> list[Path]:
+    """Write the image and STEM.csv; returns the paths."""
+    picture, csv = figure_files(stem, image)
+    with matplotlib.rc_context(EDITABLE_TEXT):
+        output_file.replace_file(picture, lambda path: figure.savefig(path, dpi=150, format=image))
     output_file.replace_file(csv, lambda path: table.to_csv(path, index=False))
-    return [png, csv]
+    return [picture, csv]

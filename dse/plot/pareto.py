@@ -18,8 +18,10 @@ from dse.base.display_units import DisplayUnit, format_quantity, select_unit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
+from dse.report.show_results import front_objectives
 from dse.sweeping.objectives import objective_values, with_accuracy_drop
 from dse.sweeping.pareto import GROUP_NAMES, FrontRecord, front_records, group_cells, objective_directions
+from dse.sweeping.pareto import pareto as find_fronts
 
 LOG_SCALE_RATIO = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
 MAX_LABELS = 60  # in a panel
@@ -39,10 +41,38 @@ def front_table(front: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(columns | {"knee": np.isin(np.arange(front.sizes["point"]), knees)})
 
 
-def draw_figure(dataset: xr.Dataset, front: xr.Dataset) -> Figure:
-    """Panels of the Pareto fronts of a dataset (`dse.sweeping.pareto.pareto`): a front for each, and a pair of objectives."""
+def draw_sweep_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
+    """The fronts of two results of a sweep (default: latency and area or power, else speedup and loss of accuracy), and their table.
+
+    Results whose name starts with speedup or performance, and accuracies, are maximised unless their metric is better lower; all others
+    are minimised. Raises InputError.
+    """
+    maximize, minimize = front_objectives(dataset)
+    if x is not None or y is not None:
+        names = x or ("latency" if y != "latency" else "speedup"), y or ("latency" if x != "latency" else "speedup")
+        maximize = [name for name in names if _is_better_higher(dataset, name)]
+        minimize = [name for name in names if name not in maximize]
+        pair = names
+    else:
+        pair = (*maximize, *minimize)
+    front = find_fronts(dataset, maximize, minimize)
+    return draw_figure(dataset, front, pair), front_table(front)
+
+
+def _is_better_higher(dataset: xr.Dataset, name: str) -> bool:
+    if name == "accuracy" and "metrics" in dataset.attrs:
+        metrics = [metric for each in json.loads(dataset.attrs["metrics"]).values() for metric in each.values()]
+        return all(metric["direction"] == "higher" for metric in metrics)
+    return name.startswith(("speedup", "performance", "accuracy", "faster")) and name != "accuracy_drop"
+
+
+def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | None = None) -> Figure:
+    """Panels of the Pareto fronts of a dataset (`dse.sweeping.pareto.pareto`): a front for each, and a pair of objectives.
+
+    `pair`: the objectives on the x and y axes (default: each pair in the order of the objectives).
+    """
     directions, rows, records = objective_directions(front), front_table(front), front_records(front)
-    pairs = list(itertools.combinations(directions, 2)) or [(name, name) for name in directions]
+    pairs = [pair] if pair and len(pair) == 2 else list(itertools.combinations(directions, 2)) or [(name, name) for name in directions]
     ends = np.cumsum([record["size"] for record in records])
     fronts = [(record, rows[end - record["size"] : end]) for record, end in zip(records, ends, strict=True)]
     shown = [(*each, pair) for each in fronts for pair in pairs][: max(MAX_PANELS // len(pairs), 1) * len(pairs)]

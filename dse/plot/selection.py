@@ -72,9 +72,12 @@ def selected_accelerators(dataset: xr.Dataset, plan: Plan) -> list[Accelerator]:
 
 
 def layer_table(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, plan: Plan) -> Table:
-    """One row for each layer of a variant, evaluated under the model options of the plan (columns as `dse.evaluate`)."""
+    """One row for each layer of a variant, evaluated under the model options of the plan.
+
+    The columns are the results of `dse.evaluate` that have one value for each layer.
+    """
     layers = evaluate(accelerator, variant, batch, dtype.model_dump(), **plan.spec.model.model_dump())
-    rows = layers.to_dataframe().reset_index()
+    rows = layers.drop_dims([dim for dim in layers.dims if dim != "layer"]).to_dataframe().reset_index()
     rows.insert(0, "accelerator", accelerator.name)
     rows.insert(1, "state", str(variant))
     return rows

@@ -123,14 +123,11 @@ def _model_notes(dataset: xr.Dataset) -> list[str]:
 
 def _sweep_front(dataset: xr.Dataset, ranking: Ranking, options: ShowOptions) -> list[ResultTable]:
     """The front of latency and cost among the ranked variants, or of speedup and loss of accuracy; none where neither is stored."""
-    cost = next((name for name in ("area", "power") if name in dataset and dataset[name].size > 1), None)
-    if "latency" in dataset and cost is not None:
-        maximize, minimize = [], ["latency", cost]
+    maximize, minimize = front_objectives(dataset)
+    if "latency" in minimize:
         fitting = dataset.isel(variant=np.flatnonzero(eligible_variants(dataset, ranking.drop)))
         dataset = fitting.assign(latency=fitting.latency.where(fitting.fits))
-    elif "speedup" in dataset and "metrics" in dataset.attrs and bool(dataset.accuracy.notnull().any()):
-        maximize, minimize = ["speedup"], ["accuracy_drop"]
-    else:
+    if not minimize:
         return []
     size = int(np.prod([size for dim, size in dataset.sizes.items() if dim not in ("resource", "execution")]))
     command = " ".join(
@@ -143,6 +140,16 @@ def _sweep_front(dataset: xr.Dataset, ranking: Ranking, options: ShowOptions) ->
     except InputError as error:
         return [ResultTable(f"Pareto front: none ({error.problems[0].message})", pd.DataFrame())]
     return _front_tables(front, options)
+
+
+def front_objectives(dataset: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Objectives to maximise and to minimise of the front that suits a sweep; none where it stores too little."""
+    cost = next((name for name in ("area", "power") if name in dataset and dataset[name].size > 1), None)
+    if "latency" in dataset and cost is not None:
+        return [], ["latency", cost]
+    if "speedup" in dataset and "metrics" in dataset.attrs and bool(dataset.accuracy.notnull().any()):
+        return ["speedup"], ["accuracy_drop"]
+    return [], []
 
 
 def _front_tables(front: xr.Dataset, options: ShowOptions) -> list[ResultTable]:

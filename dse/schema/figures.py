@@ -8,21 +8,28 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-FigureKind = Literal["sparsity_roofline", "speedup", "roofline", "layers", "capacity", "efficiency"]
+FigureKind = Literal["sparsity_roofline", "speedup", "axis", "pareto", "roofline", "layers", "capacity", "efficiency"]
+ImageFormat = Literal["png", "svg", "pdf"]
+IMAGE_FORMATS: tuple[ImageFormat, ...] = get_args(ImageFormat)
 FIGURE_KINDS: tuple[FigureKind, ...] = get_args(FigureKind)
 
 SHOWS: dict[FigureKind, str] = {
     "sparsity_roofline": "accuracy against speedup, a curve for each pruning method and pattern",
     "speedup": "speedup against sparsity, a curve for each pattern",
+    "axis": "a result against a swept axis, a curve for each variant",
+    "pareto": "Pareto fronts of two results over all points",
     "roofline": "performance against operational intensity, a marker for each layer",
     "layers": "speedup of each layer, a column for each variant",
     "capacity": "speedup at each on-chip capacity, relative to that at the largest",
     "efficiency": "speedup against the ratio of sparse to dense kernel efficiency",
 }
+FREE_AXES: tuple[FigureKind, ...] = ("axis", "pareto")  # figures whose x and y may be chosen
 MAX_LAYERS_VARIANTS = 200
 NEEDS: dict[FigureKind, str] = {
     "sparsity_roofline": "`speedup`, and a variant with an accuracy",
     "speedup": "`speedup`",
+    "axis": "an axis with several numbers",
+    "pareto": "`latency` with `area` or `power`, or `speedup` and a variant with an accuracy",
     "roofline": "a layer with FLOPs",
     "layers": f"at most {MAX_LAYERS_VARIANTS} variants",
     "capacity": "`speedup`, a pruned variant, and exactly one capacity axis with several values",
@@ -41,6 +48,12 @@ class SweepContents:
     any_pruned: bool
     any_flops: bool = True
 
+    @property
+    def has_objectives(self) -> bool:
+        """Whether there are two results to compare: latency with a cost, or speedup with an accuracy."""
+        has_cost = "latency" in self.variables and not {"area", "power"}.isdisjoint(self.variables)
+        return has_cost or ("speedup" in self.variables and self.any_accuracy)
+
     def swept(self, number: Literal["capacity", "efficiency"]) -> int:
         """How many axes with several values set such a number."""
         return sum(size > 1 for path, size in self.axis_sizes.items() if path.endswith(f".{number}"))
@@ -48,13 +61,19 @@ class SweepContents:
 
 def lacks_speedup(kind: FigureKind, contents: SweepContents) -> bool:
     """Whether the figure needs the variable `speedup` and the sweep does not store it."""
-    return kind not in ("roofline", "layers") and "speedup" not in contents.variables
+    return kind not in ("roofline", "layers", *FREE_AXES) and "speedup" not in contents.variables
 
 
 def unmet_needs(kind: FigureKind, contents: SweepContents) -> Iterator[tuple[str, str]]:
     """Each need of a figure, `speedup` aside, that the sweep does not meet: the problem and its fix."""
     if kind == "sparsity_roofline" and not contents.any_accuracy:
         yield f"the figure '{kind}' needs a variant with an accuracy", "draw 'speedup' instead, which needs none"
+    if kind == "axis" and not any(size > 1 for path, size in contents.axis_sizes.items() if "." in path):
+        fix = "sweep one, as in 'axes: {memory.dram.bandwidth: [1 TB/s, 2 TB/s]}'"
+        yield f"the figure '{kind}' needs an axis with several numbers", fix
+    if kind == "pareto" and not contents.has_objectives:
+        fix = "store 'latency' and 'area', or list a method with accuracies"
+        yield f"the figure '{kind}' needs latency with area or power, or speedup with an accuracy", fix
     if kind == "layers" and contents.variants > MAX_LAYERS_VARIANTS:
         yield f"the figure '{kind}' shows at most {MAX_LAYERS_VARIANTS} variants, not {contents.variants}", "select fewer variants"
     if kind == "roofline" and not contents.any_flops:

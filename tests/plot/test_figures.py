@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import dse
@@ -15,9 +16,9 @@ from tests.plot.conftest import lines
 def test_every_figure_is_saved_with_its_table(results, tmp_path):
     kinds = plot.default_kinds(results)
     written = plot.save_figures(results, kinds, tmp_path / "figures", prefix="x.")
-    assert set(kinds) == plot.FIGURES.keys() - {"capacity", "efficiency"}  # of which nothing is swept
+    assert set(kinds) == plot.FIGURES.keys() - {"capacity", "efficiency", "axis"}  # of which nothing is swept
     assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in kinds for ending in ("png", "csv")]
-    assert all(path.stat().st_size > 500 for path in written)
+    assert all(path.stat().st_size > (500 if path.suffix == ".png" else 100) for path in written)
 
 
 def test_unmet_needs_are_reported(edited):
@@ -75,3 +76,52 @@ def test_titles_of_long_names_do_not_overlap(kind, folder, edited):
     canvas.draw()
     boxes = [ax.title.get_window_extent(canvas.get_renderer()) for ax in figure.axes if ax.get_title()]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def test_images_have_the_format_that_is_asked_for(results, tmp_path):
+    for image, start in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
+        picture, table = plot.save_figures(results, ["speedup"], tmp_path, image=image)
+        assert picture.name == f"speedup.{image}"
+        assert picture.read_bytes().startswith(start)
+        assert table.name == "speedup.csv"
+
+
+def test_fixed_axes_cannot_be_chosen(results):
+    with pytest.raises(InputError, match="the axes of the figure 'roofline' are fixed; choose x and y of the figure 'axis' or 'pareto'"):
+        plot.draw_figure("roofline", results, x="speedup")
+
+
+AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, 2 TB/s, 8 TB/s], units.tensor.peak.fp16: [50 TFLOP/s, 100 TFLOP/s]}"
+
+
+def test_a_result_against_an_axis_is_a_curve_for_each_variant(edited):
+    results = dse.sweep(edited("small.yaml", ("dtype: fp16", AXES)))
+    figure, table = plot.draw_figure("axis", results, x="memory.dram.bandwidth", y="latency")
+    assert len(figure.axes) == results.sizes["batch"]
+    for ax, batch in zip(figure.axes, results.batch.values, strict=True):
+        design = results.isel({"units.tensor.peak.fp16": 0}).sel(batch=batch).squeeze()
+        drawn = {tuple(line.get_ydata()) for line in ax.lines if len(line.get_xdata()) == 3}
+        assert drawn == {tuple(design.latency.isel(variant=index).values) for index in range(design.sizes["variant"])}
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), [1e12, 2e12, 8e12])
+    assert figure.axes[0].get_xlabel() == "memory.dram.bandwidth [TB/s]"
+    assert "units.tensor.peak.fp16 = 50 TFLOP/s" in figure.legends[0].get_title().get_text()
+    assert len(table) == 3 * results.sizes["batch"] * results.sizes["variant"]
+    _, over_batches = plot.draw_figure("axis", results, x="batch")
+    assert sorted(over_batches.batch.unique()) == [1, 16]
+    for wrong in ({"x": "memory.dram.bandwith"}, {"y": "latencies"}, {"x": "accelerator"}):
+        with pytest.raises(InputError, match=r"did you mean|known:"):
+            plot.draw_figure("axis", results, **wrong)
+
+
+@pytest.mark.parametrize(("x", "y"), [("latency", "speedup"), ("speedup", "latency"), ("memory.dram.bandwidth", "latency")])
+def test_a_front_of_two_results_is_on_the_axes_that_are_chosen(edited, x, y):
+    results = dse.sweep(edited("small.yaml", ("dtype: fp16", AXES))).sel(batch=[1])
+    figure, table = plot.draw_figure("pareto", results, x=x, y=y)
+    (ax,) = figure.axes
+    assert (ax.get_xlabel().split(" ")[0], ax.get_ylabel().split(" ")[0]) == (x.split("_")[0], y)
+    (cloud,) = lines(figure, "all points")
+    assert len(cloud.get_xdata()) == results.speedup.size
+    signs = np.array([-1 if name == "speedup" else 1 for name in (x, y)])
+    points = np.stack([np.broadcast_arrays(*xr.broadcast(results[x], results[y]))[n].ravel() for n in (0, 1)], axis=-1) * signs
+    for point in table[[x, y]].to_numpy() * signs:
+        assert not ((points < point * (1 - 1e-9 * np.sign(point))).all(axis=1)).any()

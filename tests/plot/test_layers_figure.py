@@ -19,6 +19,25 @@ def test_the_layers_add_up_to_the_speedup_of_the_network(edited, folder):
     assert {f"{speedup:.2f}x" for speedup in speedups} <= texts
 
 
+def test_a_layer_is_one_row_also_where_memories_have_results_of_their_own(edited, folder):
+    path = edited("small.yaml", ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: capacity}"))
+    edited("chip.yaml", ("l2: {capacity: 10 MB}", "l2: {capacity: 4 MB, bandwidth: 3 TB/s}"))
+    _, rows = plot.draw_figure("layers", dse.sweep(path))
+    assert not rows.duplicated(["accelerator", "variant", "layer"]).any()
+
+
+def test_many_variants_are_in_several_panels_of_one_network(folder, edited):
+    blocks = ", ".join(f"'block:{height}x{width}'" for height in (2, 4, 8, 16) for width in (2, 4, 8, 16))
+    edited(
+        "small.yaml", ("{methods: all}", f"{{methods: all, patterns: [{{list: [{blocks}], densities: [0.5, 0.25]}}]}}"), ("[1, 16]", "[1]")
+    )
+    figure, rows = plot.draw_figure("layers", dse.sweep(folder / "small.yaml"))
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    assert titles == ["chip, net (1 of 2)", "chip, net (2 of 2)"]
+    drawn = sum(len(ax.get_xticklabels()) for ax in figure.axes if ax.get_title())
+    assert drawn == rows.variant.nunique() == 36
+
+
 def test_columns_are_labelled_with_the_variants_of_their_network(folder, edited):
     """Networks with different numbers of variants; two of one have the same name."""
     shutil.copytree(folder / "net", folder / "other")
