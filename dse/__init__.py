@@ -22,6 +22,9 @@ Classes
     Workload            A network: its layers, its pruned variants and their accuracies.
     Variant             A network pruned to some sparsity: the density of each layer and, where measured, its accuracy.
 
+Results of a sweep have these as methods of the xarray accessor `dse`: `results.dse.best()`, `.show()`, `.pareto()`, `.explain()`,
+`.plot.roofline()`.
+
 Errors and warnings
     InputError          Invalid input; lists every problem with file, line and fix.
     InfeasibleError     No design meets every constraint of a search.
@@ -41,10 +44,15 @@ The names above are all of the public interface. The packages below `dse` may ch
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dse.base.import_hook import when_imported
+
 if TYPE_CHECKING:
+    from xarray import Dataset
+
     from dse.base.errors import InfeasibleError, InputError, UnfinishedError
     from dse.explaining.explain import explain
     from dse.model.layer_results import evaluate
+    from dse.plot.accessor import ResultsAccessor
     from dse.schema.accelerator import Accelerator
     from dse.schema.references import load_accelerator, load_workload
     from dse.searching.run import search
@@ -95,3 +103,20 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _make_accessor(dataset: "Dataset") -> "ResultsAccessor":
+    """`results.dse`."""
+    from dse.plot.accessor import ResultsAccessor
+
+    return ResultsAccessor(dataset)
+
+
+def _register_accessor() -> None:
+    import xarray
+
+    if not hasattr(xarray.Dataset, "dse"):
+        xarray.register_dataset_accessor("dse")(_make_accessor)
+
+
+when_imported("xarray", _register_accessor)  # xarray alone takes half a second to import

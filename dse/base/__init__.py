@@ -8,5 +8,6 @@ catalog                     descriptions by name or path
 input_file, yaml_document   read files safely, CSV tables included; YAML with line numbers
 output_file, checksum       write files atomically, one process at a time; detect damage
 table_format                rows as text, JSON and HTML
+import_hook                 act once a package is imported, without importing it
 progress, available_memory  progress bars; memory that this process may take
 """

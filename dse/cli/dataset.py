@@ -37,7 +37,7 @@ def draw_figures(options: Namespace) -> str:
 
 
 def _kinds_with_axes(dataset: xr.Dataset, x: str | None, y: str | None) -> tuple[FigureKind, ...]:
-    """The kind of figure that a choice of axes asks for: results against a dimension, or two results; empty without a choice."""
+    """The kind of figure for a choice of axes: results against a dimension, or two results; empty without a choice."""
     if x is None and y is None:
         return ()
     return ("axis",) if x is None or x in dataset.dims else ("pareto",)

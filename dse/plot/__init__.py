@@ -1,10 +1,11 @@
 """Draw figures of a sweep's dataset, each with the table that it shows.
 
-`draw_figure(kind, dataset)` returns a matplotlib figure and a pandas table; `save_figures` writes both, as PNG and CSV. The kinds
-and their needs are those of `dse.schema.figures`.
+`draw_figure(kind, dataset)` returns a matplotlib figure and a pandas table; `save_figures` writes both, as PNG, SVG or PDF
+and as CSV. The kinds and their needs are those of `dse.schema.figures`.
 
-kinds of figures: sparsity_roofline, speedup, roofline, layers, capacity, efficiency
-figures of other commands: pareto, search, io, validation, waterfall
+kinds of figures: sparsity_roofline, speedup, axis, pareto, roofline, layers, capacity, efficiency
+figures of other commands: search, io, validation, waterfall
+accessor: `results.dse` of xarray datasets
 shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), labels (placement of text)
 """
 

@@ -62,14 +62,14 @@ def create_panels(
     widest = max(int(MAX_WIDTH / width), 1)
     blocks = -(-len(columns) // widest)  # of columns, one below the other
     across = -(-len(columns) // blocks)
-    beside = max(min(widest // across, -(-len(rows) // MAX_DOWN)), 1) if blocks == 1 else 1
-    down = -(-len(rows) // beside) * blocks
-    figure = Figure(figsize=(max(width * across * beside, 5.0), height * down), layout="constrained")
-    grid = figure.subplots(down, across * beside, sharex=sharex, sharey=sharey, squeeze=False)
+    side_by_side = max(min(widest // across, -(-len(rows) // MAX_DOWN)), 1) if blocks == 1 else 1
+    down = -(-len(rows) // side_by_side) * blocks
+    figure = Figure(figsize=(max(width * across * side_by_side, 5.0), height * down), layout="constrained")
+    grid = figure.subplots(down, across * side_by_side, sharex=sharex, sharey=sharey, squeeze=False)
     axes = np.empty((len(rows), len(columns)), object)
     for row, column in itertools.product(range(len(rows)), range(len(columns))):
         block, position = divmod(column, across)
-        axes[row, column] = grid[block * len(rows) + row // beside, row % beside * across + position]
+        axes[row, column] = grid[block * len(rows) + row // side_by_side, row % side_by_side * across + position]
         axes[row, column].set_title(_title(rows[row], columns[column], int(12 * (width - label_width))), fontsize=9)
         set_panel_style(axes[row, column])
     for ax in set(grid.flat) - set(axes.flat):

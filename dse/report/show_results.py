@@ -59,7 +59,7 @@ def result_tables(dataset: xr.Dataset, options: ShowOptions | None = None) -> li
 
 def _sweep_tables(dataset: xr.Dataset, options: ShowOptions) -> list[ResultTable]:
     dataset = with_all_dims(dataset)
-    ranking = make_ranking(dataset, options.maximize, options.minimize, _allowed_drop(dataset, options))
+    ranking = make_ranking(dataset, options.maximize, options.minimize, allowed_drop(dataset, options))
     groups = len(set(dataset.workload.values)) * dataset.sizes["batch"]
     top, title = options.top or _rows_of(groups), f"{_title(dataset)}: {_count_text(dataset)}"
     measured, unmeasured = best_designs(dataset, ranking, top), best_designs(dataset, ranking, top, with_unmeasured=True)
@@ -71,7 +71,7 @@ def _sweep_tables(dataset: xr.Dataset, options: ShowOptions) -> list[ResultTable
     return [*tables, *_sweep_front(dataset, ranking, options)]
 
 
-def _allowed_drop(dataset: xr.Dataset, options: ShowOptions) -> float | None:
+def allowed_drop(dataset: xr.Dataset, options: ShowOptions) -> float | None:
     """The largest loss of accuracy: as given, else of the specification, else 1."""
     if options.any_accuracy:
         return None

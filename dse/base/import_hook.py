@@ -1,0 +1,40 @@
+"""Call a function once a package is imported, without importing it."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+def when_imported(name: str, action: Callable[[], None]) -> None:
+    """Call `action` after the package `name` is imported: now if it is already, else at the end of its first import."""
+    if name in sys.modules:
+        action()
+    else:
+        sys.meta_path.insert(0, _FirstImport(name, action))
+
+
+class _FirstImport(MetaPathFinder):
+    """Finds one package, as the other finders do, and calls a function when the package has been executed."""
+
+    def __init__(self, name: str, action: Callable[[], None]):
+        self.name, self.action = name, action
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def execute_and_call(module: ModuleType) -> None:
+                execute(module)
+                self.action()
+
+            loader.exec_module = execute_and_call
+        return spec
