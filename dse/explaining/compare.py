@@ -54,7 +54,8 @@ def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
     parts = ranked([_part(each, quantity, ends[1] - ends[0]) for each in factor_parts if _is_above(each, smallest)])
     without_effect = [each.factor for each in factor_parts if not _is_above(each, smallest)]
     groups, resources = _breakdown(a, named, comparison, quantity)
-    names, orders = (str(a), str(b)), comparison.game.orders
+    names = [side.accelerator.name if quantity in COSTS else str(side) for side in (a, b)]
+    orders = comparison.game.orders
     return Explanation(
         quantity=quantity, a=names[0], b=names[1], value_a=ends[0], value_b=ends[1], parts=parts, groups=tuple(groups),
         resources=tuple(resources), sentence=comparison_sentence(quantity, *ends, parts),
@@ -192,8 +193,8 @@ def _not_predicted(a: Side, b: Side, quantity: str, predicted: tuple[float, floa
     """Measured minus predicted value of both sides; 0 without a measurement."""
     differences = []
     for side, value in zip((a, b), predicted, strict=True):
-        if side.measured is not None and (quantity == "speedup") != side.measures_speedup:
-            what = "speedup" if side.measures_speedup else "latency"
+        what = "speedup" if side.measures_speedup else "latency"
+        if side.measured is not None and quantity != what:
             raise InputError(f"a measured {what} does not explain the {quantity}", f"explain the {what}", key="measured")
         differences.append(0.0 if side.measured is None else side.measured - value)
     return differences[0], differences[1]

@@ -3,6 +3,7 @@
 What the model does not read is left out of an attribution, because its part is 0 in every mixture.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from dse.sparsity.kinds import Dense
 
 COSTS = {"area": area, "power": power}  # quantities of the accelerator alone
 TIMES = ("latency", "speedup")
+ACTION_ENERGY = re.compile(r"\.energy(\.|$)|^cost\.")  # numbers that change the energy of an operation or a byte, or belong to a device
 RATE_KEYS = ("gain", "efficiency", "decode")  # numbers of a run that only scale rates
 
 
@@ -39,10 +41,10 @@ class Relevance:
     def may_matter(self, factor: Factor) -> bool:
         """Whether a factor can change the quantity of some mixture; False only where the model does not read it."""
         if self.quantity in COSTS:
-            return factor.key == DEVICE or any(_is_cost(path) for path in factor.paths)
+            return factor.key == DEVICE or any(self._is_cost(path) for path in factor.paths)
         if factor.key == DEVICE:
             return self.quantity == "energy" or self._has_fidelity("calibrated")
-        has_cost = self.quantity == "energy" and any(_is_cost(path) for path in factor.paths)
+        has_cost = self.quantity == "energy" and any(self._is_cost(path) for path in factor.paths)
         return not factor.paths or has_cost or any(self._is_read(path) for path in factor.paths)
 
     def is_array(self, factor: Factor) -> bool:
@@ -51,7 +53,8 @@ class Relevance:
             return False
         if self.quantity in COSTS:
             return COST_PATH.fullmatch(factor.key) is not None
-        return factor.key in self.rate_paths and factor.key not in self.term_paths
+        only_static = self.quantity == "energy" and COST_PATH.fullmatch(factor.key) and not ACTION_ENERGY.search(factor.key)
+        return (factor.key in self.rate_paths or bool(only_static)) and factor.key not in self.term_paths
 
     def changes_terms(self, factor: Factor) -> bool:
         """Whether a factor changes the terms of the layers."""
@@ -62,6 +65,16 @@ class Relevance:
         return "-" in (factor.a, factor.b) or any(
             path in self.term_paths or (path not in self.rate_paths and self._is_read(path)) for path in factor.paths
         )
+
+    def _is_cost(self, path: str) -> bool:
+        """Whether area, power or energy may depend on a number, a run, a unit or a memory."""
+        parts = path.split(".")
+        if parts[2:3] != ["runs"]:
+            return COST_PATH.fullmatch(path) is not None or len(parts) == 2
+        if len(parts) > 4:
+            return parts[4] in ("pattern", "enabled", "gain")
+        runs = [_find_run(side, parts[1], parts[3]) for side in (self.a, self.b)]
+        return any(run is not None and not isinstance(run.pattern, Dense) for run in runs)
 
     @cached_property
     def _executions(self) -> list[tuple[Side, Execution]]:
@@ -148,9 +161,3 @@ def _runs_of(executions: Iterable[Execution], mask: Iterable[bool]) -> set[tuple
 def _find_run(side: Side, unit: str, run: str) -> Run | None:
     parts = side.accelerator.units.get(unit)
     return None if parts is None else parts.runs.get(run)
-
-
-def _is_cost(path: str) -> bool:
-    """Whether area, power or energy may depend on a number, a run, a unit or a memory."""
-    last = path.rpartition(".")[2]
-    return COST_PATH.fullmatch(path) is not None or path.count(".") == 1 or (".runs." in path and last not in ("efficiency", "decode"))

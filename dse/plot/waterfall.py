@@ -33,7 +33,7 @@ def draw_figure(explanation: Explanation) -> tuple[Figure, pd.DataFrame]:
         ax.plot([level / unit] * 2, [row - 0.33, row + 1.33], color=END, linewidth=0.7)
     _write_values(ax, table, explanation, unit)
     ax.set_yticks(rows, labels, fontsize=8)
-    ax.invert_yaxis()
+    ax.set_ylim(len(rows) - 0.45, -0.55)
     style.set_panel_style(ax)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(_axis_label(explanation), fontsize=9)

@@ -22,7 +22,7 @@ def speedup(side, path, value):
     [
         ("a100-sxm4-80gb, resnet50, asp, batch=32", 1.5),
         ("a100-sxm4-80gb, resnet50, magnitude_pruning, sparsity=0.9, batch=32", 1.6),
-        ("a100-sxm4-80gb, bert-base, 2:4, batch=8, capacity", 1.7),
+        ("a100-sxm4-80gb, bert-base, 2:4, batch=8, capacity", 1.9),
         ("a100-sxm4-80gb, bert-base, 2:4, batch=8, calibrated", 1.4),
         ("a100-sxm4-80gb, 4096x4096x64, 2:4, overlap=none", 1.85),
     ],
