@@ -29,6 +29,7 @@ from dse.model.terms import LayerTerms
 from dse.schema.model_options import ModelOptions
 from dse.workload import Variant
 
+SMALLEST_CHUNK, LARGEST_CHUNK = 16, 1024  # mixtures that are evaluated at once
 Masks = Bool[np.ndarray, "mixture factor"]
 PerMixture = Float[np.ndarray, "mixture"]
 MixtureLayers = Float[np.ndarray, "mixture layer"]
@@ -190,11 +191,11 @@ def _evaluate(function: Callable[..., jax.Array], work: NetworkWork, rates: np.n
     return np.concatenate(parts, axis=1)
 
 
-def _padded_chunks(rates: np.ndarray, largest: int = 1024) -> Iterator[tuple[np.ndarray, int]]:
-    for start in range(0, rates.shape[2], largest):
-        chunk = rates[:, :, start : start + largest]
+def _padded_chunks(rates: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    for start in range(0, rates.shape[2], LARGEST_CHUNK):
+        chunk = rates[:, :, start : start + LARGEST_CHUNK]
         size = chunk.shape[2]
-        padding = 2 ** int(np.ceil(np.log2(size))) - size
+        padding = max(2 ** int(np.ceil(np.log2(size))), SMALLEST_CHUNK) - size
         yield np.pad(chunk, ((0, 0), (0, 0), (0, padding)), mode="edge"), size
 
 

@@ -9,6 +9,8 @@ from dse.explaining.explain import explain_sides
 from dse.explaining.factors import list_factors
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.side import Side, make_side
+from dse.model.cost.design import Design
+from dse.model.cost.power import static_power
 
 NUMBERS = {  # path: a range of values, and their unit
     "units.tensor.peak.fp16": (10, 1000, "TFLOP/s"),
@@ -135,3 +137,27 @@ def test_a_measurement_has_a_part_of_its_own(side):
     parts = {part.key: part.value for part in result.parts}
     assert result.value_b == 2 * predicted
     assert parts["not_predicted"] + parts["memory.dram.bandwidth"] == pytest.approx(predicted)
+
+
+@pytest.mark.parametrize("fidelity", ["sol", "r3", "capacity", "calibrated"])
+@pytest.mark.parametrize("quantity", ["latency", "energy"])
+def test_mixtures_equal_designs_with_replaced_numbers(fidelity, quantity):
+    """Every mixture of two variations of one device is the design that `Accelerator.replace` makes, evaluated on its own."""
+    device = dse.load_accelerator("a100-sxm4-80gb")
+    numbers = {
+        "units.tensor_core.peak.fp16": "500 TFLOP/s", "memory.dram.bandwidth": "3 TB/s", "memory.l2.capacity": "10 MB",
+        "units.tensor_core.runs.sparse_24.gain": 3, "units.tensor_core.processors": 64, "units.tensor_core.runs.sparse_24.efficiency": 0.4,
+    }  # fmt: skip
+    settings = {"workload": "resnet50", "variant": "asp", "fidelity": fidelity, "batch": 4}
+    a, b = (make_side({"accelerator": accelerator, **settings}) for accelerator in (device, device.replace(numbers)))
+    evaluator = MixtureEvaluator(a, b, list_factors(a, b), quantity)
+    masks = np.random.default_rng(0).random((12, len(evaluator.factors))) < 0.5
+    for mask, value in zip(masks, evaluator.evaluate(masks).value, strict=True):
+        chosen = {factor.key: numbers[factor.key] for factor, is_on in zip(evaluator.factors, mask, strict=True) if is_on}
+        mixed = device.replace(chosen)
+        layers = dse.evaluate(mixed, a.variant, 4, "fp16", fidelity=fidelity)
+        expected = float(layers[quantity].sum())
+        if quantity == "energy":  # as in sweeps, leakage is anchored to the published area of the device
+            static = [static_power(Design(mixed, base=base)) for base in (None, device)]
+            expected += (static[1] - static[0]) * float(layers.latency.sum())
+        assert value == pytest.approx(expected, rel=1e-9)
