@@ -44,7 +44,7 @@ def load_measurements(path: Path) -> MeasurementSet:
     apart) are left out with their reason if they are at most 1% of the table. Raises InputError with all other errors.
     """
     problems = ProblemCollector()
-    rows, left_out, is_published = _read_rows(path, problems)
+    rows, left_out, is_published = read_numbered_rows(path, problems)
     devices = _load_devices(path, rows, problems)
     known_rows = [(line, _with_device(row, devices[row.device].name)) for line, row in rows if row.device in devices]
     devices = {device.name: device for device in devices.values()}
@@ -58,7 +58,7 @@ def load_measurements(path: Path) -> MeasurementSet:
     return MeasurementSet(table_name(path), plausible_rows, devices, (*left_out, *map(str, implausible)))
 
 
-def _read_rows(path: Path, problems: ProblemCollector) -> tuple[NumberedRows, list[str], bool]:
+def read_numbered_rows(path: Path, problems: ProblemCollector) -> tuple[NumberedRows, list[str], bool]:
     """The rows of a table, the reason of each row left out, and whether it is a published table in its own columns."""
     header, lines = read_cells(path, expected_columns(path))
     published = find_published_table(path, header)

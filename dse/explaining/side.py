@@ -1,7 +1,8 @@
 """One side of an explanation: an accelerator, a network variant, a batch size, a dtype and the options of the model.
 
 A side is given as text, `h100-sxm5-80gb, 2:4, batch=32`, or as a mapping with the same keys. Words without a key may be names of
-accelerators and workloads, patterns, dtypes, fidelities, shapes `MxKxN` of one product, and pruning methods.
+accelerators and workloads, patterns, dtypes, fidelities, shapes `MxKxN` of one product, pruning methods, and rows of measured kernels
+(`FILE.csv:LINE`).
 """
 
 import re
@@ -19,6 +20,7 @@ from dse.base.dtype import OperandDtypes, check_dtype_name
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.strict_model import StrictModel, validate_mapping
 from dse.base.units import Quantity, Time, parse_quantity
+from dse.explaining.measured_row import read_measured_row
 from dse.networks.layers import LayerArrays, make_layer_row
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
@@ -129,10 +131,12 @@ def _parse_text(text: str) -> Settings:
         name, equals, value = map(str.strip, part.partition("="))
         equals = equals if " " not in name else ""  # as in 'int8 outputs=int32'
         with problems.collect():
-            key = name if equals else _key_of(part)
-            if key in settings:
-                raise InputError(f"'{text}' gives the {key} twice", "keep one")
-            settings[key] = value if equals else part
+            stated = None if equals else read_measured_row(part)
+            if stated is None:
+                stated = {name: value} if equals else {_key_of(part): part}
+            if twice := sorted(stated.keys() & settings.keys()):
+                raise InputError(f"'{text}' gives the {twice[0]} twice", "keep one")
+            settings |= stated
     problems.raise_if_any()
     return settings
 

@@ -3,6 +3,8 @@
 import pytest
 
 import dse
+from dse.base.errors import ProblemCollector
+from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, read_numbered_rows
 from dse.explaining.explain import read_sides
 from dse.explaining.side import make_side, read_settings
 
@@ -52,6 +54,19 @@ def test_costs_need_no_network_and_times_of_one_side_no_other_quantity():
         dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="energy")
     with pytest.raises(dse.InputError, match="'speed' cannot be explained"):
         dse.explain("a100-sxm4-80gb, resnet50, asp", quantity="speed")
+
+
+def test_a_row_of_measured_kernels_is_a_side(tmp_path):
+    path = SHIPPED_MEASUREMENTS / "a100_fp16_2to4.csv"
+    rows = {line: row for line, row in read_numbered_rows(path, ProblemCollector())[0] if row.dense_ms}
+    line, row = next(iter(rows.items()))
+    result = dse.explain(f"{path}:{line}, calibrated")
+    assert result.value_b == pytest.approx(row.dense_ms / row.time_ms)
+    assert sum(part.value for part in result.parts) == pytest.approx(result.difference)
+    assert "not_predicted" in {part.key for part in result.parts}
+    for text, message in ((f"{path}:99999", "has no row on line 99999; write a line from 2 to"), ("no.csv:2", "'no.csv' does not exist")):
+        with pytest.raises(dse.InputError, match=message):
+            dse.explain(text)
 
 
 def test_what_the_second_side_leaves_open_is_as_in_the_first():
