@@ -1,4 +1,4 @@
-"""Time of the host in networks whose kernels it launches one by one: no run takes less, whatever the device.
+"""Time of the host in networks whose kernels it launches one by one: no run takes less, on any device.
 
 It is estimated by runs that are too small to occupy the device: where twice the tokens take hardly longer, the host sets the time.
 """

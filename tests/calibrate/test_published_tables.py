@@ -90,7 +90,7 @@ def test_a_page_break_in_a_cell_does_not_end_its_row(tmp_path):
 def test_a_workload_is_read_once_for_all_rows_of_a_table(tmp_path, monkeypatch):
     """A table of thousands of rows of one network took minutes."""
     reads, load = [], tables.load
-    monkeypatch.setattr(tables, "load", lambda path: reads.append(path) or load(path))
+    monkeypatch.setattr(tables, "load", lambda path, inputs: reads.append(path) or load(path, inputs))
     rows = (
         "a100-sxm4-80gb,mobilenet-v1,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 50
         + "a100-sxm4-80gb,nothing,.*,32,fp16,2:4,0.5,6.6,9.8,a report\n" * 2

@@ -8,8 +8,8 @@
                                         measurements say what a tile takes (Little's law)
     operands  q edge / (P_issue bytes)  q: bytes that all tiles load from the cache. A cache serves a unit in proportion to its rate: tiles
                                         of `edge` x `edge` load as long as they multiply
-    ramp      fill parts (stored padding, inputs) / (k d)   prologue and epilogue of a tile, whatever the density. stored: issue with
-                                        j = 0; inputs: operands with the rows of B alone, one for each stored multiply-add
+    ramp      fill parts (stored padding, inputs) / (k d)   prologue and epilogue of a tile, the same at any density. stored: issue
+                                        with j = 0; inputs: operands with the rows of B alone, one for each stored multiply-add
     unit      ((((compute, issue, latency) padding, operands) + ramp) waves^tail + split + waiting) / clock
     memory    (Q miss + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
     time      launch + (unit, memory)
