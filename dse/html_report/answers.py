@@ -130,8 +130,9 @@ def _headline(row: dict[str, Any], count: int) -> list[str]:
     place = f"{row['workload']}, batch {row['batch']}" if count > 1 else f"{row['workload']} at batch {row['batch']}"
     time = f", {row['latency']} ({row['throughput']})" if row["latency"] else ""
     within = f" of all results that lose at most {_points(row['tolerance'])} of accuracy" if row["within"] else ""
+    fastest = f"the fastest{within}" if row["within"] or not row["accuracy_known"] else "the fastest of those that lose least"
     none = f"no pruned result is known to lose at most {_points(row['tolerance'])} of accuracy; " * (not row["within"])
-    sentences = [f"{place}: {none}the fastest{within} is {row['variant']} on {row['design']}{time}."]
+    sentences = [f"{place}: {none}{fastest} is {row['variant']} on {row['design']}{time}."]
     if row["speedup"] is not None:
         sentences.append(_speedup_sentence(row))
     if row["limit"]:
@@ -143,7 +144,8 @@ def _speedup_sentence(row: dict[str, Any]) -> str:
     if row["variant"] == "dense":
         return "No pruned variant is faster: pruning gains nothing here."
     change = f"{row['speedup']:.3g}x as fast as the dense network on the same design"
-    return f"It is {change}, with {row['accuracy']}."
+    dense = " Without pruning, this design is faster." if row["speedup"] < 1 else ""
+    return f"It is {change}, with {row['accuracy']}.{dense}"
 
 
 def certainty(dataset: xr.Dataset, fidelity: str, row: dict[str, Any] | None) -> list[str]:

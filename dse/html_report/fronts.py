@@ -25,8 +25,8 @@ Cells = Int[np.ndarray, "cell"]
 class Group:
     """The results of one network and batch, which compete with each other.
 
-    `cells`: indices into all results; `front`: those that no other dominates; `best`: the fastest within the accuracy drop, else the
-    fastest; -1 if none fits the memory; `best_unrated`: the fastest whose accuracy nobody measured, -1 unless it is faster than `best`.
+    `cells`: indices into all results; `front`: those that no other dominates; `best`: the fastest within the accuracy drop, else of those
+    that lose least; -1 if none fits the memory; `best_unrated`: the fastest whose accuracy nobody measured, -1 unless faster than `best`.
     """
 
     workload: str
@@ -114,7 +114,7 @@ def _mark_front(part: xr.Dataset, dims: tuple[str, ...], signs: Signs, rows: Cel
 def _fastest(part: xr.Dataset, dims: tuple[str, ...], accuracy_tolerance: float) -> tuple[int, int]:
     """Row of the fastest result within the loss of accuracy, and of the fastest of unknown accuracy if that is faster; -1 for none.
 
-    Where no result is within the loss and none is of unknown accuracy, the first is the fastest of all.
+    Where no result is within the loss and none is of unknown accuracy, the first is the fastest of those that lose least.
     """
     time = _flat(part, "latency", dims) if "latency" in part else 1 / _flat(part, "speedup", dims)
     time = np.where(_flat(part, "fits", dims), time, np.inf) if "fits" in part else time
@@ -122,7 +122,8 @@ def _fastest(part: xr.Dataset, dims: tuple[str, ...], accuracy_tolerance: float)
     drops = _flat(part, ACCURACY_DROP, dims) if ACCURACY_DROP in part.coords else np.zeros(len(time))
     rated, unrated = (np.where(mask, time, np.inf) for mask in (drops <= accuracy_tolerance, np.isnan(drops)))
     if not np.isfinite(rated.min()) and not np.isfinite(unrated.min()):
-        rated = time
+        least = np.nanmin(np.where(np.isfinite(time), drops, np.nan)) if np.isfinite(time).any() else np.inf
+        rated = np.where(drops <= least, time, np.inf)
     best = int(rated.argmin()) if np.isfinite(rated.min()) else -1
     other = int(unrated.argmin()) if np.isfinite(unrated.min()) and (best < 0 or unrated.min() < rated[best]) else -1
     return best, other

@@ -41,6 +41,11 @@ class NetworkOnDesign:
     dtype: OperandDtypes
     options: ModelOptions
 
+    @property
+    def side(self) -> Side:
+        """The variant on the design, as a side of an explanation."""
+        return Side(self.accelerator, self.variant, self.batch, self.dtype, self.options)
+
     def layers(self, variant: Variant, accelerator: Accelerator | None = None) -> Table:
         """One row for each layer of a variant (columns as `dse.evaluate`), on this or another accelerator."""
         device = accelerator or self.accelerator
@@ -84,7 +89,7 @@ def _explain_speedup(network: NetworkOnDesign) -> dict[str, Any] | None:
     variant = network.variant
     if not (variant.density[variant.layers.has_weights] < 1).any():
         return None
-    why = explain_ideal(Side(network.accelerator, variant, network.batch, network.dtype, network.options))
+    why = explain_ideal(network.side)
     return {"sentence": why.sentence, "from": why.value_a, "to": why.value_b, "parts": [[part.label, part.value] for part in why.parts]}
 
 

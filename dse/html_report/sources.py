@@ -89,5 +89,7 @@ def assumption_sentences(dataset: xr.Dataset) -> list[str]:
             named = ", ".join(f"{name} from {text}" for name, text in read_json(variable.attrs, "basis", {}).items())
             sentences.append(f"{str(variable.name).capitalize()}: {named}.")
     if "kernels" in dataset.attrs:
-        sentences.append(f"Measured kernels: {dataset.attrs['kernels']}.")
+        for accelerator, runs in read_json(dataset.attrs, "kernels", {}).items():
+            used = "; ".join(f"{run} by {', '.join(kernels) if isinstance(kernels, list) else kernels}" for run, kernels in runs.items())
+            sentences.append(f"Measured kernels of {accelerator}: {used}.")
     return list(dict.fromkeys(sentences))

@@ -5,17 +5,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dse.base.display_units import select_unit
 from dse.base.errors import InputError
+from dse.explaining.compare import compare_sides
 from dse.html_report import answers, fronts, points, sources
 from dse.html_report.display import Column
-from dse.html_report.layer_details import describe_layers, network_on_design
+from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
 from dse.sweeping import provenance
 from dse.sweeping.iso_speedup import accuracy_drop
 from dse.sweeping.objectives import ACCURACY_DROP
-from dse.sweeping.plan import Plan
 
 MAX_DETAILED = 12  # points whose layers are in the page
+MAX_COMPARED = 6  # points of a front that the best one is compared with
 MAX_TORNADOS = 6  # of these, the first
 
 
@@ -48,7 +50,7 @@ def build_section(results: Results, maximize: list[str], minimize: list[str]) ->
         "variants": points.describe_variants(dataset) if results.kind == "sweep" else None,
     }
     contents |= _grid(results, dataset, selected, cells, described)
-    contents |= _details(results.dataset, dataset, cells, described, on_front)
+    contents |= _details(results, dataset, cells, described, on_front)
     return contents | {"headline": answers.headlines(rows, len(groups)) + _causes_of_best(contents)}
 
 
@@ -94,29 +96,44 @@ def _texts(column: Column) -> list[str]:
 def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fronts.Cells, described: list[int]) -> dict[str, Any]:
     """The grid of a complete sweep, by which the page attributes differences exactly; none for single points."""
     if results.kind != "sweep":
-        return {"grid": None, "grid_reason": "The dataset holds single points; mixtures of two designs were not stored."}
+        return {
+            "grid": None,
+            "grid_reason": "The dataset holds single points. Differences are stored between the best one and some others of its network.",
+        }
     grid = points.describe_grid(dataset, [np.array(described, int)])
     return {"grid": grid, "positions": points.grid_positions(selected, cells, dataset, grid)}
 
 
-def _details(original: xr.Dataset, dataset: xr.Dataset, cells: fronts.Cells, described: list[int], on_front: np.ndarray) -> dict[str, Any]:
+def _details(results: Results, dataset: xr.Dataset, cells: fronts.Cells, described: list[int], on_front: np.ndarray) -> dict[str, Any]:
     """Layers of the best points and of some of the front, and sources, from the descriptions as they are now if they are unchanged."""
     try:
-        plan = provenance.rebuild_plan(original)
+        plan = provenance.rebuild_plan(results.dataset)
     except InputError as error:
         return {"details": {}, "details_reason": str(error), "sources": []}
     chosen = list(dict.fromkeys([*described, *_spread(cells[on_front], MAX_DETAILED)]))[:MAX_DETAILED]
-    return {"details": _describe_cells(plan, dataset, cells, chosen), "sources": sources.source_tables(plan)}
+    detailed = points.select_points(dataset, np.array(chosen, int))
+    networks = {_position(cells, cell): network_on_design(plan, detailed.isel(point=number)) for number, cell in enumerate(chosen)}
+    layers = {place: [describe_layers(network, number < MAX_TORNADOS)] for number, (place, network) in enumerate(networks.items())}
+    attributions = _compare_points(networks) if results.kind == "points" else {}
+    return {"details": layers, "sources": sources.source_tables(plan)} | attributions
+
+
+def _compare_points(networks: dict[int, NetworkOnDesign]) -> dict[str, Any]:
+    """Parts of the differences in latency between the first point and some others of its network (`dse explain`), in both directions."""
+    (first, best), *others = networks.items()
+    compared = [(place, network) for place, network in others if network.variant.workload == best.variant.workload][:MAX_COMPARED]
+    unit = select_unit("s", [float(best.layers(best.variant).latency.sum())])
+    attributions: dict[str, Any] = {}
+    for place, network in compared:
+        why = compare_sides(network.side, best.side, "latency")
+        ends, parts = (why.value_a / unit.size, why.value_b / unit.size), [(part, part.value / unit.size) for part in why.parts]
+        forward = [[f"{part.label}: {part.a} to {part.b}", value] for part, value in parts]
+        backward = [[f"{part.label}: {part.b} to {part.a}", -value] for part, value in parts]
+        attributions[f"{place},{first}"] = {"from": ends[0], "to": ends[1], "parts": forward}
+        attributions[f"{first},{place}"] = {"from": ends[1], "to": ends[0], "parts": backward}
+    return {"attributions": attributions, "attribution_unit": unit.text, "attribution_label": "latency"}
 
 
 def _spread(cells: fronts.Cells, count: int) -> list[int]:
     """Some of the cells, evenly over all of them."""
     return cells[np.unique(np.linspace(0, len(cells) - 1, min(count, len(cells))).round().astype(int))].tolist()
-
-
-def _describe_cells(plan: Plan, dataset: xr.Dataset, cells: fronts.Cells, chosen: list[int]) -> dict[int, Any]:
-    detailed = points.select_points(dataset, np.array(chosen, int))
-    return {
-        _position(cells, cell): [describe_layers(network_on_design(plan, detailed.isel(point=number)), number < MAX_TORNADOS)]
-        for number, cell in enumerate(chosen)
-    }

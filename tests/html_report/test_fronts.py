@@ -39,6 +39,15 @@ def test_the_best_result_is_the_fastest_within_the_loss_of_accuracy(dataset):
         assert points.select_points(dataset, np.array([group.best_unrated])).latency.item() < allowed.min()
 
 
+def test_without_a_result_within_the_loss_the_best_one_loses_least(dataset):
+    measured = dataset.isel(variant=dataset.accuracy_drop.notnull().values)
+    for group in fronts.group_results(measured, {"latency": 1.0}, 0.1):
+        best = points.select_points(measured, np.array([group.best]))
+        assert best.accuracy_drop.item() == measured.accuracy_drop.min()
+        same = measured.sel(batch=group.batch).isel(variant=int(measured.accuracy_drop.argmin()))
+        assert best.latency.item() == same.latency.min()
+
+
 def test_a_sample_keeps_fronts_and_best_results_whole(dataset):
     groups = fronts.group_results(dataset, fronts.default_objectives(dataset), 1.0)
     needed = {int(cell) for group in groups for cell in (*group.front, group.best)}

@@ -196,7 +196,11 @@ def test_a_front_of_a_sweep_is_drawn_without_a_grid(browser, results, tmp_path, 
     page = browser.open(write_report(tmp_path / "front.nc", tmp_path / "front.html"))
     front = store.read(tmp_path / "front.nc")
     assert page.evaluate("sections[0].front.length") == front.sizes["point"]
-    assert "single points" in page.inner_text("#waterfall")
+    pairs = page.evaluate("Object.values(sections[0].attributions)")
+    assert pairs
+    for pair in pairs:
+        assert pair["from"] + sum(part for _, part in pair["parts"]) == pytest.approx(pair["to"], rel=1e-9)
+    assert count(page, "#waterfall .waterfalllayer .point") >= 3
     assert count(page, "#heat-map") == 0
 
 

@@ -43,13 +43,16 @@ function pointText(section, point) {
 function logAxis(title, values, options = {}) {
   const positive = values.filter((value) => value > 0);
   const decades = positive.length ? Math.log10(Math.max(...positive) / Math.min(...positive)) : 0;
-  return axis(title, { type: "log", dtick: decades > 2 ? Math.ceil(decades / 8) : "D2", exponentformat: "power", ...options });
+  return axis(title, { type: "log", dtick: decades > 3 ? Math.ceil(decades / 8) : "D2", exponentformat: "power", ...options });
 }
 
-function objectiveAxis(section, column) {
+// The axis of a column over some points: logarithmic where they span more than a decade, reversed where less is better.
+function objectiveAxis(section, column, points) {
   const title = column.unit ? `${column.label} [${column.unit}]` : column.label;
   const options = { autorange: section.objectives[column.name] > 0 ? "reversed" : true };
-  return column.log ? logAxis(title, column.values, options) : axis(title, options);
+  const values = points.map((point) => column.values[point]).filter((value) => value !== null);
+  const isWide = Math.min(...values) > 0 && Math.max(...values) > 10 * Math.min(...values);
+  return isWide ? logAxis(title, values, options) : axis(title, options);
 }
 
 function drawPareto(section, choices, points) {
@@ -66,7 +69,7 @@ function drawPareto(section, choices, points) {
     marker: { color: number === 2 ? "rgba(0,0,0,0)" : color, size, symbol: SYMBOLS[number === 1 ? 3 : 0], line: { color, width: number === 2 ? 3 : 0 } },
     hoverinfo: number === 2 ? "skip" : undefined, unselected: { marker: { opacity: 0.15 } },
   }));
-  return draw("pareto", traces, objectiveAxis(section, x), objectiveAxis(section, y), {
+  return draw("pareto", traces, objectiveAxis(section, x, points), objectiveAxis(section, y, points), {
     dragmode: "select", selectionrevision: choices.revision, ...(choices.brushed ? {} : { selections: [] }),
   });
 }
@@ -83,10 +86,11 @@ function drawSparsityRoofline(section, choices) {
   const rows = section.grid.dims[place].indices.map((index, number) => ({
     index, speedup: gridValue(section.grid, speedup, position.map((at, dim) => (dim === place ? number : at))),
   })).filter(({ index }) => variants.workload[index] === network);
-  const measured = rows.some(({ index }) => variants.accuracy[index] !== null);
+  const metric = variants.metric[section.grid.dims[place].indices[position[place]]]; // a network may have several: one is shown
+  const measured = rows.some(({ index }) => variants.accuracy[index] !== null && variants.metric[index] === metric);
   const values = measured ? variants.accuracy : variants.sparsity;
   const curves = new Map();
-  for (const row of rows.filter(({ index }) => values[index] !== null)) {
+  for (const row of rows.filter(({ index }) => values[index] !== null && (!measured || variants.metric[index] === metric))) {
     const name = `${variants.method[row.index].replaceAll("_", " ")}, ${variants.pattern[row.index]}`;
     curves.set(name, [...(curves.get(name) || []), row]);
   }
@@ -99,7 +103,7 @@ function drawSparsityRoofline(section, choices) {
       marker: { symbol: SYMBOLS[number % 10], size: 8 },
     };
   });
-  const title = measured ? [...new Set(rows.map(({ index }) => variants.metric[index]).filter(Boolean))].join(", ") || "accuracy" : "sparsity (no accuracy was measured)";
+  const title = measured ? metric || "accuracy" : "sparsity (no accuracy was measured)";
   const line = { type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: { color: colour("grey"), dash: "dot" } };
   return draw("sparsity-roofline", traces, axis("speedup over dense"), axis(title), { shapes: [line] });
 }
@@ -178,7 +182,8 @@ function drawHeatMap(section, choices) {
   const variable = grid.variables.find((each) => each.name === choices.heatValue);
   const [columns, rows] = [x, y].map((dim) => placesOfNetwork(section, dim, position));
   const z = rows.map((row) => columns.map((column) => gridValue(grid, variable, position.map((at, dim) => (dim === x ? column : dim === y ? row : at)))));
-  const labels = (dim, places) => places.map((place) => grid.dims[dim].labels[place]);
+  const network = section.variants ? `${section.variants.workload[grid.dims.at(-1).indices[position.at(-1)]]}, ` : "";
+  const labels = (dim, places) => places.map((place) => grid.dims[dim].labels[place].replace(network, ""));
   const shape = (dim) => (grid.dims[dim].numbers ? { type: "category" } : { type: "category", tickfont: { size: 10 } });
   const trace = {
     type: "heatmap", z, x: labels(x, columns), y: labels(y, rows), colorscale: "Viridis",
@@ -188,13 +193,17 @@ function drawHeatMap(section, choices) {
   return draw("heat-map", [trace], axis(grid.dims[x].title, shape(x)), axis(grid.dims[y].title, shape(y)));
 }
 
+const MIN_PART = 1e-4; // of the larger end: smaller parts are in the numbers only
+
 // The steps from one value to another, in the element with the given id; `ends` names both.
 function drawWaterfall(id, attribution, label, ends = ["A", "B"]) {
   if (attribution.reason) return explainEmpty(id, attribution.reason);
-  const names = [ends[0], ...attribution.parts.map(([name]) => name), ends[1]];
-  const values = [attribution.from, ...attribution.parts.map(([, value]) => value), attribution.to];
+  const largest = Math.max(Math.abs(attribution.from), Math.abs(attribution.to));
+  const parts = attribution.parts.filter(([, value]) => Math.abs(value) > MIN_PART * largest);
+  const names = [ends[0], ...parts.map(([name]) => name), ends[1]];
+  const values = [attribution.from, ...parts.map(([, value]) => value), attribution.to];
   const trace = {
-    type: "waterfall", orientation: "h", y: names, x: values, measure: ["absolute", ...attribution.parts.map(() => "relative"), "total"],
+    type: "waterfall", orientation: "h", y: names, x: values, measure: ["absolute", ...parts.map(() => "relative"), "total"],
     text: values.map((value, number) => (number && number < names.length - 1 && value > 0 ? "+" : "") + formatNumber(value)), textposition: "outside", cliponaxis: false,
     increasing: { marker: { color: colour("orange") } }, decreasing: { marker: { color: colour("blue") } }, totals: { marker: { color: colour("grey") } },
     connector: { line: { color: colour("line") } }, hovertemplate: "%{y}<br>%{text}<extra></extra>",

@@ -196,7 +196,8 @@ function redrawDesign() {
   drawRoofline(detail, chosen);
   if (detail.causes) drawWaterfall("causes", detail.causes, "speedup", ["ideal", "predicted"]);
   else explainEmpty("causes", "The network that is shown is dense.");
-  byId("causes-numbers").textContent = detail.causes ? detail.causes.sentence : "";
+  byId("causes-numbers").replaceChildren(...(detail.causes ? [element("p", {}, detail.causes.sentence), folded("Numbers", simpleTable("", ["cause", "part of the speedup"],
+    [["ideal", detail.causes.from], ...detail.causes.parts, ["predicted", detail.causes.to]]))] : []));
   drawLayers(detail);
   drawTornado(detail);
   const layers = chosen.layers;

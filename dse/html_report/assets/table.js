@@ -42,15 +42,16 @@ function sortedPoints(section, points, sort) {
   });
 }
 
-// Columns in which the points of the section differ, and the sentence about all others.
-function splitColumns(section) {
-  const varies = (column) => column.values.some((value) => value !== column.values[0]);
-  const common = section.columns.filter((column) => !varies(column) && textAt(column, 0) !== "");
-  return [section.columns.filter(varies), common.map((column) => `${column.label} ${textAt(column, 0)} ${column.unit}`.trim()).join(", ")];
+// Columns in which some points differ, and the sentence about all others.
+function splitColumns(section, points) {
+  const varies = (column) => points.some((point) => column.values[point] !== column.values[points[0]]);
+  const common = section.columns.filter((column) => !varies(column) && points.length && textAt(column, points[0]) !== "");
+  return [section.columns.filter(varies), common.map((column) => `${column.label} ${textAt(column, points[0])} ${column.unit}`.trim()).join(", ")];
 }
 
+// The table of `points`, with the columns in which those within the filters differ.
 function pointTable(section, state, points, act) {
-  const [columns, common] = splitColumns(section);
+  const [columns, common] = splitColumns(section, filteredPoints(section, state.filters));
   const sorted = sortedPoints(section, points, state.sort);
   const pages = Math.max(1, Math.ceil(sorted.length / ROWS));
   const page = Math.min(state.page, pages - 1);
