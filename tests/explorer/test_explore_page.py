@@ -39,7 +39,7 @@ def address(tmp_path, chromium):
 
 
 def test_a_slider_changes_the_results_and_the_design_is_saved(browser, address, tmp_path):
-    page = browser.page
+    page, browser.allowed = browser.page, (address, "blob:")
     page.goto(address)
     page.wait_for_selector("text=as described")
     assert "latency" in page.inner_text("table")
@@ -55,6 +55,3 @@ def test_a_slider_changes_the_results_and_the_design_is_saved(browser, address, 
     assert saved.value("units.tensor.peak.fp16") < 100e12
     page.get_by_role("button", name="Save as YAML").click()
     page.wait_for_selector("text=Not saved:")
-    outside = [url for url in browser.requests if not url.startswith((address, "blob:"))]
-    assert outside == []
-    browser.requests.clear()
