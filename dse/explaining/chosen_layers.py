@@ -87,7 +87,7 @@ def _take(layers: LayerArrays, index: Int[np.ndarray, "distinct"]) -> LayerArray
 def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLayers:
     """The chosen execution of the distinct layers `terms` of a variant, which is given whole."""
     rates = inverse_rates(terms.executions, side.accelerator)
-    times = layer_times(terms, rates, side.options.resource_overlap)
+    times = layer_times(terms, rates, side.resource_overlap)
     preference = execution_preference(terms, side.accelerator, side.dtype.compute, side.accelerator.base)
     with jax.enable_x64(True):
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)

@@ -10,6 +10,7 @@ from dse.explaining import breakdown
 from dse.explaining.chosen_layers import PerLayer, choose_layers, distinct_layers, take_layers
 from dse.explaining.explanation import Explanation
 from dse.explaining.factors import DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
+from dse.explaining.fidelity_parts import LABELS
 from dse.explaining.mixtures import MixtureEvaluator, MixtureResults
 from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
 from dse.explaining.relevance import COSTS
@@ -155,8 +156,9 @@ def _merge_accelerators(factors: list[Factor]) -> list[Factor]:
 
 def factor_label(factor: Factor, quantity: str) -> str:
     """A factor in words: 'bandwidth of dram', 'fp16 peak of tensor_core', 'gain of sparse_24'."""
-    parts = factor.key.split(".")
-    match parts:
+    if factor.key in LABELS:
+        return LABELS[factor.key]
+    match factor.key.split("."):
         case ["memory", level, number]:
             return f"{number} of {level}"
         case ["memory", level]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from dse.base.strict_model import validate_mapping
 from dse.base.units import Quantity
+from dse.explaining.fidelity_parts import LABELS, higher_fidelity, parts_between
 from dse.explaining.side import Side
 from dse.model.cost.design import Design
 from dse.schema.accelerator import Accelerator
@@ -109,7 +110,13 @@ def list_factors(a: Side, b: Side) -> list[Factor]:
 def _setting_factors(a: Side, b: Side) -> list[Factor]:
     pairs = {"batch": (a.batch, b.batch), "dtype": (a.dtype, b.dtype)}
     pairs |= {name: (getattr(a.options, name), getattr(b.options, name)) for name in ModelOptions.model_fields}
-    return [Factor(key, str(getattr(x, "label", x)), str(getattr(y, "label", y))) for key, (x, y) in pairs.items() if x != y]
+    differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    of_options = differing.keys() & set(ModelOptions.model_fields)
+    parts = parts_between(a.options.fidelity, b.options.fidelity) if of_options == {"fidelity"} else ()
+    listed = {key: pair for key, pair in differing.items() if not parts or key != "fidelity"}
+    return [Factor(key, str(getattr(x, "label", x)), str(getattr(y, "label", y))) for key, (x, y) in listed.items()] + [
+        Factor(part, a.options.fidelity, b.options.fidelity) for part in parts
+    ]
 
 
 def _network_factors(a: Side, b: Side) -> list[Factor]:
@@ -180,9 +187,13 @@ def mix_sides(a: Side, b: Side, factors: Sequence[Factor], from_b: Iterable[str]
     accelerator = _mix_accelerators(a.accelerator, b.accelerator, [f for f in factors if f.key in keys])
     sources = {name: b if name in keys else a for name in ("batch", "dtype", *ModelOptions.model_fields)}
     options = {name: getattr(sources[name].options, name) for name in ModelOptions.model_fields}
+    parts = {factor.key for factor in factors if factor.key in LABELS}
+    if parts:
+        options["fidelity"] = higher_fidelity(a.options.fidelity, b.options.fidelity)
+    from_higher = parts & keys if b.options.fidelity == options["fidelity"] else parts - keys
     return replace(
         a, accelerator=accelerator, batch=sources["batch"].batch, dtype=sources["dtype"].dtype,
-        options=validate_mapping(ModelOptions, options), **_mix_networks(a, b, keys),
+        options=validate_mapping(ModelOptions, options), without=frozenset(parts - from_higher), **_mix_networks(a, b, keys),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.explaining.chosen_layers import distinct_layers, take_layers
 from dse.explaining.factors import Factor, mix_sides
+from dse.explaining.fidelity_parts import take_away
 from dse.explaining.relevance import COSTS, Relevance
 from dse.explaining.side import Side
 from dse.model.cost.coefficients import check_process, has_known_process
@@ -25,7 +26,7 @@ from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import METADATA_BYTES, factored_inverse_rates
 from dse.model.roofline import Combination, NetworkWork, energy_of_fastest, execution_times, fastest
-from dse.model.terms import LayerTerms
+from dse.model.terms import LayerTerms, compulsory_terms
 from dse.schema.model_options import ModelOptions
 from dse.workload import Variant
 
@@ -116,7 +117,10 @@ class MixtureEvaluator:
 
     def terms(self, side: Side, variant: Variant) -> LayerTerms:
         """The terms of a variant at the settings of a side."""
-        return network_terms(side.accelerator, variant, side.batch, side.dtype, side.options, self._efficiency(side))
+        terms = network_terms(side.accelerator, variant, side.batch, side.dtype, side.options, self._efficiency(side))
+        if not side.without:
+            return terms
+        return take_away(terms, compulsory_terms(side.accelerator, variant, side.batch, side.dtype, side.options), side.without)
 
     def network_latencies(self, side: Side, values: Mapping[str, np.ndarray]) -> tuple[PerMixture, PerMixture]:
         """Latencies [s] of the dense and the sparse network of a side where some rates take the given values: arrays by path."""
@@ -185,7 +189,7 @@ def _inverse_rates(terms: LayerTerms, side: Side, values: Mapping[str, np.ndarra
 
 def _evaluate(function: Callable[..., jax.Array], work: NetworkWork, rates: np.ndarray, side: Side) -> Float[np.ndarray, "layer mixture"]:
     """Call a compiled function on chunks of mixtures, padded to a power of two, so that few shapes are compiled."""
-    combination = Combination(METADATA_BYTES, side.options.resource_overlap)
+    combination = Combination(METADATA_BYTES, side.resource_overlap)
     with jax.enable_x64(True):
         parts = [np.asarray(function(work, chunk, combination))[:, :size] for chunk, size in _padded_chunks(rates)]
     return np.concatenate(parts, axis=1)

@@ -23,7 +23,7 @@ from dse.base.units import Quantity, Time, parse_quantity
 from dse.explaining.measured_row import read_measured_row
 from dse.networks.layers import LayerArrays, make_layer_row
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import Fidelity, ModelOptions
+from dse.schema.model_options import Fidelity, ModelOptions, ResourceOverlap
 from dse.schema.references import load_accelerator, load_workload
 from dse.schema.sweep import Batch
 from dse.sparsity.grammar import parse
@@ -76,7 +76,8 @@ class Side:
     """One side of an explanation.
 
     `workload` and `selector` give the variant; where they are None, the variant was given as an object. `measured` is a measured latency
-    [s], or a speedup if `measures_speedup`, that the evaluation is compared with.
+    [s], or a speedup if `measures_speedup`, that the evaluation is compared with. `without`: parts of the fidelity that are taken away
+    (`dse.explaining.fidelity_parts`).
     """
 
     accelerator: Accelerator
@@ -88,6 +89,12 @@ class Side:
     selector: Selector | None = None
     measured: float | None = None
     measures_speedup: bool = False
+    without: frozenset[str] = frozenset()
+
+    @property
+    def resource_overlap(self) -> ResourceOverlap:
+        """How the times of resources combine into the time of a layer."""
+        return "full" if "fidelity.overlap" in self.without else self.options.resource_overlap
 
     @cached_property
     def dense(self) -> Variant:

@@ -1,5 +1,7 @@
 """Explanations of two sides: parts add up, one number alone has all of the difference, exchanging the sides negates every part."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from dse.explaining.compare import compare_sides
 from dse.explaining.explain import explain_sides
 from dse.explaining.factors import list_factors
 from dse.explaining.mixtures import MixtureEvaluator
-from dse.explaining.side import Side, make_side
+from dse.explaining.side import Side, make_side, read_settings
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 
@@ -71,7 +73,7 @@ def test_the_ends_are_those_of_evaluate(side):
         assert value == pytest.approx(float(latency.sum()), rel=1e-12)
     assert sum(row.a for row in result.groups) == pytest.approx(result.value_a)
     assert sum(row.b for row in result.resources) == pytest.approx(result.value_b)
-    assert {part.key for part in result.parts} <= {"memory.dram.bandwidth", "variant", "batch", "fidelity"}
+    assert {part.key for part in result.parts} <= {"memory.dram.bandwidth", "variant", "batch", "fidelity.traffic"}
 
 
 def test_a_part_of_a_speedup_says_how_much_is_due_to_the_dense_baseline(side):
@@ -161,3 +163,21 @@ def test_mixtures_equal_designs_with_replaced_numbers(fidelity, quantity):
             static = [static_power(Design(mixed, base=base)) for base in (None, device)]
             expected += (static[1] - static[0]) * float(layers.latency.sum())
         assert value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("network", ["resnet50, asp, batch=32", "bert-base, 2:4, batch=8", "llama-2-7b, 2:4, phase=decode"])
+@pytest.mark.parametrize(("low", "high"), [("sol", "calibrated"), ("capacity", "calibrated"), ("sol", "capacity")])
+def test_a_fidelity_without_all_of_its_parts_is_the_lower_one(network, low, high):
+    a, b = (make_side(read_settings(f"a100-sxm4-80gb, {network}, {fidelity}")) for fidelity in (low, high))
+    evaluator = MixtureEvaluator(a, b, list_factors(a, b), "latency")
+    stripped = replace(b, without=frozenset(factor.key for factor in evaluator.factors))
+    assert {factor.key.partition(".")[0] for factor in evaluator.factors} == {"fidelity"}
+    for of_stripped, of_low in zip(evaluator.network_latencies(stripped, {}), evaluator.network_latencies(a, {}), strict=True):
+        assert of_stripped == pytest.approx(of_low, rel=1e-12)
+
+
+def test_a_measurement_against_the_speed_of_light_has_the_parts_of_the_calibrated_fidelity():
+    result = dse.explain("a100-sxm4-80gb, 4096x4096x512", "calibrated, measured=100 us")
+    assert {part.key for part in result.parts} == {"fidelity.efficiency", "fidelity.overhead", "fidelity.overlap", "not_predicted"}
+    assert sum(part.value for part in result.parts) == pytest.approx(100e-6 - result.value_a)
+    assert result.value_b == pytest.approx(100e-6)
