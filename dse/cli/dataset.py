@@ -17,23 +17,33 @@ from dse.schema.figures import FigureKind
 from dse.sweeping import pareto, store
 from dse.sweeping.select_values import select_values
 
+RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep' or 'dse search' wrote
+
 
 def draw_figures(options: Namespace) -> str:
     """Draw the figures and return their files.
 
     Raises InputError if none can be drawn, FiguresNotDrawnError (after the files of the others are printed) if some cannot.
     """
-    dataset = select_values(store.read(options.dataset), parse_pairs(options.select))
+    path = results_path(options.dataset)
+    dataset = select_values(store.read(path), parse_pairs(options.select))
+    plot.check_sweep_results(dataset)
     kinds = options.kind or _kinds_with_axes(dataset, options.x, options.y) or plot.default_kinds(dataset)
-    folder, axes = options.out or options.dataset.parent, {"x": options.x, "y": options.y}
+    folder, axes = options.out or path.parent, {"x": options.x, "y": options.y}
     try:
-        written = plot.save_figures(dataset, kinds, folder, file_prefix(options.dataset), image=options.format, **axes)
+        written = plot.save_figures(dataset, kinds, folder, file_prefix(path), image=options.format, **axes)
     except plot.FiguresNotDrawnError as error:
         if not error.written:
             raise InputError.from_problems(error.problems) from error
         print(*error.written, sep="\n")
         raise
     return "\n".join(map(str, written))
+
+
+def results_path(path: Path) -> Path:
+    """The results in the folder that 'dse sweep' or 'dse search' wrote; any other path as it is."""
+    is_folder = path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists()
+    return next((path / name for name in RESULT_FILES if (path / name).exists()), path) if is_folder else path
 
 
 def _kinds_with_axes(dataset: xr.Dataset, x: str | None, y: str | None) -> tuple[FigureKind, ...]:
@@ -50,9 +60,10 @@ def file_prefix(dataset: Path) -> str:
 
 def find_fronts(options: Namespace) -> str:
     """Write the fronts and return them as CSV or as a table; the files are listed on stderr."""
-    dataset = select_values(store.read(options.dataset), parse_pairs(options.at))
+    path = results_path(options.dataset)
+    dataset = select_values(store.read(path), parse_pairs(options.at))
     reference = parse_numbers(parse_pairs(options.reference))
-    stem = _output_stem(options.dataset, options.out)
+    stem = _output_stem(path, options.out)
     written = stem.with_name(f"{stem.name}.nc")
     output_file.check_writable(written, *plot.figure_files(stem))
     front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)

@@ -8,13 +8,12 @@ import xarray as xr
 
 from dse.base import catalog
 from dse.base.errors import InputError, did_you_mean
-from dse.cli.dataset import parse_pairs
+from dse.cli.dataset import parse_pairs, results_path
 from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
 from dse.sweeping import store
 from dse.sweeping.select_values import select_values
 
-RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep' or 'dse search' wrote
 FOLDERS: tuple[catalog.CatalogFolder, ...] = ("accel_models", "workloads", "sweeps")
 MAX_SUMMARY_BYTES = 2**29  # of results: larger ones are not ranked at the end of a sweep
 
@@ -31,11 +30,8 @@ def execute(options: Namespace) -> str:
 
 def find_results(what: str) -> Path | None:
     """The file or store of results at a path or in a folder of a sweep or search; None if `what` is not a path."""
-    path = Path(what)
+    path = results_path(Path(what))
     if path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists():
-        files = [path / name for name in RESULT_FILES if (path / name).exists()]
-        if files:
-            return files[0]
         if _catalog_file(what) is None:
             raise InputError(
                 f"the folder '{what}' has no results", "give a .nc file, a .zarr store, or a folder of 'dse sweep' or 'dse search'"

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.plot import axis, capacity, efficiency, layers, pareto, roofline, sparsity_roofline, speedup
+from dse.report.result_kind import check_labels
 from dse.schema.figures import FREE_AXES, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
 
@@ -85,7 +86,7 @@ def save_figures(
 
     Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
-    _check_sweep_results(dataset)
+    check_sweep_results(dataset)
     stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
     output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem, image)))
     written, errors = list[Path](), dict[str, InputError]()
@@ -110,12 +111,12 @@ class FiguresNotDrawnError(UnfinishedError):
         self.problems = tuple(problem for error in errors.values() for problem in error.problems)
 
 
-def _check_sweep_results(dataset: xr.Dataset) -> None:
+def check_sweep_results(dataset: xr.Dataset) -> None:
     """Raise InputError unless the dataset has the labels of a sweep's results (a Pareto front has not)."""
-    missing = [name for name in ("accelerator", "batch", "dtype", "variant") if name not in dataset.coords]
-    if "point" in dataset.dims or missing:
-        what = f"has no '{missing[0]}'" if missing else "holds single points"
-        raise InputError(f"the dataset {what}: figures need all results of a sweep", "give a dataset of 'dse sweep' with 'keep: all'")
+    if "point" in dataset.dims:
+        message = "the dataset holds single points: figures need all results of a sweep"
+        raise InputError(message, "give a dataset of 'dse sweep' with 'keep: all'")
+    check_labels(dataset)
 
 
 def figure_files(stem: Path, image: ImageFormat = "png") -> list[Path]:

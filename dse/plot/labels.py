@@ -24,7 +24,7 @@ LEADER_OFFSETS = tuple(
     for distance in LEADER_DISTANCES
     for angle in np.linspace(0, 2 * math.pi, 16, endpoint=False) + math.pi / 16
 )
-DISTANCE_COST = 0.15  # of a point of distance: a nearer label is better
+DISTANCE_COST = 0.6  # of a point of distance: a nearer label is better
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
 MARKER_RADIUS = 3  # points

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.base.display_units import select_unit
+from dse.base.display_units import DisplayUnit, select_unit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
@@ -13,6 +13,7 @@ from dse.searching.analysis import hypervolume_histories
 from dse.searching.archive import Archive
 from dse.searching.report import UNITS
 
+LOG_SCALE_RATIO = 10  # ratio of the best to the worst device from which the objective is on a logarithmic axis
 MAX_DEVICE_COST = 3.0  # times that of the costliest design: devices beyond would leave no room to see the designs
 
 
@@ -23,8 +24,8 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     front of the archive.
     """
     costs = archive.value_names[1:3]
-    figure = Figure(figsize=(4.4 * (len(costs) + 1), 4.2), layout="constrained")
-    axes = figure.subplots(1, len(costs) + 1, squeeze=False)[0]
+    figure = Figure(figsize=(4.8 * len(costs) + 3.8, 5.4), layout="constrained")
+    axes = figure.subplots(1, len(costs) + 1, squeeze=False, width_ratios=[4.8] * len(costs) + [3.8])[0]
     for ax in axes:
         style.set_panel_style(ax)
     labels = [_draw_cost_panel(ax, archive, random, devices, cost) for ax, cost in zip(axes, costs, strict=False)]
@@ -73,7 +74,10 @@ def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table
     shown = devices[devices[cost] * scale <= MAX_DEVICE_COST * x.max()].to_dict("records")
     if shown:
         xs, ys = [row[cost] * scale for row in shown], [row[objective] for row in shown]
-        ax.plot(xs, ys, marker="D", markersize=4, color="black", linestyle="none", label="existing devices")
+        if min(ys) > 0 and max(ys) > LOG_SCALE_RATIO * min(ys):
+            ax.set_yscale("log")
+            style.set_axis_unit(ax.yaxis, objective.replace("_", " "), DisplayUnit("", 1.0))
+        ax.plot(xs, ys, marker="D", markersize=3.5, color="black", linestyle="none", label="existing devices")
     return [Label(row[cost] * scale, row[objective], row["device"], "black") for row in shown]
 
 

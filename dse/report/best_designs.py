@@ -15,14 +15,22 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from dse.base.errors import InputError
+from dse.report.result_kind import VARIANT_LABELS
 from dse.sweeping.iso_speedup import accuracy_drop
 from dse.sweeping.objectives import objective_signs
 from dse.workload.accuracy import ROUNDING_TOLERANCE
 
 SETTINGS = ("workload", "batch")  # points that differ in them do not compete
 MAX_RESOURCES, MIN_SHARE = 3, 0.01  # of the bounds that a cell names
-VARIANT_RESULTS = ("energy", "edp", "average_power", "performance_per_area", "performance_per_watt", "power_limited_latency")
-VARIANT_LABELS = ("workload", "method", "pattern", "sparsity", "nominal_sparsity", "accuracy", "dense_accuracy", "accuracy_kind", "metric")
+VARIANT_RESULTS = (
+    "faster_probability",
+    "energy",
+    "edp",
+    "average_power",
+    "performance_per_area",
+    "performance_per_watt",
+    "power_limited_latency",
+)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dse.base.table_format import format_table
 
 Format = Literal["table", "csv", "json", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-SHARES = ("sparsity", "nominal_sparsity")  # shown in percent
+SHARES = ("sparsity", "nominal_sparsity", "faster_probability")  # shown in percent
 INTERVALS = ("_low", "_high", "_bound")
 LABELS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "bound": "bound by"}
 HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", "dense_accuracy", "accuracy", "best")

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import dse
+from dse import plot
 from dse.base.errors import InputError
 from dse.report.best_designs import best_designs, describe_points, make_ranking, unmeasured_variants, with_all_dims
 from dse.report.result_table import FORMATS, render
@@ -144,12 +145,30 @@ def test_fronts_reductions_and_searches_have_tables(results, edited, folder):
     [
         (xr.Dataset({"temperature": ("time", [1.0])}), "has no coordinate 'accelerator', so it does not hold results"),
         (xr.Dataset({"temperature": ("point", [1.0])}), "the points of the dataset have no latency"),
-        (xr.Dataset(coords=dict.fromkeys(("accelerator", "batch", "dtype", "variant"), 0)), "have no 'workload' and 'method'"),
+        (xr.Dataset(coords=dict.fromkeys(("accelerator", "batch", "dtype", "variant"), 0)), "has no coordinates 'workload', 'method'"),
     ],
 )
 def test_datasets_of_other_programs_are_refused(dataset, message):
     with pytest.raises(InputError, match=message):
         result_tables(dataset)
+
+
+DAMAGES = {
+    "no accuracies": (lambda data: data.drop_vars(["accuracy", "dense_accuracy"]), "has no coordinates 'accuracy', 'dense_accuracy'"),
+    "no pattern": (lambda data: data.drop_vars("pattern"), "has no coordinate 'pattern'"),
+    "other metrics": (lambda data: data.assign_attrs(metrics="{}"), "does not describe 'accuracy' of 'net'; sweep again"),
+    "damaged inputs": (lambda data: data.assign_attrs(run_on="[1"), "attribute 'run_on' of the dataset is damaged"),
+    "a list of inputs": (lambda data: data.assign_attrs(run_on="[1]"), "attribute 'run_on' of the dataset is damaged"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_datasets_of_older_versions_and_damaged_ones_are_refused(results, damage, tmp_path):
+    change, message = DAMAGES[damage]
+    with pytest.raises(InputError, match=message):
+        result_tables(change(results))
+    with pytest.raises(InputError, match=message):
+        plot.save_figures(change(results), ["speedup"], tmp_path)
 
 
 def test_a_dataset_without_some_variables_is_shown_or_refused(results):
