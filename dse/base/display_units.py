@@ -36,6 +36,7 @@ SCALES: dict[str, Scale] = {
     "1/J": (("samples/J", 1.0),),
     "Hz": _prefixes("Hz", "MG"),
     "1": (("", 1.0),),
+    "points of the metric": (("points", 1.0),),
 }
 
 

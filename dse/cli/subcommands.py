@@ -116,6 +116,11 @@ def _add_pareto(subcommands: Subcommands) -> None:
     formats = "of the front on standard output: csv has all points in SI units (default: table on a terminal, else csv)"
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), help=formats)
     parser.add_argument("-o", "--out", type=Path, help="output folder, or .nc file (default: next to the dataset)")
+    _add_examples(
+        parser,
+        "dse pareto results.nc --maximize speedup --minimize accuracy_drop --at batch=32",
+        "dse pareto results.nc --minimize latency area --format markdown",
+    )
 
 
 REPORT_EXAMPLES = """examples:

@@ -68,7 +68,7 @@ def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasure
         The columns `rank`, `workload`, `batch`, the labels of the design and of the variant, every result with its interval, `bound`, and
         `samples_per_s` or, of networks that generate text, `tokens_per_s`. Empty if no variant is eligible.
     """
-    dims = [str(dim) for dim in dataset.dims if dim not in ("resource", "execution")]
+    dims = [*(str(dim) for dim in dataset.dims if dim not in ("resource", "execution", "variant")), "variant"]
     values, fits = (dataset[name].broadcast_like(_cells(dataset, dims)).transpose(*dims).values for name in (ranking.objective, "fits"))
     scores = np.where(fits & np.isfinite(values), ranking.sign * values, np.inf)
     dense = None if with_unmeasured else _dense_scores(dataset, ranking, dims)

@@ -11,6 +11,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from dse.base import catalog
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.layer_results import layer_results
@@ -84,12 +85,10 @@ def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]
 
 
 def _describe_networks(evaluator: Evaluator, results: dict[str, np.ndarray], design: int) -> str:
-    """Results of each network, as in 'resnet50: performance 1.32, speedup 1.2, latency 0.0021 s'."""
+    """Results of each network, as in 'resnet50: performance 1.32, speedup 1.2, latency 2.1 ms'."""
     texts = []
     for network, name in enumerate(evaluator.problem.feasible_variants):
-        figures = [
-            f"{result} {values[network, design]:.5g} {UNITS[result].removeprefix('1')}".strip() for result, values in results.items()
-        ]
+        figures = [f"{result} {format_quantity(float(values[network, design]), UNITS[result])}" for result, values in results.items()]
         texts.append(f"{name}: {', '.join(figures)}")
     return "; ".join(texts)
 

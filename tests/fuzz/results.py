@@ -91,8 +91,9 @@ def damaged_store(random: Random, folder: Path) -> str:
     change = damage(random, path, files)
     before = None if change == "unchanged" else store_reads(folder / "x.zarr")
     if random.random() < 0.6:
-        verb = random.choice((["plot"], ["pareto", "--minimize", "latency", "--maximize", "accuracy"]))
-        outcome = run_command(verb[0], folder / "x.zarr", *verb[1:], "-o", folder / "figures", names="x.zarr", folder=folder)
+        verb = random.choice((["plot"], ["pareto", "--minimize", "latency", "--maximize", "accuracy"], ["show"]))
+        out = [] if verb == ["show"] else ["-o", folder / "figures"]
+        outcome = run_command(verb[0], folder / "x.zarr", *verb[1:], *out, names="x.zarr", folder=folder)
         assert (outcome == "refused") == (change != "unchanged"), f"{change} of {path}: {outcome}"
         return f"read {outcome}"
     code, _, err = captured(["sweep", str(whole() / "small.yaml"), "-o", str(folder / "x.zarr"), "--resume"])

@@ -52,6 +52,14 @@ def test_the_best_designs_are_those_of_a_loop_over_all_cells(results, drop):
     assert (rows.accuracy_drop <= drop + 1e-9).all()
 
 
+def test_the_order_of_the_dims_does_not_matter(results):
+    ranking = make_ranking(results, None, None, 1.0)
+    turned = results.transpose("variant", "units.tensor.peak.fp16", "memory.dram.bandwidth", ...)
+    one, other = (best_designs(with_all_dims(each), ranking, 3) for each in (results, turned))
+    np.testing.assert_array_equal(one.latency, other.latency)
+    assert one.pattern.tolist() == other.pattern.tolist()
+
+
 def test_fewer_rows_are_the_first_of_more(results):
     dims, ranking = with_all_dims(results), make_ranking(results, "speedup", None, 1.0)
     rows, first = (best_designs(dims, ranking, top) for top in (6, 2))
