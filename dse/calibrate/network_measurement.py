@@ -79,8 +79,9 @@ class NetworkRow(StrictModel):
 
     @property
     def tokens(self) -> int:
-        """Samples, or tokens of all samples where a sequence is stated."""
-        sequence = self.named_inputs.get("sequence", 1)
+        """Samples, or in a prefill the tokens of all samples."""
+        inputs = self.named_inputs
+        sequence = inputs.get("sequence") if inputs.get("phase") != "decode" else None
         return self.batch * (sequence if isinstance(sequence, int) else 1)
 
 

@@ -101,6 +101,8 @@ def _limits(point: xr.Dataset) -> Iterator[str]:
 def _intervals(point: xr.Dataset) -> Iterator[str]:
     if "speedup_low" in point:
         yield f"speedup {float(point['speedup_low']):.3g}x to {float(point['speedup_high']):.3g}x"
+    if "faster_probability" in point:
+        yield f"faster than dense with a probability of {100 * float(point['faster_probability']):.0f}%"
     if "latency_low" in point:
         yield " to ".join(format_quantity(float(point[name]), "s") for name in ("latency_low", "latency_high"))
     if "latency_bound" in point:

@@ -114,7 +114,7 @@ def test_a_row_of_the_vllm_table_by_hand(tmp_path):
     rows = ["a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a", "a100-pcie-80gb,decode,int8,Llama3.2-1B,64,6400,6:8,1,a"]
     prefill, decode = load_networks(vllm_table(tmp_path, *rows)).networks
     assert (prefill.row.batch, prefill.row.tokens, prefill.row.dense_ms, prefill.row.time_ms) == (4, 4096, 100, 50)
-    assert (decode.row.batch, decode.row.dense_ms, decode.row.time_ms) == (64, 10, 10)
+    assert (decode.row.batch, decode.row.tokens, decode.row.dense_ms, decode.row.time_ms) == (64, 64, 10, 10)
     assert [dtype.text for dtype in prefill.row.dtypes] == ["int8 outputs=int32 elementwise=bf16", "int8 outputs=bf16 elementwise=bf16"]
     assert {"phase=prefill", "sequence=1024", "passes=separate"} <= set(prefill.dense.run_on.split(", "))
     assert {"phase=decode", "sequence=144", "passes=separate"} <= set(decode.dense.run_on.split(", "))
