@@ -124,7 +124,7 @@ def headlines(rows: list[dict[str, Any]], count: int) -> list[str]:
     if not first["accuracy_known"] or not same:
         return _headline(first, count)
     faster = same[0]
-    results = ", ".join(filter(None, [faster["latency"], faster["speedup"] and f"{faster['speedup']:.3g}x as fast as dense"]))
+    results = ", ".join(filter(None, [faster["latency"], faster["speedup"] and f"{_times(faster['speedup'])} as fast as dense"]))
     return [*_headline(first, count), f"Faster, but of unknown accuracy: {faster['variant']} on {faster['design']}, {results}."]
 
 
@@ -145,9 +145,14 @@ def _headline(row: dict[str, Any], count: int) -> list[str]:
 def _speedup_sentence(row: dict[str, Any]) -> str:
     if row["variant"] == "dense":
         return "No pruned variant is faster: pruning gains nothing here."
-    change = f"{row['speedup']:.3g}x as fast as the dense network on the same design"
+    change = f"{_times(row['speedup'])} as fast as the dense network on the same design"
     dense = " Without pruning, this design is faster." if row["speedup"] < 1 else ""
     return f"It is {change}, with {row['accuracy']}.{dense}"
+
+
+def _times(ratio: float) -> str:
+    """'1.20x' or '12.3x'."""
+    return f"{ratio:.2f}x" if ratio < 10 else f"{ratio:.3g}x"
 
 
 def certainty(dataset: xr.Dataset, fidelity: str, row: dict[str, Any] | None) -> list[str]:

@@ -76,6 +76,26 @@ def test_brushing_filters_the_table_and_can_be_cleared(browser, report):
     page.wait_for_function(f"document.getElementById('table').innerText.startsWith('{before} ')")
 
 
+def test_many_points_are_drawn_by_webgl_and_brushed(browser, folder, tmp_path):
+    spec = folder / "small.yaml"
+    axes = "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 4 TB/s, steps: 50}, units.tensor.peak.fp16: {from: 50 TFLOP/s, to: 99 TFLOP/s, steps: 50}}"
+    spec.write_text(spec.read_text().replace("methods: all", "methods: [semi]").replace("[1, 16]", "[1, 2]") + axes + "\n")
+    assert main(["sweep", str(spec), "-o", str(tmp_path / "many.nc")]) == 0
+    page = browser.open(write_report(tmp_path / "many.nc", tmp_path / "many.html"))
+    page.select_option("#filters select >> nth=0", "")
+    assert page.evaluate("document.getElementById('pareto').data.map((trace) => trace.type)") == ["scattergl"] * 3
+    assert count(page, "#pareto .gl-container canvas") > 0
+    page.locator("#pareto").scroll_into_view_if_needed()
+    area = page.locator("#pareto .nsewdrag").bounding_box()
+    page.mouse.move(area["x"] + 3, area["y"] + area["height"] - 3)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] / 2, area["y"] + area["height"] / 3, steps=5)
+    page.mouse.up()
+    page.wait_for_function("states[0].brushed !== null")
+    assert 0 < page.evaluate("states[0].brushed.size") < 5000
+    assert f"{page.evaluate('states[0].brushed.size')} of 5000 results" in page.inner_text("#table")
+
+
 def test_the_table_sorts_filters_and_turns_pages(browser, report, results):
     page, dataset = browser.open(report), store.read(results)
     page.select_option("#filters select >> nth=0", "")

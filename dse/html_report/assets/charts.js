@@ -43,7 +43,7 @@ function pointText(section, point) {
 function logAxis(title, values, options = {}) {
   const positive = values.filter((value) => value > 0);
   const decades = positive.length ? Math.log10(Math.max(...positive) / Math.min(...positive)) : 0;
-  return axis(title, { type: "log", dtick: decades > 3 ? Math.ceil(decades / 8) : "D2", exponentformat: "power", ...options });
+  return axis(title, { type: "log", dtick: decades > 3 ? Math.ceil(decades / 8) : "D2", exponentformat: decades > 5 ? "power" : "none", ...options });
 }
 
 // The axis of a column over some points: logarithmic where they span more than a decade, reversed where less is better.

@@ -115,7 +115,10 @@ function redrawPoints() {
   byId("pareto-controls").replaceChildren(...["x", "y"].map((side) => selectOf(side, numeric, state[side], (name) => { state[side] = name; redrawPoints(); })));
   const drawing = drawPareto(section, state, points);
   const shown = section.total > section.points.length ? ` ${section.total} results; the page holds the fronts whole and ${section.points.length - section.front.length} others.` : "";
-  byId("pareto-caption").textContent = `Better is ${state.x in section.objectives ? "to the right" : ""}${state.y in section.objectives ? " and up" : ""}. Drag a box over points to filter the table; click a point to show its design.${shown}`;
+  const [x, y] = [state.x, state.y].map((name) => columnOf(section, name));
+  const without = points.filter((point) => x.values[point] === null || y.values[point] === null).length;
+  const hidden = without ? ` ${without} results have no value on one of the axes.` : "";
+  byId("pareto-caption").textContent = `Better is ${state.x in section.objectives ? "to the right" : ""}${state.y in section.objectives ? " and up" : ""}. Drag a box over points to filter the table; click a point to show its design.${shown}${hidden}`;
   redrawTable(points);
   return drawing;
 }
