@@ -59,24 +59,24 @@ class DisplayUnit:
 def select_unit(si_unit: str, values: Iterable[float] | np.ndarray = ()) -> DisplayUnit:
     """The unit for a column of values: the largest one that the median absolute value reaches, else the smallest.
 
-    Units without an entry in `SCALES` are kept. Bytes have binary prefixes where only these show all of them exactly, as 48 MiB.
+    Units without an entry in `SCALES` are kept. Bytes have binary prefixes where these take fewer digits, as 48 MiB.
     """
     if si_unit not in SCALES:
         return DisplayUnit(si_unit, 1.0)
     numbers = np.abs(np.asarray(values if isinstance(values, np.ndarray) else list(values), float)).ravel()
     numbers = numbers[np.isfinite(numbers) & (numbers > 0)]
     scale = SCALES[si_unit]
-    if si_unit == "B" and _are_exact(numbers, BINARY_BYTES) and not _are_exact(numbers, DECIMAL_BYTES):
+    if si_unit == "B" and _count_digits(numbers, BINARY_BYTES) < _count_digits(numbers, DECIMAL_BYTES):
         scale = BINARY_BYTES
     typical = float(np.median(numbers)) * (1 + 1e-9) if len(numbers) else 1.0
     text, size = next((each for each in reversed(scale) if each[1] <= typical), scale[0])
     return DisplayUnit(text, size)
 
 
-def _are_exact(numbers: np.ndarray, scale: Scale) -> bool:
-    """Whether four digits show every number exactly, each in its own unit."""
+def _count_digits(numbers: np.ndarray, scale: Scale) -> int:
+    """Characters of all numbers, each in its own unit with up to six digits."""
     sizes = [next((size for _, size in reversed(scale) if size <= number), 1.0) for number in numbers.tolist()]
-    return all(float(f"{number / size:.4g}") * size == number for number, size in zip(numbers.tolist(), sizes, strict=True))
+    return sum(len(f"{number / size:.6g}") for number, size in zip(numbers.tolist(), sizes, strict=True))
 
 
 def format_number(value: float, digits: int = 4) -> str:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from dse.base.display_units import DisplayUnit, select_unit
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.report import SPLIT_TITLES
 from dse.plot import style
@@ -36,9 +36,9 @@ def draw_figure(comparisons: Sequence[Comparison]) -> tuple[Figure, pd.DataFrame
             style.set_panel_style(ax)
             _draw_panel(ax, named[(named.quantity == quantity) & (named.split == split)], marker_styles)
             ax.set_title(f"{quantity}, {SPLIT_TITLES[split]}", fontsize=9)
-            unit = " [s]" if quantity == "time" else ""
-            ax.set_ylabel(f"predicted {quantity}{unit}", fontsize=9)
-            ax.set_xlabel(f"measured {quantity}{unit}", fontsize=9)
+            unit = select_unit("s", rows[rows.quantity == "time"].measured.to_numpy(float)) if quantity == "time" else DisplayUnit("", 1.0)
+            style.set_axis_unit(ax.xaxis, f"measured {quantity}", unit)
+            style.set_axis_unit(ax.yaxis, f"predicted {quantity}", unit)
     style.add_legend(figure, axes.flat, "coloured: calibrated; grey: speed of light; band: 10%")
     return figure, rows
 
@@ -76,13 +76,7 @@ def _draw_panel(ax: Axes, rows: Table, marker_styles: dict[MarkerName, MarkerSty
             label = " ".join(dict.fromkeys(name)).replace("pytorch/pytorch ", "")
             look = {"color": colour, "markersize": 3, "alpha": 0.7, "markeredgewidth": 0}
             ax.plot(of_kernel.measured, of_kernel.calibrated, marker, label=label, **look)
-    for set_scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
-        set_scale("log")
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
+    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
 
 
 def _axis_limits(rows: Table) -> tuple[float, float]:

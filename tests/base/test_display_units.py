@@ -13,7 +13,7 @@ from dse.base.display_units import SCALES, format_number, format_quantity, selec
     [
         (4e-4, "m^2", "400 mm^2"), (2.039e12, "B/s", "2.039 TB/s"), (900e9, "B/s", "900 GB/s"), (312e12, "FLOP/s", "312 TFLOP/s"),
         (2.5e15, "FLOP/s", "2.5 PFLOP/s"), (7.1e-4, "s", "710 us"), (0.0125, "s", "12.5 ms"), (400.0, "W", "400 W"), (40e6, "B", "40 MB"),
-        (2.0**20, "B", "1 MiB"), (80e9, "B", "80 GB"), (1e-3, "J", "1 mJ"), (48e-12, "J/B", "48 pJ/B"), (7e-9, "m", "7 nm"), (2.0, "1", "2"),
+        (2.0**20, "B", "1 MiB"), (1024.0, "B", "1 KiB"), (4096.0, "B", "4 KiB"), (48 * 2.0**20, "B", "48 MiB"), (512.0, "B", "512 B"), (80e9, "B", "80 GB"), (1e-3, "J", "1 mJ"), (48e-12, "J/B", "48 pJ/B"), (7e-9, "m", "7 nm"), (2.0, "1", "2"),
         (1.0, "furlong", "1 furlong"),
     ],
 )  # fmt: skip
