@@ -24,7 +24,7 @@ LABELS = {
 
 
 def parts_between(a: Fidelity, b: Fidelity) -> tuple[str, ...]:
-    """Keys of the parts that differ; empty where one fidelity is not made of the parts of the other."""
+    """Keys of the parts that differ; empty where one fidelity does not consist of the parts of the other."""
     if a == b or a not in ORDER or b not in ORDER:
         return ()
     low, high = sorted((a, b), key=ORDER.index)
