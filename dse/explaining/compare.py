@@ -1,5 +1,6 @@
 """Why two sides differ: Shapley values of the factors in which they differ, over mixtures of both sides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,17 +10,17 @@ from dse.base.errors import InputError
 from dse.explaining import breakdown
 from dse.explaining.chosen_layers import PerLayer, choose_layers, distinct_layers, take_layers
 from dse.explaining.explanation import Explanation
-from dse.explaining.factors import DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
+from dse.explaining.factors import ACCELERATOR, DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
 from dse.explaining.fidelity_parts import LABELS
 from dse.explaining.mixtures import MixtureEvaluator, MixtureResults
 from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
-from dse.explaining.relevance import COSTS
+from dse.explaining.relevance import COSTS, TIMES
 from dse.explaining.sentence import comparison_sentence
 from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
 
-ACCELERATOR = "accelerator"  # the factor of a whole accelerator, where its parts cannot be exchanged one by one
 MEASURED = "not_predicted"  # the factor of what the model does not predict
+PRECISION = 1e-9  # relative, of the values of both sides
 ROUNDING = 1e-12  # of the larger value: smaller parts are none
 QUANTITIES = ("latency", "speedup", "energy", "area", "power")
 
@@ -28,11 +29,18 @@ QUANTITIES = ("latency", "speedup", "energy", "area", "power")
 class Comparison:
     """The factors that may matter, the game over them, and the results of its mixtures."""
 
-    factors: list[Factor]
+    b: Side
+    factors: Sequence[Factor]
     evaluator: MixtureEvaluator
     game: Game
     results: MixtureResults
     unread: list[Factor]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The quantity of both sides."""
+        values = self.results.value if self.results.dense is None else self.results.dense / self.results.value
+        return float(values[self.game.first]), float(values[self.game.last])
 
 
 class FactorPart(NamedTuple):
@@ -45,16 +53,15 @@ class FactorPart(NamedTuple):
 
 def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
     """Explain the difference of a quantity between two sides; raises InputError where one of them cannot be evaluated."""
-    named = replace(b, accelerator=rename_parts(b.accelerator, a.accelerator))
-    comparison = _evaluate(a, named, quantity)
-    (first, last), predicted_parts = _attribute(comparison)
+    comparison = _evaluate(a, b, quantity)
+    (first, last), predicted_parts = comparison.ends, _attribute(comparison)
     missing = _not_predicted(a, b, quantity, (first, last))
     ends = first + missing[0], last + missing[1]
     factor_parts = [*predicted_parts, *_measured_part(a, b, quantity, missing[1] - missing[0])]
     smallest = ROUNDING * max(abs(end) for end in ends)
     parts = ranked([_part(each, quantity, ends[1] - ends[0]) for each in factor_parts if _is_above(each, smallest)])
     without_effect = [each.factor for each in factor_parts if not _is_above(each, smallest)]
-    groups, resources = _breakdown(a, named, comparison, quantity)
+    groups, resources = _breakdown(a, comparison.b, comparison, quantity)
     names = [side.accelerator.name if quantity in COSTS else str(side) for side in (a, b)]
     orders = comparison.game.orders
     return Explanation(
@@ -65,18 +72,16 @@ def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
     )  # fmt: skip
 
 
-def _attribute(comparison: Comparison) -> tuple[tuple[float, float], list[FactorPart]]:
-    """The predicted quantity of both sides, and the part of every factor."""
+def _attribute(comparison: Comparison) -> list[FactorPart]:
+    """The part of every factor."""
     game, results = comparison.game, comparison.results
     through_dense: list[float] | list[None] = [None] * len(comparison.factors)
     if results.dense is None:
-        values, parts = results.value, game.parts(results.value)
+        parts = game.parts(results.value)
     else:
-        values = results.dense / results.value
         through_sparse, of_dense = game.ratio_parts(results.dense, results.value)
         parts, through_dense = through_sparse + of_dense, of_dense.tolist()
-    ends = float(values[game.first]), float(values[game.last])
-    return ends, [FactorPart(*each) for each in zip(comparison.factors, parts.tolist(), through_dense, strict=True)]
+    return [FactorPart(*each) for each in zip(comparison.factors, parts.tolist(), through_dense, strict=True)]
 
 
 def _is_above(part: FactorPart, smallest: float) -> bool:
@@ -91,21 +96,54 @@ def _part(part: FactorPart, quantity: str, difference: float) -> Part:
 
 
 def _evaluate(a: Side, b: Side, quantity: str) -> Comparison:
-    factors = list_factors(a, b)
-    if quantity not in ("latency", "speedup"):
-        factors = _group_peaks(factors)
-    attempts = [lambda: _group_calibrated(a, b, factors), lambda: _merge_accelerators(factors)]
-    for number, attempt in enumerate(attempts):
-        evaluator = MixtureEvaluator(a, b, attempt(), quantity)
-        relevant = [factor for factor in evaluator.factors if evaluator.relevance.may_matter(factor) or factor.key == ACCELERATOR]
-        evaluator.factors, unread = relevant, [f for f in factors if f.key not in {r.key for r in relevant}]
-        game = make_game(len(relevant))
+    """Compare part by part if the mixtures can be evaluated, else accelerator by accelerator; raises InputError.
+
+    Parts that the model does not read are left out, unless a side would have another value without them.
+    """
+    named = replace(b, accelerator=rename_parts(b.accelerator, a.accelerator))
+    expected = float(_direct_values(b, quantity)[0])
+    listed = list_factors(a, named)
+    factors = listed if quantity in TIMES else _group_peaks(listed)
+    for leave_out in (True, False) if _may_exchange_kernels(a, named) else ():
         try:
-            return Comparison(relevant, evaluator, game, evaluator.evaluate(game.masks), unread)
+            comparison = _compare_factors(a, named, quantity, _group_calibrated(a, named, factors), factors, leave_out)
         except InputError:
-            if number == len(attempts) - 1 or not any(factor.paths for factor in factors):
-                raise
-    raise AssertionError("the last attempt returns or raises")
+            continue
+        if abs(comparison.ends[1] - expected) <= PRECISION * abs(expected):
+            return comparison
+    return _compare_factors(a, b, quantity, _merge_accelerators(factors), factors, leave_out=True)
+
+
+def _direct_values(side: Side, quantity: str) -> np.ndarray:
+    """The quantity of one side."""
+    results = MixtureEvaluator(side, side, (), quantity).evaluate(np.zeros((1, 0), bool))
+    return results.value if results.dense is None else results.dense / results.value
+
+
+def _compare_factors(a: Side, b: Side, quantity: str, exchanged: list[Factor], listed: list[Factor], leave_out: bool) -> Comparison:
+    evaluator = MixtureEvaluator(a, b, exchanged, quantity)
+    relevant = [f for f in exchanged if not leave_out or f.key == ACCELERATOR or evaluator.relevance.may_matter(f)]
+    evaluator.factors = sorted(relevant, key=lambda factor: factor.key)  # so that sampled orders do not depend on which side is first
+    known = {factor.key for factor in relevant}
+    unread = [] if ACCELERATOR in known else [factor for factor in listed if factor.key not in known]
+    game = make_game(len(relevant))
+    return Comparison(b, evaluator.factors, evaluator, game, evaluator.evaluate(game.masks), unread)
+
+
+def _may_exchange_kernels(a: Side, b: Side) -> bool:
+    """Whether the kernels of one device can predict the other: both have units of the same names, which compute in the same dtypes."""
+    if "calibrated" not in (a.options.fidelity, b.options.fidelity) or _base_name(a) == _base_name(b):
+        return True
+    units = [{(n, d) for n, unit in s.accelerator.base.units.items() for d in unit.peak if d in _computes(a, b)} for s in (a, b)]
+    return units[0] == units[1] and set(b.accelerator.base.document.data["units"]) == set(b.accelerator.base.units)
+
+
+def _base_name(side: Side) -> str:
+    return side.accelerator.base.document.sha256
+
+
+def _computes(a: Side, b: Side) -> set[str]:
+    return {a.dtype.compute, b.dtype.compute}
 
 
 def _group_calibrated(a: Side, b: Side, factors: list[Factor]) -> list[Factor]:
@@ -129,7 +167,7 @@ def _group_peaks(factors: list[Factor]) -> list[Factor]:
     others = [factor for factor in factors if not any(factor in members for members in grouped.values())]
     texts = ({side: _peak_texts(members, side) for side in ("a", "b")} for members in grouped.values())
     peaks = [
-        Factor(f"{unit}.peak", text["a"], text["b"], tuple(f.key for f in members))
+        Factor(f"{unit}.peak", text["a"], text["b"], tuple(f.key for f in members), any(f.is_partial for f in members))
         for (unit, members), text in zip(grouped.items(), texts, strict=True)
     ]
     return [*peaks, *others]

@@ -25,18 +25,23 @@ from dse.workload import Variant, Workload
 TILING = ("processors", "scratchpad", "issue")  # numbers of a unit that fitted kernels depend on
 NOT_COMPARED = {"source", "kind", "unverified", "name", "description", "hypothetical", "patterns", "efficiencies", "text"}
 PARTS = ("units", "memory", "overhead", "cost")
+ACCELERATOR = "accelerator"  # the factor of a whole accelerator, where its parts cannot be exchanged one by one
 DEVICE = "device"  # which device the fitted kernels and the published figures are of
 STATED_COSTS = ("cost.area", "cost.power", "cost.idle")  # published figures belong to the device that they were published for
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor: its `key`, the dotted paths of the accelerator that it covers, and what each side has, as text."""
+    """One factor: its `key`, the dotted paths of the accelerator that it covers, and what each side has, as text.
+
+    `is_partial`: one side has nothing at one of the paths.
+    """
 
     key: str
     a: str
     b: str
     paths: tuple[str, ...] = ()
+    is_partial: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -101,7 +106,11 @@ def list_factors(a: Side, b: Side) -> list[Factor]:
     parts = differing_parts(a.accelerator, b.accelerator)
     other_base = a.accelerator.base is not b.accelerator.base and a.accelerator.base.document.sha256 != b.accelerator.base.document.sha256
     stated = [path for path in STATED_COSTS if path in parts and other_base]
-    factors = [Factor(path, part_text(x), part_text(y), (path,)) for path, (x, y) in parts.items() if path not in stated]
+    factors = [
+        Factor(path, part_text(x), part_text(y), (path,), any(each is None or each is ABSENT for each in (x, y)))
+        for path, (x, y) in parts.items()
+        if path not in stated
+    ]
     if other_base:
         factors.append(Factor(DEVICE, a.accelerator.base.name, b.accelerator.base.name, tuple(stated)))
     return factors + _network_factors(a, b) + _setting_factors(a, b)
@@ -217,6 +226,8 @@ def _with_inputs(workload: Workload, inputs: Mapping[str, object]) -> Workload:
 
 def _mix_accelerators(a: Accelerator, b: Accelerator, factors: Sequence[Factor]) -> Accelerator:
     """`a` with the parts that the factors cover, and the base, from `b`; validation is left out, because each part is valid already."""
+    if any(factor.key == ACCELERATOR for factor in factors):
+        return b
     paths = [path for factor in factors for path in factor.paths]
     mixed = _with_parts(a, b, [tuple(path.split(".")) for path in paths]) if paths else a.model_copy()
     mixed._base = b.base if any(factor.key == DEVICE for factor in factors) else a.base

@@ -20,7 +20,8 @@ from dse.model.executions import Execution, list_executions
 from dse.model.memory_levels import capacity_paths
 from dse.model.rates import rate_paths
 from dse.model.terms import compulsory_terms
-from dse.schema.compute_unit import Run
+from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Run, Unit
 from dse.schema.model_options import Fidelity
 from dse.sparsity.kinds import Dense
 
@@ -49,7 +50,7 @@ class Relevance:
 
     def is_array(self, factor: Factor) -> bool:
         """Whether a factor scales rates or costs and changes nothing else, so that its values can be an array."""
-        if not factor.is_number or "-" in (factor.a, factor.b):
+        if not factor.is_number or factor.is_partial:
             return False
         if self.quantity in COSTS:
             return COST_PATH.fullmatch(factor.key) is not None
@@ -62,7 +63,7 @@ class Relevance:
             return factor.key != DEVICE or self._has_fidelity("calibrated")
         if factor.key == DEVICE:
             return self._has_fidelity("calibrated")
-        return "-" in (factor.a, factor.b) or any(
+        return factor.is_partial or any(
             path in self.term_paths or (path not in self.rate_paths and self._is_read(path)) for path in factor.paths
         )
 
@@ -142,16 +143,25 @@ class Relevance:
 
     @cached_property
     def _legal_runs(self) -> set[tuple[str, str]]:
-        """The runs that may execute some layer of one of the networks on one of the accelerators."""
+        """The runs that may execute some layer of one of the networks in some mixture of the accelerators."""
         legal = set[tuple[str, str]]()
-        for device in (self.a, self.b):
-            for network in (self.a, self.b):
-                dtypes = [side.dtype for side in (self.a, self.b)]
-                supported = [d for d in dtypes if any(d.compute in unit.peak for unit in device.accelerator.units.values())]
-                for dtype in supported:
-                    terms = compulsory_terms(device.accelerator, network.variant, network.batch, dtype, device.options)
-                    legal |= _runs_of(terms.candidates, np.any(terms.legal_candidates, axis=0).tolist())
+        for device in (_unite(self.a.accelerator, self.b.accelerator), _unite(self.b.accelerator, self.a.accelerator)):
+            for side, dtype in ((side, dtype) for side in (self.a, self.b) for dtype in (self.a.dtype, self.b.dtype)):
+                terms = compulsory_terms(device, side.variant, side.batch, dtype, side.options)
+                legal |= _runs_of(terms.candidates, np.any(terms.legal_candidates, axis=0).tolist())
         return legal
+
+
+def _unite(a: Accelerator, b: Accelerator) -> Accelerator:
+    """An accelerator with all units, peaks and runs of two, those of `b` where both have one; every run computes in every dtype."""
+    units = {name: _unite_units(a.units.get(name), b.units.get(name)) for name in dict.fromkeys([*a.units, *b.units])}
+    return a.model_copy(update={"units": units})
+
+
+def _unite_units(a: Unit | None, b: Unit | None) -> Unit:
+    known = [unit for unit in (a, b) if unit is not None]
+    runs = {name: run.model_copy(update={"dtypes": None, "enabled": True}) for unit in known for name, run in unit.runs.items()}
+    return known[0].model_copy(update={"peak": {dtype: peak for unit in known for dtype, peak in unit.peak.items()}, "runs": runs})
 
 
 def _runs_of(executions: Iterable[Execution], mask: Iterable[bool]) -> set[tuple[str, str]]:

@@ -53,7 +53,7 @@ def _notes(explanation: ExplainedDifference) -> list[str]:
 def part_rows(explanation: ExplainedDifference) -> list[Row]:
     """Rows of the parts: start, every part with its share, end."""
     quantity = explanation.quantity
-    largest = max((abs(part.value) for part in explanation.parts), default=0.0)
+    largest = max((abs(part.value) for part in explanation.parts), default=0.0) or 1.0
     first = explanation.a if explanation.a.startswith("ideal") else "A"
     rows: list[Row] = [{"part": first, "value": format_value(explanation.value_a, quantity, 4)}]
     for part in explanation.parts:
