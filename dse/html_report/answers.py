@@ -144,7 +144,7 @@ def _headline(row: dict[str, Any], count: int) -> list[str]:
 
 def _speedup_sentence(row: dict[str, Any]) -> str:
     if row["variant"] == "dense":
-        return "No pruned variant is faster: pruning gains nothing here."
+        return "No pruned variant of the dataset is faster within that loss of accuracy."
     change = f"{_times(row['speedup'])} as fast as the dense network on the same design"
     dense = " Without pruning, this design is faster." if row["speedup"] < 1 else ""
     return f"It is {change}, with {row['accuracy']}.{dense}"

@@ -21,6 +21,7 @@ from dse.searching.evaluator import Evaluator
 from dse.searching.space import DesignMatrix, Dimension
 
 MAX_COMPARED = 12  # designs whose differences are in the page
+MIN_SLOPE = 0.005  # elasticity from which a number is named
 MAX_DETAILED = 4  # designs whose layers are in the page
 
 
@@ -108,9 +109,11 @@ def _headline(front: xr.Dataset, answer: dict[str, Any]) -> list[str]:
         + f" and a speedup of {answer['speedup']:.3g}x over the dense network on the same design ({answer['accuracy']}).",
     ]
     slopes = sorted(read_json(front.attrs, "elasticities", {}).items(), key=lambda item: -abs(item[1]))
-    if slopes:
+    if slopes and abs(slopes[0][1]) >= MIN_SLOPE:
         sentences.append(
-            "What limits it: 1% more of " + ", ".join(f"{path} changes it by {slope:+.2f}%" for path, slope in slopes[:3]) + "."
+            "What limits it: 1% more of "
+            + ", ".join(f"{path} changes it by {slope:+.2f}%" for path, slope in slopes[:3] if abs(slope) >= MIN_SLOPE)
+            + "."
         )
     if answer["limit"]:
         sentences.append(f"Time by resource: {answer['limit']}.")

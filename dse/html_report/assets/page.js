@@ -25,9 +25,16 @@ function initialState(section) {
   const preferred = [...varying].sort((a, b) => (b.name.includes(".") - a.name.includes(".")) || b.labels.length - a.labels.length);
   return {
     x, y: y ?? x, a: startOfComparison(section, best), b: best, filters, brushed: null, revision: 0, page: 0, sort: { name: objectives[0] ?? x, direction: section.objectives[objectives[0]] < 0 ? -1 : 1 },
-    state: -1, network: 0, compared: section.grid ? section.grid.variables[0].name : "",
-    heatX: preferred[0]?.name, heatY: preferred[1]?.name, heatValue: section.grid ? section.grid.variables[0].name : "",
+    state: -1, network: 0, compared: firstVaryingResult(section),
+    heatX: preferred[0]?.name, heatY: preferred[1]?.name, heatValue: firstVaryingResult(section),
   };
+}
+
+// The first result of the grid that is not the same everywhere.
+function firstVaryingResult(section) {
+  const variables = section.grid ? section.grid.variables : [];
+  const varying = variables.find(({ values }) => values.some((value) => value !== values[0]));
+  return (varying ?? variables[0])?.name ?? "";
 }
 
 // The point with which the best one is compared first: of the same network and batch, if possible on another accelerator and on the front.
