@@ -36,7 +36,7 @@ def test_default_inputs_of_a_network_are_reported(edited, capsys, tmp_path):
 
     path = edited("small.yaml", ("./net: {methods: all}", "gpt2: {methods: [dense]}"))
     assert entry.main(["sweep", str(path), "-o", str(tmp_path / "found.nc")]) == 0
-    assert "gpt2: phase, sequence not given: run on attention=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().err
+    assert "gpt2: phase, sequence not given: run on attention=fused, passes=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().err
     inputs = {"attention": "fused", "sequence": 1024, "phase": "prefill", "logits": "last"}
     assert json.loads(xr.open_dataset(tmp_path / "found.nc").attrs["run_on"]) == {"gpt2": inputs}
     assert entry.main(["sweep", str(path), "--dry-run"]) == 0

@@ -324,7 +324,7 @@ def test_netcdf_gives_the_dataset_back(spec_file, tmp_path):
         ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: 'a100-sxm4' is not an accelerator of the catalogue; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
-        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'roofline', 'layers', 'capacity' or 'efficiency'"),
+        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'axis', 'pareto', 'roofline', 'layers', 'capacity' or 'efficiency'"),
         ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the figure 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.peak.fp8: [1 TFLOP/s]}", 7, "axes.units.tensor.peak.fp8: 'chip' has no 'units.tensor.peak.fp8'; did you mean 'units.tensor.peak.fp16'?"),
@@ -421,13 +421,10 @@ def test_a_figure_that_cannot_be_drawn_ends_none_of_the_others(folder, edited, c
 @pytest.mark.parametrize(
     ("kind", "selection", "axes", "message"),
     [
-        ("layers", "{methods: [dense], patterns: [{list: [PATTERNS], densities: own}]}", "", "shows at most 16 variants, not 20"),
         ("capacity", "{methods: all}", "axes: {memory.l2.capacity: [1 MB, 2 MB], memory.dram.capacity: [1 GB, 2 GB]}", "not 2"),
         ("capacity", "{methods: [dense]}", "axes: {memory.l2.capacity: [1 MB, 2 MB]}", "needs a pruned variant"),
     ],
 )
 def test_the_needs_of_a_figure_are_checked_before_the_sweep(folder, edited, kind, selection, axes, message):
-    patterns = ", ".join(f"'1:{m}'" for m in range(2, 21))
-    selection = selection.replace("PATTERNS", patterns)
     edited("small.yaml", ("{methods: all}", selection), ("dtype: fp16", f"dtype: fp16\nplots: [{kind}]\n{axes}"))
     assert any(f"the figure '{kind}'" in problem and message in problem for problem in problems(folder / "small.yaml"))
