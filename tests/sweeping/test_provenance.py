@@ -36,13 +36,16 @@ def test_default_inputs_of_a_network_are_reported(edited, capsys, tmp_path):
 
     path = edited("small.yaml", ("./net: {methods: all}", "gpt2: {methods: [dense]}"))
     assert entry.main(["sweep", str(path), "-o", str(tmp_path / "found.nc")]) == 0
-    assert "gpt2: phase, sequence not given: run on attention=fused, passes=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().err
-    inputs = {"attention": "fused", "sequence": 1024, "phase": "prefill", "logits": "last"}
+    assert (
+        "gpt2: phase, sequence not given: run on attention=fused, passes=fused, sequence=1024, phase=prefill, logits=last\n"
+        in capsys.readouterr().err
+    )
+    inputs = {"attention": "fused", "passes": "fused", "sequence": 1024, "phase": "prefill", "logits": "last"}
     assert json.loads(xr.open_dataset(tmp_path / "found.nc").attrs["run_on"]) == {"gpt2": inputs}
     assert entry.main(["sweep", str(path), "--dry-run"]) == 0
-    assert "run on       gpt2: attention=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().out
+    assert "run on       gpt2: attention=fused, passes=fused, sequence=1024, phase=prefill, logits=last\n" in capsys.readouterr().out
     asked = edited("small.yaml", ("[dense]}", "[dense], inputs: {phase: decode, sequence: 10}}"))
     assert entry.main(["sweep", str(asked), "-o", str(tmp_path / "asked.nc")]) == 0
     assert "not given" not in capsys.readouterr().err
     layers = dse.evaluate("a100-sxm4-80gb", dse.load_workload("gpt2", phase="decode"))
-    assert layers.attrs["run_on"] == "attention=fused, sequence=1024, phase=decode, logits=last"
+    assert layers.attrs["run_on"] == "attention=fused, passes=fused, sequence=1024, phase=decode, logits=last"
