@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base.dtype import parse_dtype
 from dse.calibrate.choose_shapes import choose_launches, remaining_deviation
 from dse.calibrate.fit_jointly import JointFit, fit_jointly, population
 from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
 from dse.cli import entry
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import shipped_kernels
+from dse.model.efficiency.kernel_selection import select_kernels, shipped_kernels
 from dse.model.efficiency.launches import KernelKey
 from dse.model.efficiency.parameters import PARAMETERS, PRIOR, Distribution
 from dse.model.efficiency.population import OF_DEVICE, Population, predict_kernel, similar_kernels
+from dse.model.executions import list_executions
 from tests.calibrate.launches import unmeasured_launches
 
 NONE = np.zeros((0, len(PARAMETERS)))
@@ -137,3 +139,15 @@ def test_the_command_chooses_shapes_for_a_device_without_measurements(capsys):
 def test_requests_that_cannot_be_answered_are_refused(capsys, arguments, message):
     assert entry.main(["calibrate", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_predicted_record_has_the_predicted_parameters():
+    """Also where those of the kernels that it is predicted from were computed before, as they always are."""
+    device = dse.load_accelerator("h100-sxm5-80gb")
+    kernels = shipped_kernels()
+    assert all(len(kernel.theta) for kernel in kernels)
+    for execution in list_executions(device, parse_dtype("bf16"), "calibrated"):
+        selection = select_kernels(execution, execution.pattern, device, "bf16", kernels)
+        for record, prediction in zip(selection.kernels, selection.predictions, strict=True):
+            np.testing.assert_allclose(record.theta, prediction.theta)
+            np.testing.assert_allclose(record.model.theta, prediction.theta)
