@@ -47,7 +47,7 @@ class StrictModel(BaseModel):
         """A copy with other values of some fields, which are not validated; cached properties are computed again."""
         copy = super().model_copy(update=update, deep=deep)
         for name in copy.__dict__.keys() - type(self).model_fields.keys():
-            del copy.__dict__[name]
+            vars(copy).pop(name)
         return copy
 
 
