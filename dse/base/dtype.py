@@ -8,7 +8,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from pydantic import GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from dse.base.errors import did_you_mean
@@ -84,11 +84,13 @@ class OperandDtypes(StrictModel):
     `activations` and writes `outputs`, as if the products converted them.
     """
 
-    weights: str
-    activations: str
-    outputs: str
-    compute: str
-    elementwise: str | None = None
+    weights: str = Field(description="dtype of the weights in memory", examples=["int8"])
+    activations: str = Field(description="dtype of the inputs of a layer", examples=["int8"])
+    outputs: str = Field(description="dtype of the outputs of a layer", examples=["int32"])
+    compute: str = Field(description="dtype whose peak computes; a suffix names the accumulator", examples=["int8"])
+    elementwise: str | None = Field(
+        None, description="dtype between the products with weights; default: they convert it", examples=["bf16"]
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-from pydantic import GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
@@ -83,6 +83,12 @@ def _vendor_spelling_fix(unit: str) -> str:
 
 
 SourceKind = Literal["datasheet", "measured", "assumed", "derived"]
+SOURCE = "where the number was read; default: the source of the file"
+SOURCE_KIND = "whether the number is from a data sheet, measured, assumed, or derived from others"
+UNVERIFIED = "whether the number was not read at its source; results that use it say so"
+
+
+UNIT_KEYWORD = "x-unit"  # of a JSON Schema: the SI unit of a quantity
 
 
 class Quantity(StrictModel):
@@ -97,9 +103,9 @@ class Quantity(StrictModel):
         return f"write {dimension}, as in '{cls.example}'"
 
     value: float
-    source: str | None = None
-    kind: SourceKind = "datasheet"
-    unverified: bool = False
+    source: str | None = Field(default=None, description=SOURCE, examples=["vendor white paper, table 2"])
+    kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
+    unverified: bool = Field(default=False, description=UNVERIFIED)
     text: str = ""
 
     @model_validator(mode="before")
@@ -122,9 +128,9 @@ class Quantity(StrictModel):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         mapping = handler.resolve_ref_schema(handler(schema))
         mapping["properties"].pop("text", None)
-        plain = {"type": "string", "examples": [cls.example]} if cls.unit else {"type": "number"}
-        mapping["properties"]["value"] = plain
-        return {"anyOf": [plain, mapping], "examples": [cls.example]}
+        plain = {"type": "string" if cls.unit else "number", "examples": [cls.example]}
+        mapping["properties"]["value"] = {**plain, "description": "the number" + (", with its unit" if cls.unit else "")}
+        return {"anyOf": [plain, mapping], "examples": [cls.example], UNIT_KEYWORD: cls.unit}
 
 
 class Rate(Quantity):

@@ -8,12 +8,8 @@ from pathlib import Path
 from dse.base.errors import InputError
 from dse.base.yaml_document import load_document
 from dse.report import catalog_tables, pattern
-from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import SweepSpec
+from dse.schema.json_schema import SCHEMAS, json_schema
 from dse.workload import tables
-from dse.workload.schema import Description
-
-SCHEMAS = {"accelerator": Accelerator, "workload": Description, "sweep": SweepSpec}
 
 
 def check(options: Namespace) -> int:
@@ -34,7 +30,7 @@ def _check_description(path: Path) -> str:
         return f"workload '{tables.load(path).name}'"
     document = load_document(path)
     kind = max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
-    if kind != "sweep":
+    if kind in ("accelerator", "workload"):
         return f"{kind} '{document.validate(SCHEMAS[kind]).name}'"
     if document.data.get("search"):
         from dse.searching.problem import load_problem
@@ -59,5 +55,4 @@ def report_pattern(options: Namespace) -> str:
 
 
 def print_schema(options: Namespace) -> str:
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMAS[options.kind].model_json_schema()}
-    return json.dumps(schema, indent=2)
+    return json.dumps(json_schema(options.kind), indent=2)

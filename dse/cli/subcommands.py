@@ -248,7 +248,7 @@ def _add_pattern(subcommands: Subcommands) -> None:
 def _add_schema(subcommands: Subcommands) -> None:
     sentence = "print the JSON Schema of a kind of description, for editors"
     parser = _add(subcommands, "schema", "dse.cli.descriptions:print_schema", sentence)
-    parser.add_argument("kind", choices=("accelerator", "workload", "sweep"), help="kind of description")
+    parser.add_argument("kind", choices=("accelerator", "workload", "sweep", "search"), help="kind of description")
 
 
 def _add_explain(subcommands: Subcommands) -> None:

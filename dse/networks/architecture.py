@@ -12,9 +12,11 @@ a gated unit are layers that move bytes.
 from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from dse.base.strict_model import StrictModel, field_error
+from dse.networks.config_keys import describe_keys
 from dse.networks.graph import NETWORK_INPUT, SEPARATOR
 from dse.networks.layers import LayerRow, make_layer_row
 
@@ -107,6 +109,12 @@ class Architecture(StrictModel, ABC):
     @abstractmethod
     def build_layers(self, inputs: Any) -> list[LayerRow]:
         """The layers of this network for `inputs`, in execution order."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        describe_keys(handler.resolve_ref_schema(described).get("properties", {}))
+        return described
 
 
 class LayerListBuilder(list[LayerRow]):

@@ -7,4 +7,5 @@ stored_results       which variables and which reduction of the results are kept
 search               objectives, constraints and sampler of a search
 figures              kinds of figures, and what each needs
 references           load an accelerator or workload by name, path, mapping or object
+json_schema          the JSON Schema of each kind, for editors
 """

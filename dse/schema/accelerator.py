@@ -25,8 +25,8 @@ from dse.sparsity.kinds import DENSE
 class Memory(StrictModel):
     """A memory level."""
 
-    capacity: Capacity | None = None
-    bandwidth: Bandwidth | None = None
+    capacity: Capacity | None = Field(None, description="size of the level")
+    bandwidth: Bandwidth | None = Field(None, description="rate at which it is read and written; the outermost level needs one")
     energy: EnergyPerByte | None = Field(None, description="of a byte read or written; default: of the cost model")
 
 
@@ -39,13 +39,13 @@ class Overhead(StrictModel):
 class Cost(StrictModel):
     """Published area, power and process of a die."""
 
-    area: Area | None = None
+    area: Area | None = Field(None, description="published silicon area; variations of the device are scaled from it")
     fixed: Area | None = Field(
         default=None, description="area outside compute and memory (interfaces, control); default: that of large GPU dies"
     )
-    power: Power | None = None
+    power: Power | None = Field(None, description="published power at full load; variations of the device are scaled from it")
     idle: Power | None = Field(None, description="power without work, clocks running; default: leakage of the cost model")
-    process: Length | None = None
+    process: Length | None = Field(None, description="technology node, 3 to 28 nm; needed for area, power and energy")
 
 
 class Accelerator(StrictModel):
@@ -77,18 +77,34 @@ class Accelerator(StrictModel):
 
     model_config = ConfigDict(json_schema_extra={"description": "A hardware description; `memory` is listed outermost first."})
 
-    name: str = Field(min_length=1, examples=["my-accelerator"])
-    description: str = ""
-    source: str = Field(min_length=1, examples=["vendor data sheet (2026)"])
-    hypothetical: bool = False
+    name: str = Field(min_length=1, description="name in results", examples=["my-accelerator"])
+    description: str = Field("", description="one line about the device", examples=["edge chip with two engines"])
+    source: str = Field(
+        min_length=1, description="source of every number that states none of its own", examples=["vendor data sheet (2026)"]
+    )
+    hypothetical: bool = Field(False, description="whether the device does not exist")
     patterns: PatternAliases = Field(default={}, description="names for patterns, used in this file", examples=["{mine: block:32x32/2:4}"])
-    units: dict[Identifier, Unit] = Field(min_length=1)
-    memory: dict[Identifier, Memory] = Field(min_length=1)
+    units: dict[Identifier, Unit] = Field(
+        min_length=1, description="compute units by name", examples=["{tensor_core: {peak: {fp16: 312 TFLOP/s}}}"]
+    )
+    memory: dict[Identifier, Memory] = Field(
+        min_length=1,
+        description="memory levels by name, outermost first",
+        examples=["{dram: {capacity: 80 GB, bandwidth: 2039 GB/s}, l2: {capacity: 40 MB}}"],
+    )
     efficiencies: str | None = Field(
         default=None, description="file that 'dse calibrate' wrote for this device, relative to this file", examples=["efficiencies.yaml"]
     )
-    overhead: Overhead = Field(default_factory=lambda: Overhead.model_validate({}))
-    cost: Cost = Field(default_factory=lambda: Cost.model_validate({}))
+    overhead: Overhead = Field(
+        default_factory=lambda: Overhead.model_validate({}),
+        description="time outside compute and memory, under 'calibrated'",
+        examples=["{launch: 2.5 us}"],
+    )
+    cost: Cost = Field(
+        default_factory=lambda: Cost.model_validate({}),
+        description="technology node, and published area and power",
+        examples=["{process: 7 nm, area: 826 mm^2, power: 400 W}"],
+    )
     _document: YamlDocument | None = PrivateAttr(None)
     _base: "Accelerator | None" = PrivateAttr(None)
 

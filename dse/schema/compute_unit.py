@@ -9,7 +9,19 @@ from pydantic_core import PydanticCustomError
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import did_you_mean
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
-from dse.base.units import Bandwidth, Capacity, Count, Efficiency, EnergyPerOperation, Gain, Rate, SourceKind
+from dse.base.units import (
+    SOURCE,
+    SOURCE_KIND,
+    UNVERIFIED,
+    Bandwidth,
+    Capacity,
+    Count,
+    Efficiency,
+    EnergyPerOperation,
+    Gain,
+    Rate,
+    SourceKind,
+)
 from dse.sparsity.format import Format, default_format
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
@@ -37,7 +49,9 @@ class Activations(StrictModel):
         description="patterns that it can skip or gate; of several, the sparsest that allows a layer's density",
     )  # fmt: skip
     zeros: ZeroHandling = Field(default="skipped", description="skipped: zeros take no time; gated: zeros take no energy")
-    format: Format | None = Field(default=None, description="storage format in memory; default: dense, zeros included")
+    format: Format | None = Field(
+        default=None, description="storage format in memory; default: dense, zeros included", examples=["{kind: bitmask}"]
+    )
 
     @model_validator(mode="after")
     def _check_patterns(self) -> Self:
@@ -52,30 +66,41 @@ class Activations(StrictModel):
 class Run(StrictModel):
     """A pattern that a unit executes faster than dense, and the format in which it needs the weights."""
 
-    pattern: PatternField = Field(examples=["2:4"])
+    pattern: PatternField = Field(description="pattern of the weights, or a family such as 'block:16x16*'", examples=["2:4"])
     format: Format = Field(
-        default_factory=lambda fields: default_format(fields["pattern"]), description="default: the usual format of the pattern"
+        default_factory=lambda fields: default_format(fields["pattern"]),
+        description="how the weights are stored; default: the usual format of the pattern",
+        examples=["{kind: nm_index}"],
     )
-    dtypes: tuple[str, ...] | None = Field(None, min_length=1, description="default: every dtype of the unit", examples=["[fp16, bf16]"])
+    dtypes: tuple[str, ...] | None = Field(
+        None, min_length=1, description="dtypes that it runs; default: every dtype of the unit", examples=["[fp16, bf16]"]
+    )
     gain: Gain | None = Field(None, description="largest speedup over the unit's own dense peak; default: dense work / stored work")
-    efficiency: Efficiency = Field(default_factory=lambda: Efficiency.model_construct(value=1.0))
-    enabled: bool = True
+    efficiency: Efficiency = Field(
+        default_factory=lambda: Efficiency.model_construct(value=1.0),
+        description="share of peak x gain that it reaches, 0 < E <= 1, under 'r3'; default: 1",
+    )
+    enabled: bool = Field(True, description="whether the run exists; an axis [true, false] lets a search decide")
     zeros: ZeroHandling = Field(
         default="skipped", description="skipped: zero weights take no time; gated: zero weights take time, but no energy"
     )
     tile: TileSize | None = Field(
         default=None, description="block of weights that is only skipped if all are zero, rows x columns", examples=["16x16"]
     )
-    activations: Activations | None = Field(default=None, description="default: zero activations take the time and energy of any number")
+    activations: Activations | None = Field(
+        default=None,
+        description="how zero activations are handled; default: they take the time and energy of any number",
+        examples=["{patterns: [unstructured], zeros: skipped}"],
+    )
     expanded: Expansion = Field(
         default="none",
         description="whether it also runs patterns that windows of its N:M cover, over an expanded k. in_memory: a pass writes the expanded"
         " activations to memory; on_chip: the unit repeats activations as it loads them",
     )
     decode: Bandwidth | None = Field(default=None, description="rate at which the decoder reads metadata; default: no limit")
-    source: str | None = None
-    kind: SourceKind = "datasheet"
-    unverified: bool = False
+    source: str | None = Field(default=None, description=SOURCE, examples=["vendor white paper, table 2"])
+    kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
+    unverified: bool = Field(default=False, description=UNVERIFIED)
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:
@@ -103,8 +128,14 @@ class Run(StrictModel):
 class Unit(StrictModel):
     """A compute unit: dense peaks by dtype, and the patterns that it runs beyond dense."""
 
-    peak: dict[Identifier, Rate] = Field(min_length=1, examples=["{fp16: 312 TFLOP/s}"])
-    runs: dict[Identifier, Run] = Field(default_factory=dict)
+    peak: dict[Identifier, Rate] = Field(
+        min_length=1, description="dense peak rate by dtype; a multiply-add counts as 2", examples=["{fp16: 312 TFLOP/s}"]
+    )
+    runs: dict[Identifier, Run] = Field(
+        default_factory=dict,
+        description="patterns that it runs faster than dense, by name",
+        examples=['{sparse_24: {pattern: "2:4", gain: 2}}'],
+    )
     energy: dict[Identifier, EnergyPerOperation] = Field(
         default_factory=dict, description="of an operation, by dtype; default: of the cost model", examples=["{fp16: 0.5 pJ/FLOP}"]
     )

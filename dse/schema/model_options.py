@@ -25,6 +25,7 @@ class ModelOptions(StrictModel):
     efficiencies: str | None = Field(
         default=None,
         description="file that 'dse calibrate' wrote, for 'calibrated'; default: that of the accelerator, else the shipped one",
+        examples=["efficiencies.yaml"],
     )
     activations: ConvolutionReads = Field(
         "implicit", description="input of a convolution; implicit: each element is read once; im2col: the unrolled matrix is read"

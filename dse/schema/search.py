@@ -128,31 +128,44 @@ class RobustOptions(StrictModel):
     """Score designs by a quantile over random efficiencies of sparse runs, which are uncertain; no sample exceeds 1."""
 
     spread: float = Field(gt=0, le=2, description="standard deviation of the logarithm of each sparse run's efficiency", examples=[0.2])
-    quantile: float = Field(default=0.1, gt=0, lt=1)
-    samples: int = Field(default=32, ge=2, le=1000)
+    quantile: float = Field(default=0.1, gt=0, lt=1, description="share of the samples that may be worse than the score", examples=[0.1])
+    samples: int = Field(default=32, ge=2, le=1000, description="random sets of efficiencies", examples=[32])
 
 
 class SearchSpec(StrictModel):
     """Objectives, constraints and sampler of a search."""
 
-    maximize: tuple[Objective, ...] = Field(default=(), examples=["[performance]"])
-    minimize: tuple[Objective, ...] = Field(default=(), examples=["[area]"])
-    constraints: tuple[Constraint, ...] = Field(default=(), examples=['["area <= 826 mm^2", "power <= 400 W", "accuracy_drop <= 1 %"]'])
+    maximize: tuple[Objective, ...] = Field(
+        default=(), description="results, or expressions of them, of which more is better; default: performance", examples=["[performance]"]
+    )
+    minimize: tuple[Objective, ...] = Field(default=(), description="likewise, of which less is better", examples=["[area]"])
+    constraints: tuple[Constraint, ...] = Field(
+        default=(),
+        description="bounds of results, with units, and the accuracy drop",
+        examples=['["area <= 826 mm^2", "power <= 400 W", "accuracy_drop <= 1 %"]'],
+    )
     weights: dict[str, Annotated[float, Field(gt=0, le=1e6)]] = Field(
         default={},
         description="weights of the geometric mean over workloads, by key under 'workloads' (each of its inputs gets the weight) or by the "
         "name in results, as in 'bert-base (sequence=128)'; default: 1 each; not with 'over_workloads: worst'",
+        examples=["{resnet50: 2, bert-base: 1}"],
     )
     over_workloads: Literal["geometric_mean", "worst"] = Field(
         default="geometric_mean",
         description="how several networks are combined: by their weighted geometric mean, or by the network that gains least against its "
         "own dense latency (energy, edp) on the accelerator as described; with 'worst', constraints hold for each network",
     )
-    robust: RobustOptions | None = None
+    robust: RobustOptions | None = Field(
+        None,
+        description="score designs by a quantile over uncertain efficiencies; default: efficiencies as described",
+        examples=["{spread: 0.2}"],
+    )
     sampler: SamplerName = Field(default="nsga2", description="exhaustive: every design of a grid; the others are samplers of Optuna")
-    trials: int = Field(default=2000, ge=1, le=10**7)
-    ask_batch: int = Field(default=50, ge=1, le=10**5, description="designs that the sampler proposes and that are evaluated in one batch")
-    seed: int = Field(default=0, ge=0, lt=2**31)
+    trials: int = Field(default=2000, ge=1, le=10**7, description="designs to evaluate", examples=[2000])
+    ask_batch: int = Field(
+        default=50, ge=1, le=10**5, description="designs that the sampler proposes and that are evaluated in one batch", examples=[50]
+    )
+    seed: int = Field(default=0, ge=0, lt=2**31, description="seed of the sampler", examples=[0])
     polish: bool = Field(
         default=True, description="improve the best design by local search: gradients on continuous axes, steps on the others"
     )

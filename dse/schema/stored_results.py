@@ -79,7 +79,9 @@ def with_interval_variables(variables: Iterable[str], fidelity: Fidelity) -> lis
 class StoreOptions(StrictModel):
     """Which variables are stored, and in which precision."""
 
-    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], AllDifferent] = Field(get_args(TimeVariable), min_length=1)
+    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], AllDifferent] = Field(
+        get_args(TimeVariable), min_length=1, description="results to store", examples=["[latency, speedup, area]"]
+    )
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
     @property
@@ -95,8 +97,8 @@ class StoreOptions(StrictModel):
 class ObjectiveNames(StrictModel):
     """Result variables to maximise and to minimise."""
 
-    maximize: tuple[str, ...] = Field(default=(), examples=["[speedup]"])
-    minimize: tuple[str, ...] = Field(default=(), examples=["[latency, area]"])
+    maximize: tuple[str, ...] = Field(default=(), description="results of which more is better", examples=["[speedup]"])
+    minimize: tuple[str, ...] = Field(default=(), description="results of which less is better", examples=["[latency, area]"])
 
     @property
     def signs(self) -> dict[str, float]:
@@ -119,7 +121,7 @@ class FrontOptions(ObjectiveNames):
 class FrontReduction(StrictModel):
     """Keep the Pareto front."""
 
-    front: FrontOptions = Field(examples=["{minimize: [latency, area]}"])
+    front: FrontOptions = Field(description="objectives of the front", examples=["{minimize: [latency, area]}"])
 
     @model_validator(mode="after")
     def _check_objectives(self) -> Self:
@@ -131,7 +133,7 @@ class FrontReduction(StrictModel):
 class TopReduction(ObjectiveNames):
     """Keep the best `top` results in one objective."""
 
-    top: Annotated[int, Field(ge=1, le=10**6, examples=[100])]
+    top: Annotated[int, Field(ge=1, le=10**6)] = Field(description="how many results are kept", examples=[100])
 
     @model_validator(mode="after")
     def _check_objectives(self) -> Self:

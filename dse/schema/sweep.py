@@ -36,16 +36,18 @@ class RangeAxis(_ConditionalAxis):
     Without `steps`, a search takes any value in between.
     """
 
-    start: Any = Field(alias="from", examples=["1 TB/s"])
-    stop: Any = Field(alias="to", examples=["8 TB/s"])
-    steps: Annotated[int, Field(ge=2, le=10**7, examples=[64])] | None = None
-    scale: Literal["linear", "log"] = "linear"
+    start: Any = Field(alias="from", description="first value, with its unit", examples=["1 TB/s"])
+    stop: Any = Field(alias="to", description="last value, with its unit", examples=["8 TB/s"])
+    steps: Annotated[int, Field(ge=2, le=10**7)] | None = Field(
+        None, description="number of values, both ends included; a search may leave it out and take any value in between", examples=[64]
+    )
+    scale: Literal["linear", "log"] = Field("linear", description="spacing of the values: even, or even in the logarithm")
 
 
 class ListAxis(_ConditionalAxis):
     """A list of values with a condition."""
 
-    values: Annotated[tuple[Any, ...], Field(min_length=1)]
+    values: Annotated[tuple[Any, ...], Field(min_length=1)] = Field(description="values of the axis", examples=["[1 TB/s, 2 TB/s]"])
 
 
 def _axis_tag(value: object) -> str:
@@ -63,17 +65,31 @@ AxisSpec = Annotated[
 class SweepSpec(StrictModel):
     """The specification of a sweep or, with `search`, of a search."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", examples=["my_sweep"])
-    description: str = ""
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="name of the results and of their folder", examples=["my_sweep"])
+    description: str = Field("", description="one line about the purpose", examples=["bandwidth against sparsity"])
     accelerators: Annotated[tuple[DescriptionReference, ...], AllDifferent] = Field(
         min_length=1, description="names, paths, or descriptions in place", examples=["[a100-sxm4-80gb]"]
     )
-    workloads: dict[str, WorkloadSelection] = Field(min_length=1, examples=["{resnet50: {methods: all}}"])
-    batch: Annotated[tuple[Batch, ...], AllDifferent] = Field((1,), min_length=1, examples=["[1, 32]"])
-    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(min_length=1, examples=["fp16"])
-    model: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
+    workloads: dict[str, WorkloadSelection] = Field(
+        min_length=1, description="networks by name or path, each with the variants to evaluate", examples=["{resnet50: {methods: all}}"]
+    )
+    batch: Annotated[tuple[Batch, ...], AllDifferent] = Field(
+        (1,), min_length=1, description="samples that are evaluated together: one number or a list", examples=["[1, 32]"]
+    )
+    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(
+        min_length=1, description="number formats of the operands: one or a list", examples=["fp16"]
+    )
+    model: ModelOptions = Field(
+        default_factory=lambda: ModelOptions.model_validate({}),
+        description="assumptions of the latency model",
+        examples=["{fidelity: capacity}"],
+    )
     patterns: PatternAliases = Field(default={}, description="names for patterns, used in this file", examples=["{mine: block:32x32/2:4}"])
-    axes: dict[str, AxisSpec] = Field({}, examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"])
+    axes: dict[str, AxisSpec] = Field(
+        {},
+        description="values by dotted path of the accelerator: a list, or a range {from, to, steps, scale}",
+        examples=["{memory.dram.bandwidth: [1 TB/s, 2 TB/s]}"],
+    )
     accuracy_drop: float = Field(1.0, ge=0, le=1e6, description="accuracy drop of the iso-accuracy speedup, in points of the metric")
     search: SearchSpec | None = Field(
         default=None, description="objectives and constraints of 'dse search'", examples=["{maximize: [performance]}"]
@@ -84,7 +100,11 @@ class SweepSpec(StrictModel):
     keep: ReductionSpec = Field(
         default="all", description="which of the results are kept", examples=["{front: {minimize: [latency, area]}}"]
     )
-    store: StoreOptions = Field(default_factory=lambda: StoreOptions.model_validate({}))
+    store: StoreOptions = Field(
+        default_factory=lambda: StoreOptions.model_validate({}),
+        description="variables of the results, and their precision",
+        examples=["{variables: [latency, speedup, area, power]}"],
+    )
 
     _workloads: Mapping[str, Workload] = PrivateAttr({})
 

@@ -15,7 +15,9 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class HypotheticalPatterns(StrictModel):
     """Hypothetical variants: patterns that the network was never pruned to, at stated densities."""
 
-    list: Annotated[tuple[ConcretePattern, ...], AllDifferent] = Field(min_length=1, examples=['["1:8", "block:16x16"]'])
+    list: Annotated[tuple[ConcretePattern, ...], AllDifferent] = Field(
+        min_length=1, description="patterns to evaluate", examples=['["1:8", "block:16x16"]']
+    )
     densities: Literal["own", "from_method"] | tuple[PositiveFraction, ...] = Field(
         "own",
         description="own: the pattern's N/M; from_method: the layer densities of each measured variant; or a list of uniform densities",
@@ -65,11 +67,15 @@ class WorkloadSelection(StrictModel):
     workload: DescriptionReference | None = Field(
         None, description="name, path, or the contents of a workload.yaml; default: the key", examples=["resnet50"]
     )
-    methods: Methods = Field("all", examples=["[magnitude_pruning]"])
+    methods: Methods = Field(
+        "all", description="pruning methods whose measured variants are evaluated: all, or a list", examples=["[magnitude_pruning]"]
+    )
     sparsities: Annotated[tuple[Fraction, ...], AllDifferent] | None = Field(
         None, min_length=1, description="nominal or realised sparsities; default: all", examples=["[0.9]"]
     )
-    patterns: tuple[HypotheticalPatterns, ...] = ()
+    patterns: tuple[HypotheticalPatterns, ...] = Field(
+        (), description="patterns that the network was never pruned to", examples=['{list: ["1:8"], densities: own}']
+    )
     activation_density: PositiveFraction | None = Field(
         default=None, description="assumed nonzero share of every layer's inputs; default: as counted, or 1", examples=[0.5]
     )

@@ -31,6 +31,9 @@ from dse.sparsity.layout import Layout, Order, StorageCost, is_decodable
 from dse.sparsity.pattern import FloatOrArray, Pattern
 from dse.sparsity.rank import Rank, RankKind
 
+INDEX = "width of the number of a column, row or block; default: 32 bit"
+POINTER = "width of the offset at which a row or column starts; default: 32 bit"
+
 
 def assumed_width(bits: float) -> Width:
     """A width that no description states: it has no text."""
@@ -61,7 +64,7 @@ class _Format(StrictModel):
 
 
 class DenseFormat(_Format):
-    kind: Literal["dense"] = "dense"
+    kind: Literal["dense"] = Field(default="dense", description="every element is stored, without positions")
     stores_description = "dense"
 
     def layout(self, pattern: Pattern) -> Layout | None:
@@ -79,26 +82,26 @@ class _Elements(_Format):
 
 
 class CSR(_Elements):
-    kind: Literal["csr"] = "csr"
-    index: Width = Field(default_factory=_word)
-    pointer: Width = Field(default_factory=_word)
+    kind: Literal["csr"] = Field(default="csr", description="compressed sparse rows")
+    index: Width = Field(default_factory=_word, description=INDEX)
+    pointer: Width = Field(default_factory=_word, description=POINTER)
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._elements(pattern, "row", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
 
 
 class CSC(_Elements):
-    kind: Literal["csc"] = "csc"
-    index: Width = Field(default_factory=_word)
-    pointer: Width = Field(default_factory=_word)
+    kind: Literal["csc"] = Field(default="csc", description="compressed sparse columns")
+    index: Width = Field(default_factory=_word, description=INDEX)
+    pointer: Width = Field(default_factory=_word, description=POINTER)
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._elements(pattern, "column", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
 
 
 class COO(_Elements):
-    kind: Literal["coo"] = "coo"
-    index: Width = Field(default_factory=_word, description="of a row number, and of a column number")
+    kind: Literal["coo"] = Field(default="coo", description="a row and a column number for each element")
+    index: Width = Field(default_factory=_word, description="width of a row number, and of a column number; default: 32 bit")
 
     def layout(self, pattern: Pattern) -> Layout | None:
         both = Rank(kind="index", width=assumed_width(2 * self.index.value))
@@ -115,17 +118,17 @@ class _Tiles(_Format):
 
 
 class BSR(_Tiles):
-    kind: Literal["bsr"] = "bsr"
-    index: Width = Field(default_factory=_word)
-    pointer: Width = Field(default_factory=_word)
+    kind: Literal["bsr"] = Field(default="bsr", description="compressed sparse rows of blocks")
+    index: Width = Field(default_factory=_word, description=INDEX)
+    pointer: Width = Field(default_factory=_word, description=POINTER)
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._tiles(pattern, "row", Rank(kind="dense", pointer=self.pointer), Rank(kind="index", width=self.index))
 
 
 class ELL(_Tiles):
-    kind: Literal["ell", "blocked_ell"] = "ell"
-    index: Width = Field(default_factory=_word)
+    kind: Literal["ell", "blocked_ell"] = Field(default="ell", description="rows padded to the longest, of elements or of blocks")
+    index: Width = Field(default_factory=_word, description=INDEX)
     stores_description = "unstructured; 'blocked_ell': blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
@@ -137,10 +140,10 @@ class ELL(_Tiles):
 class Delta(_Tiles):
     """Distances in one stream, or in one stream for each row or column (EIE, Han et al. 2016, arXiv 1602.01528: 4 bits along a column)."""
 
-    kind: Literal["delta", "run_length"] = "delta"
-    width: Width = Field(default_factory=lambda: assumed_width(4))
-    order: Order = "flat"
-    pointer: Width = Field(default_factory=_word, description="width of the offset of each row or column")
+    kind: Literal["delta", "run_length"] = Field(default="delta", description="distances between stored elements or blocks")
+    width: Width = Field(default_factory=lambda: assumed_width(4), description="width of a distance; default: 4 bit")
+    order: Order = Field(default="flat", description="one stream over all, or one for each row or column")
+    pointer: Width = Field(default_factory=_word, description="width of the offset of each row or column; default: 32 bit")
     stores_description = "unstructured, blocks, and N:M inside blocks"
 
     def layout(self, pattern: Pattern) -> Layout | None:
@@ -159,14 +162,14 @@ class _Groups(_Format):
 
 
 class NMIndex(_Groups):
-    kind: Literal["nm_index"] = "nm_index"
+    kind: Literal["nm_index"] = Field(default="nm_index", description="the number of each kept place in its group")
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._groups(pattern, "index")
 
 
 class Enumerative(_Groups):
-    kind: Literal["enumerative"] = "enumerative"
+    kind: Literal["enumerative"] = Field(default="enumerative", description="the number of the choice among all, group by group")
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._groups(pattern, "enumerative")
@@ -183,14 +186,14 @@ class _Stream(_Format):
 
 
 class Bitmask(_Stream):
-    kind: Literal["bitmask"] = "bitmask"
+    kind: Literal["bitmask"] = Field(default="bitmask", description="one bit for each place")
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._stream(pattern, "bitmask")
 
 
 class Combinatorial(_Stream):
-    kind: Literal["combinatorial"] = "combinatorial"
+    kind: Literal["combinatorial"] = Field(default="combinatorial", description="the number of the choice among all, not rounded to bits")
 
     def layout(self, pattern: Pattern) -> Layout | None:
         return self._stream(pattern, "combinatorial")
@@ -199,9 +202,13 @@ class Combinatorial(_Stream):
 class Levels(_Format):
     """A format that is given rank by rank; ranks inside a tile that are left out are indices."""
 
-    kind: Literal["levels"] = "levels"
-    order: Order = "row"
-    levels: tuple[Rank, ...] = Field(min_length=1, examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"])
+    kind: Literal["levels"] = Field(default="levels", description="a format that is given rank by rank")
+    order: Order = Field(default="row", description="which dimension is outside; flat: the grid of tiles as one rank")
+    levels: tuple[Rank, ...] = Field(
+        min_length=1,
+        description="ranks of the matrix, outermost first",
+        examples=["[{kind: dense, pointer: 32 bit}, {kind: index, width: 16 bit}]"],
+    )
     stores_description = (
         "patterns with as many levels, if a reader can infer the length of each row: by 'pointer', 'padded: true' or a bit mask"
     )

@@ -29,9 +29,13 @@ RankKind = Literal["dense", "bitmask", "index", "delta", "enumerative", "combina
 class Rank(StrictModel):
     """How one rank stores which places of its fibres are kept."""
 
-    kind: RankKind
-    width: Width | None = Field(default=None, description="of an index or a delta", examples=["4 bit"])
-    pointer: Width | None = Field(default=None, description="an offset for each fibre of the next rank", examples=["32 bit"])
+    kind: RankKind = Field(description="how it stores which places are kept", examples=["index"])
+    width: Width | None = Field(
+        default=None, description="width of an index or a delta; default: that of the largest number", examples=["4 bit"]
+    )
+    pointer: Width | None = Field(
+        default=None, description="width of an offset for each fibre of the next rank; default: none is stored", examples=["32 bit"]
+    )
     padded: bool = Field(default=False, description="the fibres of the next rank are padded to the longest")
     align: Width | None = Field(default=None, description="bits of each fibre are rounded up to a multiple", examples=["8 bit"])
 

@@ -19,39 +19,56 @@ Elements = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class Metric(StrictModel):
     """What an accuracy measures."""
 
-    name: str = Field(examples=["top-1 accuracy"])
-    unit: str = ""
+    name: str = Field(description="what is measured", examples=["top-1 accuracy"])
+    unit: str = Field("", description="unit of the values", examples=["'%'"])
     direction: Literal["higher", "lower"] = Field("higher", description="which way is better")
 
 
 class PublishedCount(StrictModel):
     """A count from a publication, and the inputs of the network that it holds for."""
 
-    value: float = Field(gt=0)
-    source: str = Field(min_length=1)
-    inputs: dict[str, Any] = Field({})
+    value: float = Field(gt=0, description="the count, without a unit", examples=[25557032])
+    source: str = Field(min_length=1, description="where it was read", examples=["torchvision 0.20 model table"])
+    inputs: dict[str, Any] = Field({}, description="inputs of the network that it holds for", examples=["{sequence: 512}"])
 
 
 class PublishedCounts(StrictModel):
     """Published counts to compare the layers with: all parameters of the network, multiply-adds of one sample."""
 
-    parameters: PublishedCount
-    macs: PublishedCount
+    parameters: PublishedCount = Field(
+        description="parameters of the whole network", examples=["{value: 25557032, source: torchvision model table}"]
+    )
+    macs: PublishedCount = Field(description="multiply-adds of one sample", examples=["{value: 4089184256, source: model card}"])
 
 
 class Description(StrictModel):
     """workload.yaml"""
 
-    name: str = Field(min_length=1, examples=["my-network"])
-    description: str = ""
-    task: str = Field(examples=["image classification, ImageNet"])
-    metric: Metric
-    other_metrics: tuple[Metric, ...] = Field((), description="metrics of accuracies whose row names one")
-    sources: tuple[str, ...] = Field(min_length=1, examples=["[https://...]"])
-    notes: tuple[str, ...] = ()
-    network: AnyArchitecture | None = Field(None, description="the architecture, from which the layers are computed by formula")
-    inputs: dict[str, Any] = Field({}, description="inputs that the network runs on, unless a sweep sets others")
-    published: PublishedCounts | None = None
+    name: str = Field(min_length=1, description="name in results", examples=["my-network"])
+    description: str = Field("", description="one line about the network", examples=["residual network with 50 layers"])
+    task: str = Field(description="what the network does, and on which data", examples=["image classification, ImageNet"])
+    metric: Metric = Field(description="what accuracies measure", examples=["{name: top-1 accuracy, unit: '%', direction: higher}"])
+    other_metrics: tuple[Metric, ...] = Field(
+        (), description="metrics of accuracies whose row names one", examples=["[{name: perplexity, direction: lower}]"]
+    )
+    sources: tuple[str, ...] = Field(min_length=1, description="where layers, masks and accuracies come from", examples=["[https://...]"])
+    notes: tuple[str, ...] = Field((), description="remaining facts about the data", examples=["[the classifier is not pruned]"])
+    network: AnyArchitecture | None = Field(
+        None,
+        description="the architecture, from which the layers are computed by formula",
+        examples=[
+            "{model_type: opt, vocab_size: 50272, hidden_size: 768, ffn_dim: 3072, num_hidden_layers: 12, "
+            "num_attention_heads: 12, max_position_embeddings: 2048}"
+        ],
+    )
+    inputs: dict[str, Any] = Field(
+        {}, description="inputs that the network runs on, unless a sweep sets others", examples=["{sequence: 512}"]
+    )
+    published: PublishedCounts | None = Field(
+        None,
+        description="published counts, which the layers are compared with",
+        examples=["{parameters: {value: 25557032, source: model card}, macs: {value: 4089184256, source: model card}}"],
+    )
 
     @property
     def metrics(self) -> dict[str, Metric]:

@@ -44,6 +44,13 @@ def test_help_names_every_subcommand_and_imports_nothing_heavy():
     assert not {"jax", "xarray", "matplotlib", "optuna", "pydantic", "numpy", "numba", "pint"} & set(done.stdout.split())
 
 
+def test_the_package_runs_as_the_command(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "dse", "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == dse("--version").stdout
+    wrong = subprocess.run([sys.executable, "-m", "dse", "swep"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (wrong.returncode, wrong.stderr[:11]) == (2, "usage: dse ")
+
+
 def test_importing_the_package_imports_neither_matplotlib_nor_optuna_nor_jax():
     script = "import sys, dse\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -147,7 +154,7 @@ def test_list_variants():
     assert "did you mean 'resnet50'?" in dse("list", "variants", "resnet").stderr
 
 
-@pytest.mark.parametrize("kind", ["accelerator", "workload", "sweep"])
+@pytest.mark.parametrize("kind", ["accelerator", "workload", "sweep", "search"])
 def test_schema_is_json_schema(kind):
     schema = json.loads(dse("schema", kind).stdout)
     assert schema["$schema"].startswith("https://json-schema.org/")

@@ -1,0 +1,60 @@
+"""Descriptions and examples of the keys of published network configurations, for the JSON Schema of a workload.
+
+The keys are those of `config.json` in Hugging Face Transformers, so that a published configuration can be copied.
+"""
+
+from typing import Any
+
+KEYS: dict[str, tuple[str, Any]] = {
+    "attention_bias": ("whether the linear layers of attention have biases", False),
+    "channels_mlp_dim": ("hidden width of the perceptrons over channels", 3072),
+    "depth_coefficient": ("factor on the number of blocks of each stage", 1.1),
+    "depth_multiplier": ("factor on the channels of every layer", 0.5),
+    "depths": ("blocks of each stage", [3, 4, 6, 3]),
+    "distilled": ("whether a second learned token and a second head are used (DeiT)", False),
+    "do_layer_norm_before": ("whether norms come before attention and perceptron, instead of after them", True),
+    "embed_dim": ("width of the first stage", 96),
+    "embedding_size": ("channels of the first convolution", 64),
+    "ffn_dim": ("hidden width of the perceptron of each block", 3072),
+    "head_dim": ("width of one attention head; default: hidden_size / num_attention_heads", 128),
+    "hidden_size": ("width of the residual stream", 768),
+    "hidden_sizes": ("channels of each stage", [256, 512, 1024, 2048]),
+    "image_size": ("height and width of the images in pixels", 224),
+    "intermediate_size": ("hidden width of the perceptron of each block", 3072),
+    "layer_type": ("kind of residual block", "bottleneck"),
+    "mlp_bias": ("whether the linear layers of the perceptron have biases", False),
+    "mlp_ratio": ("hidden width of the perceptron divided by the width of its stage", 4.0),
+    "model_type": ("selects the architecture", None),
+    "n_embd": ("width of the residual stream", 768),
+    "n_head": ("attention heads of each block", 12),
+    "n_inner": ("hidden width of the perceptron of each block; default: 4 n_embd", 3072),
+    "n_layer": ("number of blocks", 12),
+    "n_positions": ("largest number of tokens", 1024),
+    "num_attention_heads": ("attention heads of each block", 12),
+    "num_channels": ("channels of the images", 3),
+    "num_experts_per_tok": ("experts that each token passes through", 2),
+    "num_heads": ("attention heads of the blocks of each stage", [3, 6, 12, 24]),
+    "num_hidden_layers": ("number of blocks", 12),
+    "num_key_value_heads": ("heads of keys and values, which queries share; default: num_attention_heads", 8),
+    "num_labels": ("classes of the classifier", 1000),
+    "num_local_experts": ("experts of each block", 8),
+    "max_position_embeddings": ("largest number of tokens", 512),
+    "patch_size": ("height and width of a patch in pixels", 16),
+    "sliding_window": ("tokens that a query attends to; default: all", 4096),
+    "tie_word_embeddings": ("whether the output layer shares the weights of the word embedding", False),
+    "tokens_mlp_dim": ("hidden width of the perceptrons over tokens", 384),
+    "type_vocab_size": ("segment types of the input", 2),
+    "vocab_size": ("tokens of the vocabulary", 30522),
+    "width_coefficient": ("factor on the channels of each stage", 1.0),
+    "window_size": ("height and width of an attention window in patches", 7),
+    "word_embed_proj_dim": ("width of the word embedding, if it is narrower than the blocks", 512),
+}
+
+
+def describe_keys(properties: dict[str, dict[str, Any]]) -> None:
+    """Add description and example to the properties of a JSON Schema, in place."""
+    for name, node in properties.items():
+        description, example = KEYS[name]
+        node["description"] = description
+        if example is not None:
+            node["examples"] = [example]
