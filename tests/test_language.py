@@ -99,6 +99,7 @@ ALLOWED: tuple[Use, ...] = (
     Use("farthest", "dse/*", r"farthest (?:from 1|below)", "the largest distance"),
     Use("trial trials", "dse/searching/*", r"(?i:\w*trials?\w*)", "Optuna's word for an evaluated design"),
     Use("trials", "dse/schema/search.py", r"\w*trials\w*", "a key of search files, after Optuna"),
+    Use("trials polish", "dse/schema/templates/*", r"trials: \d|polish: false", "keys of search files"),
     Use("trial trials", "docs/*", r"(?i:trials?)", "Optuna's word for an evaluated design, and a key of search files"),
     Use("trials", "dse/model/capacity.py", r"trials", "Bernoulli trials"),
     Use("whatever made", "dse/model/efficiency/*", r"whatever a sweep makes|intervals are made of", "plain English"),

@@ -45,6 +45,16 @@ def find_path(folder: CatalogFolder, reference: str | Path, relative_to: Path | 
     return data_root() / folder / (reference if folder == "workloads" else f"{reference}.yaml")
 
 
+def find_named(name: str) -> list[Path]:
+    """The files (for workloads: folders) of every kind in the catalogue that have this name; empty if there is none."""
+    return [find_path(folder, name) for folder in KINDS if name in list_names(folder)]
+
+
+def suggest_name(name: str) -> str:
+    """What to write instead of a name that no description of the catalogue has."""
+    return did_you_mean(name, [known for folder in KINDS for known in list_names(folder)])
+
+
 def resolve_specification(reference: Reference) -> Path | Mapping[str, Any]:
     """Find the file of a sweep or search; a mapping is returned as it is. Raises InputError."""
     return reference if isinstance(reference, Mapping) else find_path("sweeps", reference)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.progress import logger
 from dse.base.strict_model import explain_validation_error
 
 MAX_BYTES = 100_000_000  # of a text file, compressed and decompressed
@@ -79,6 +80,7 @@ def read_text(path: Path) -> str:
 
 def _read_bytes(path: Path) -> bytes:
     check_regular(path)
+    logger.debug(f"read {path}")
     try:
         with path.open("rb") as file:
             return _check_size(path, file.read(MAX_BYTES + 1))

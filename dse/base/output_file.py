@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dse.base.errors import InputError, ProblemCollector
+from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.base.progress import logger
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -27,6 +28,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     with temporary_path(path) as temporary:
         write(temporary)
         os.replace(temporary, path)
+    logger.debug(f"wrote {path}")
 
 
 @contextmanager
@@ -82,6 +84,13 @@ def _try_lock(descriptor: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def check_not_overwritten(*files: Path, force: bool, fix: str = "give another path, or replace it with --force") -> None:
+    """Raise InputError with every file or folder that exists, unless it may be replaced."""
+    problems = [Problem(f"'{file}' exists already", fix) for file in files if not force and os.path.lexists(file)]
+    if problems:
+        raise InputError.from_problems(problems)
 
 
 def check_writable(*files: Path) -> None:

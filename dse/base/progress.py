@@ -1,9 +1,24 @@
-"""Progress bars on stderr for work that takes longer than a second."""
+"""Progress and notes on stderr: bars, notes, and the name of a step that takes long.
 
+The logger `dse` decides what is shown. Its level is that of Python (warnings) until the command line sets it: INFO shows progress and
+notes, WARNING (`-q`) neither, DEBUG (`-v`) also what is read and written.
+"""
+
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
+from time import monotonic
 
 DELAY = 1.0  # seconds until a bar is shown
+STEP_DELAY = 2.0  # seconds until the name of a step is shown
+
+logger = logging.getLogger("dse")
+
+
+def shows_progress() -> bool:
+    """Whether progress is shown: on the command line without `-q`."""
+    return logger.isEnabledFor(logging.INFO)
 
 
 def no_progress(count: int = 1) -> None:
@@ -23,3 +38,17 @@ def progress_bar(description: str, total: int, shown: bool) -> Iterator[Callable
 
     with tqdm(desc=description, total=total, delay=DELAY, leave=False) as bar:
         yield bar.update
+
+
+@contextmanager
+def announced_step(description: str) -> Iterator[None]:
+    """Name a step on stderr once it has taken two seconds, and the time that it took at its end."""
+    start, timer = monotonic(), Timer(STEP_DELAY, logger.info, (f"{description} ...",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if (seconds := monotonic() - start) > STEP_DELAY:
+            logger.info(f"{description}: {seconds:.1f} s")

@@ -1,4 +1,7 @@
-"""The command `dse`: `entry` parses the command line and `subcommands` has all options; the other modules run one subcommand each.
+"""The command `dse`: `entry` parses the command line, `subcommands` lists the subcommands and `arguments` has their options; the other
+modules run one subcommand each.
+
+init                                   write a description to start from
 
 sweep, search                          evaluate a specification
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result

@@ -9,6 +9,7 @@ from tqdm import tqdm
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import list_tables
+from dse.base.progress import shows_progress
 from dse.calibrate.attention_export import format_attention_file, format_attention_section
 from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
 from dse.calibrate.checkpoint import Checkpoint
@@ -130,7 +131,7 @@ def _fit_all(
     records = checkpoint.read()
     alone = {record.key: record for record in records if record.half_width is None}
     finished = {record.key: record for record in records if record.half_width is not None}
-    with tqdm(total=2 * len(launches), unit=" fits", delay=2) as bar:
+    with tqdm(total=2 * len(launches), unit=" fits", delay=2, disable=not shows_progress()) as bar:
         for key, of_kernel in launches.items():
             bar.set_postfix_str(f"{key}, {len(of_kernel)} launches")
             if key not in alone:

@@ -6,6 +6,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dse.base.errors import InputError
+from dse.base.progress import shows_progress
 from dse.calibrate.attention_export import fit_attention_record
 from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import AttentionSet
@@ -30,7 +31,10 @@ def _is_readable_attention_table(path: Path) -> bool:
 def fit_attention_records(attention: AttentionSet, seed: int) -> list[AttentionRecord]:
     """Fit every kernel with enough launches."""
     keys = attention.fittable
-    return [fit_attention_record(attention.launches[key], attention.sources[key], seed) for key in tqdm(keys, unit=" kernels", delay=2)]
+    return [
+        fit_attention_record(attention.launches[key], attention.sources[key], seed)
+        for key in tqdm(keys, unit=" kernels", delay=2, disable=not shows_progress())
+    ]
 
 
 def list_attention_fits(records: Sequence[AttentionRecord]) -> list[str]:

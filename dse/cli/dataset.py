@@ -10,6 +10,7 @@ import xarray as xr
 from dse import plot
 from dse.base import output_file
 from dse.base.errors import InputError
+from dse.base.progress import logger
 from dse.plot import pareto as pareto_figure
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
@@ -69,9 +70,10 @@ def find_fronts(options: Namespace) -> str:
     front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
     table, figure = pareto_figure.front_table(front), pareto_figure.draw_figure(dataset, front)
     store.write(front, written)
-    print(written, *plot.save_figure(figure, table, stem), sep="\n", file=sys.stderr)
+    logger.info("\n".join(map(str, [written, *plot.save_figure(figure, table, stem)])))
     if len(records := pareto.front_records(front)) > 1:
-        print("a front for each of these (--pool: one over all):", *map(pareto_figure.summary_line, records), sep="\n", file=sys.stderr)
+        lines = map(pareto_figure.summary_line, records)
+        logger.info("\n".join(["a front for each of these (--pool: one over all):", *lines]))
     style = options.format or ("table" if sys.stdout.isatty() else "csv")
     return table.to_csv(index=False).removesuffix("\n") if style == "csv" else render(result_tables(front), style)
 

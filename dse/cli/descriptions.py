@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.yaml_document import load_document
 from dse.report import catalog_tables, pattern
@@ -15,13 +16,24 @@ from dse.workload import tables
 def check(options: Namespace) -> int:
     """Check every file, also after one with problems; exit code 2 if there is any problem."""
     failed = False
-    for path in options.files:
+    for reference in options.files:
         try:
-            print(f"{path}: ok, {_check_description(path)}")
+            for path in _described_files(reference):
+                print(f"{reference}: ok, {_check_description(path)}")
         except InputError as error:
             print(error, file=sys.stderr)
             failed = True
     return 2 if failed else 0
+
+
+def _described_files(reference: str) -> list[Path]:
+    """The path that is given, or the descriptions of the catalogue with this name; raises InputError if there is neither."""
+    path = Path(reference)
+    if catalog.is_path(reference) or path.exists():
+        return [path]
+    if named := catalog.find_named(reference):
+        return named
+    raise InputError(f"'{reference}' is neither a file nor a name of the catalogue", catalog.suggest_name(reference))
 
 
 def _check_description(path: Path) -> str:

@@ -6,17 +6,25 @@ stdout has the results, stderr progress, warnings and errors. Exit codes: 0 succ
 
 import argparse
 import io
+import logging
 import sys
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from time import monotonic
 
+from dse.base import progress
 from dse.base.errors import ImplausibleResultError, InfeasibleError, InputError, UnfinishedError
+from dse.cli.arguments.common import add_verbosity
 from dse.cli.subcommands import add_subcommands
 
 EXIT_CODES = {InputError: 2, InfeasibleError: 3, UnfinishedError: 1, ImplausibleResultError: 1, MemoryError: 1, KeyboardInterrupt: 130}
 OUT_OF_MEMORY = "out of memory ({reason}); evaluate less at once, or run it with more memory"
+
+LEVELS = {-1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}  # by verbosity: -q, neither, -v
 
 Handler = Callable[[argparse.Namespace], str | int]
 
@@ -27,8 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # file names need not be valid text
     options = build_parser().parse_args(arguments)
+    verbosity = getattr(options, "verbosity", 0)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _messages(LEVELS[verbosity]):
             warnings.showwarning = _print_warning
             result = load_handler(options.handler)(options)
             if isinstance(result, int):
@@ -39,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except tuple(EXIT_CODES) as error:
+        if verbosity > 0:
+            traceback.print_exc()
         print(_error_text(error), file=sys.stderr)
         return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
 
@@ -46,8 +57,23 @@ def main(arguments: list[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dse", description="Design-space exploration of sparse neural-network hardware.")
     parser.add_argument("--version", action="version", version=f"sparse-dse {version('sparse-dse')}")
+    add_verbosity(parser)
     add_subcommands(parser)
     return parser
+
+
+@contextmanager
+def _messages(level: int) -> Iterator[None]:
+    """Print progress and notes of this level to stderr, and with DEBUG the time that the command takes."""
+    handler, start = logging.StreamHandler(sys.stderr), monotonic()
+    progress.logger.addHandler(handler)
+    progress.logger.setLevel(level)
+    try:
+        yield
+    finally:
+        progress.logger.debug(f"{monotonic() - start:.2f} s")
+        progress.logger.removeHandler(handler)
+        progress.logger.setLevel(logging.NOTSET)
 
 
 def load_handler(name: str) -> Handler:

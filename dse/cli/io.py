@@ -14,6 +14,7 @@ from tqdm import tqdm
 from dse.base.dtype import BITS_PER_ELEMENT
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.output_file import check_writable, replace_file
+from dse.base.progress import shows_progress
 from dse.base.table_format import Row
 from dse.base.units import Capacity, parse_quantity
 from dse.io_theory.bounds import capacity_for_lower_bound, lower_bound, upper_bound
@@ -169,7 +170,7 @@ def simulate_sizes(
 ) -> list[Row]:
     """One row for each memory size: reads and writes of each order under each policy, with dead values freed."""
     rows = []
-    with tqdm(total=moves * len(sizes), desc="reordering", unit="move", delay=2, disable=not moves) as bar:
+    with tqdm(total=moves * len(sizes), desc="reordering", unit="move", delay=2, disable=not (moves and shows_progress())) as bar:
         for size in sizes:
             row = _simulate_orders(network, size.values, user_order)
             if moves:

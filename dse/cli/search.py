@@ -1,7 +1,6 @@
 """`dse search`: search for the best designs and write the front, tables and a figure."""
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dse.base import catalog, output_file
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
+from dse.base.progress import logger, shows_progress
 from dse.plot import save_figure
 from dse.plot import search as search_figure
 from dse.searching import report, run
@@ -33,10 +33,10 @@ def execute(options: Namespace) -> str:
     output_file.check_writable(*_output_files(folder), *([] if options.storage else [journal]))
     for network, variants in evaluator.problem.feasible_variants.items():
         if variants[0].run_on:
-            print(f"{network}: run on {variants[0].run_on}", file=sys.stderr)
+            logger.info(f"{network}: run on {variants[0].run_on}")
     if options.join:
         storage = _open_storage(journal, options.storage, must_exist=True)
-        archive = run.run_search(evaluator, name, storage, options.resume, True, progress=True)
+        archive = run.run_search(evaluator, name, storage, options.resume, True, progress=shows_progress())
         return f"joined: {archive.evaluated_count} designs evaluated by all workers"
     with output_file.hold_write_lock(journal):
         return _search(options, name, evaluator, folder, journal)
@@ -45,7 +45,7 @@ def execute(options: Namespace) -> str:
 def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, journal: Path) -> str:
     """Search and write the output folder, which is locked against other processes."""
     storage = _open_storage(journal, options.storage, must_exist=options.resume)
-    archive = run.run_search(evaluator, name, storage, options.resume, False, progress=True)
+    archive = run.run_search(evaluator, name, storage, options.resume, False, progress=shows_progress())
     archive.check_feasible()
     random = search_randomly(archive)
     front = run.to_dataset(archive, random)

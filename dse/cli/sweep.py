@@ -1,7 +1,6 @@
 """`dse sweep`: evaluate a sweep specification, write its results and draw its figures."""
 
 import logging
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -13,6 +12,7 @@ import xarray as xr
 from dse import plot
 from dse.base import catalog, output_file
 from dse.base.errors import InputError
+from dse.base.progress import logger, shows_progress
 from dse.cli.show import print_summary
 from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
@@ -31,7 +31,7 @@ def execute(options: Namespace) -> str:
 
     Raises FiguresNotDrawnError if a figure cannot be drawn, after all others are drawn and the files are printed.
     """
-    plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=True)
+    plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=shows_progress())
     folder, prefix = _output_folder(options.out, plan.spec.name)
     results: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not is_zarr_path(options.out) else options.out
     is_chunked = is_distributable(plan, results)
@@ -65,7 +65,7 @@ def _output_folder(out: Path | None, name: str) -> tuple[Path, str]:
 def _report_default_inputs(plan: Plan) -> None:
     for workload in plan.workloads:
         if unstated := workload.unstated_inputs:
-            print(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}", file=sys.stderr)
+            logger.info(f"{workload.name}: {', '.join(unstated)} not given: run on {workload.run_on}")
 
 
 def _derived_files(plan: Plan, folder: Path, prefix: str) -> list[Path]:
@@ -89,7 +89,7 @@ def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: 
 
 
 def _evaluate_in_memory(plan: Plan, path: Path) -> xr.Dataset:
-    dataset = run.run_in_memory(plan, progress=True)
+    dataset = run.run_in_memory(plan, progress=shows_progress())
     store.write(dataset, path)
     return dataset
 
@@ -98,9 +98,9 @@ def _evaluate_chunks(plan: Plan, path: Path, options: Namespace) -> xr.Dataset |
     """Evaluate chunk by chunk; returns the results if they are complete and something is drawn or listed from them."""
     shard = None if options.shard is None else _parse_shard(options.shard)
     with _executor(options) as executor:
-        sink = run_distributed(plan, path, executor=executor, resume=options.resume, shard=shard, progress=True)
+        sink = run_distributed(plan, path, executor=executor, resume=options.resume, shard=shard, progress=shows_progress())
     if not sink.completed_tasks().all():
-        print("this shard is complete; others are not", file=sys.stderr)
+        logger.info("this shard is complete; others are not")
         return None
     if plan.spec.keep != "all":
         return sink.to_dataset()

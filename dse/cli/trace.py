@@ -13,6 +13,7 @@ from yamlcore import CCoreLoader
 
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.progress import shows_progress
 from dse.readers.layer_matching import match_network
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, Shape, operators_of_layers
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
@@ -33,7 +34,7 @@ def execute(options: argparse.Namespace) -> str:
     network = parse_network(options.source, reader_options)
     if options.like is not None:
         network, reader_options = _match_workload(network, options.like, reader_options)
-    states = trace_network(network, count_options, options.method, options.sparsity, progress=True)
+    states = trace_network(network, count_options, options.method, options.sparsity, progress=shows_progress())
     if options.accuracy is not None and sum(not state.is_dense for state in states) != 1:
         raise InputError("an accuracy belongs to one pruned state", "trace that state alone, or write accuracy.csv", key="--accuracy")
     if options.activations is not None:

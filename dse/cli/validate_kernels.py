@@ -11,6 +11,7 @@ from tqdm import tqdm
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.input_file import list_tables, table_name
+from dse.base.progress import shows_progress
 from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import AttentionSet, load_attention
 from dse.calibrate.exclusions import summarize_reasons
@@ -35,7 +36,9 @@ def execute(options: Namespace) -> tuple[str, bool]:
         from dse.plot import figure_files
 
         output_file.check_writable(*(file for each in (*sets, *attention, *networks) for file in figure_files(options.out / each.name)))
-    fitted = [FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2)]
+    fitted = [
+        FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2, disable=not shows_progress())
+    ]
     comparisons = _compare(fitted, networks) + compare_attention(attention)
     rows = report.summarize(comparisons)
     failures = report.find_failures(rows)
@@ -80,7 +83,7 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
 
 def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:
     comparisons = []
-    for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out shapes", delay=2):
+    for fitted in tqdm(fitted_sets, unit=" sets", desc="leaving out shapes", delay=2, disable=not shows_progress()):
         comparisons += compare_left_out_shapes(fitted)
     comparisons += compare_left_out_devices(fitted_sets, shipped_kernels())
     for network_set in networks:

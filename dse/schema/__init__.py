@@ -7,5 +7,6 @@ stored_results       which variables and which reduction of the results are kept
 search               objectives, constraints and sampler of a search
 figures              kinds of figures, and what each needs
 references           load an accelerator or workload by name, path, mapping or object
+template             templates of descriptions, and copies of those in the catalogue
 json_schema          the JSON Schema of each kind, for editors
 """

@@ -1,6 +1,8 @@
 """Every subcommand has a handler, a sentence and help for every option; the kinds of figures have one list."""
 
 import argparse
+import re
+import shlex
 from typing import get_args
 
 import pytest
@@ -26,6 +28,37 @@ def test_the_help_has_a_sentence_and_a_text_for_every_option(name):
     assert parser.description[0].isupper()
     assert parser.description.endswith(".")
     assert all(action.help for action in parser._actions)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_examples_of_the_help_are_commands_that_parse(name):
+    lines = PARSERS[name].format_help().partition("\nexamples:\n")[2].splitlines()
+    assert len(lines) >= 2
+    for line in lines:
+        program, *words = shlex.split(line, comments=True)
+        assert (program, words[0]) == ("dse", name)
+        assert build_parser().parse_args(words).handler == PARSERS[name].get_default("handler")
+
+
+@pytest.mark.parametrize(
+    ("words", "verbosity"), [(["-q", "list"], -1), (["list", "-q"], -1), (["list", "--verbose"], 1), (["-v", "list"], 1)]
+)
+def test_quiet_and_verbose_are_accepted_before_and_after_the_subcommand(words, verbosity):
+    assert build_parser().parse_args(words).verbosity == verbosity
+
+
+def test_quiet_leaves_notes_out_and_verbose_adds_files_and_time(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    shown = {}
+    for option in ([], ["-q"], ["-v"]):
+        assert main(["sweep", "small.yaml", "-o", "out", *option]) == 0
+        shown[" ".join(option)] = capsys.readouterr().err
+    assert "best designs" in shown[""]
+    assert shown["-q"] == ""
+    assert {"read small.yaml", "wrote out/results.nc"} <= set(shown["-v"].splitlines())
+    assert re.fullmatch(r"\d+\.\d\d s", shown["-v"].splitlines()[-1])
+    assert main(["-v", "plot", "none.nc"]) == 2
+    assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from dse.base.progress import shows_progress
 from dse.calibrate.measure.jobs import TimingJob
 from dse.calibrate.measure.table import Row, read_table, row_identity, write_table
 from dse.calibrate.measure.timing import Timer, measure_median
@@ -21,7 +22,7 @@ def run_jobs(path: Path, device: str, jobs: Sequence[TimingJob], timer: Timer, r
     rows, failures = read_table(path), dict[str, str]()
     measured = {row_identity(row) for row in rows}
     origin = {"device": device, "source": _describe_source(repeats, warm)}
-    with tqdm(total=sum(len(job.columns) for job in jobs), unit=" kernels", delay=2) as bar:
+    with tqdm(total=sum(len(job.columns) for job in jobs), unit=" kernels", delay=2, disable=not shows_progress()) as bar:
         for job in jobs:
             try:
                 for row in _measure_rows(job, origin, measured, timer, repeats):

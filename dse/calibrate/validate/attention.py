@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from dse.base.progress import shows_progress
 from dse.calibrate.attention_export import MAX_USED, fit_attention_record, predict_other_half
 from dse.calibrate.attention_fit import sample_launches
 from dse.calibrate.attention_set import AttentionSet
@@ -32,7 +33,7 @@ def compare_attention(sets: Sequence[AttentionSet]) -> list[Comparison]:
     """Times of a sample of the launches of every kernel with enough of them, by both splits."""
     kernels = [(attention, key) for attention in sets for key in attention.fittable]
     records, comparisons = list[AttentionRecord](), list[Comparison]()
-    for attention, key in tqdm(kernels, unit=" kernels", desc="attention", delay=2):
+    for attention, key in tqdm(kernels, unit=" kernels", desc="attention", delay=2, disable=not shows_progress()):
         launches = attention.launches[key]
         comparisons += _compare_kernel(attention.name, "halves", *_predict_halves(launches))
         records.append(fit_attention_record(launches, attention.sources[key]))

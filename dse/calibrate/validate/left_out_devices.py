@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from dse.base.progress import shows_progress
 from dse.calibrate.choose_shapes import choose_launches
 from dse.calibrate.fit_jointly import JointFit, fit_jointly, population
 from dse.calibrate.fit_kernel import stratify
@@ -34,7 +35,13 @@ def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[Kernel
     """
     fits = [JointFit(model, fitted.launches[key]) for fitted in sets for key, model in fitted.models.items()]
     keys, comparisons = {fit.model.key for fit in fits}, list[Comparison]()
-    for device in tqdm(sorted({key.device for fitted in sets for key in fitted.launches}), unit=" devices", desc="leaving out", delay=2):
+    for device in tqdm(
+        sorted({key.device for fitted in sets for key in fitted.launches}),
+        unit=" devices",
+        desc="leaving out",
+        delay=2,
+        disable=not shows_progress(),
+    ):
         elsewhere = [kernel for kernel in shipped if kernel.device != device and kernel.key not in keys]
         others = Others(fit_jointly([fit for fit in fits if fit.model.key.device != device], elsewhere), elsewhere)
         for fitted in sets:

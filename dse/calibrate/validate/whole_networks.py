@@ -19,6 +19,7 @@ from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import table_name
+from dse.base.progress import shows_progress
 from dse.calibrate.host_time import estimate_host_times, runs_of
 from dse.calibrate.measurement_set import load_device, memoize_by_name
 from dse.calibrate.network_measurement import NetworkRow, read_network_rows
@@ -155,7 +156,7 @@ def compare_networks(measured: NetworkSet) -> list[Comparison]:
     """Latency of each dense network once, then latency and speedup of each pruned one."""
     dense = {(n.device.name, id(n.dense), n.row.batch, n.row.dtype): n for n in measured.networks}
     comparisons = [_compare(measured.name, network, "dense") for network in dense.values()]
-    for network in tqdm(measured.networks, unit=" networks", desc=measured.name, delay=2):
+    for network in tqdm(measured.networks, unit=" networks", desc=measured.name, delay=2, disable=not shows_progress()):
         comparisons += [_compare(measured.name, network, quantity) for quantity in ("time", "speedup")]
     return comparisons
 

@@ -1,0 +1,11 @@
+"""The options of every subcommand, by what the subcommand is about.
+
+common         what all subcommands share: a sentence, examples, `-q` and `-v`
+evaluation     sweep, search
+results        show, plot, pareto, report, explore, explain
+networks       trace, io
+descriptions   init, check, list, iso, pattern, schema
+measurements   measure, calibrate, validate, r3
+
+Only the standard library is imported, because `dse --help` must answer at once.
+"""

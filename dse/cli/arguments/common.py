@@ -1,0 +1,34 @@
+"""What the options of all subcommands share."""
+
+import argparse
+from collections.abc import Sequence
+
+Subcommands = argparse._SubParsersAction  # argparse has no public name for it
+
+
+def add_subcommand(subcommands: Subcommands, name: str, handler: str, sentence: str, examples: Sequence[str]) -> argparse.ArgumentParser:
+    """Add a subcommand whose help is one sentence (without its full stop) and whose examples are complete commands."""
+    epilog = "\n".join(["examples:", *(f"  {command}" for command in examples)])
+    description = f"{sentence[0].upper()}{sentence[1:]}."
+    form = argparse.RawDescriptionHelpFormatter
+    parser = subcommands.add_parser(name, help=sentence, description=description, epilog=epilog, formatter_class=form)
+    parser.set_defaults(handler=handler)
+    add_verbosity(parser)
+    return parser
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """Add -q and -v, which may be written before and after the name of the subcommand."""
+    choice = parser.add_mutually_exclusive_group()
+    quiet = "leave progress and notes out of standard error; warnings and errors remain"
+    choice.add_argument("-q", "--quiet", dest="verbosity", action="store_const", const=-1, default=argparse.SUPPRESS, help=quiet)
+    verbose = "also print the files that are read and written, the time taken, and where an error was raised"
+    choice.add_argument("-v", "--verbose", dest="verbosity", action="store_const", const=1, default=argparse.SUPPRESS, help=verbose)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace a file or store that exists and is named by an option or argument")
