@@ -77,8 +77,8 @@ def _renamed(text: str, name: str) -> str:
 
 def _with_moved_paths(text: str, old: Path, new: Path) -> str:
     """The text with every path that exists relative to `old` as a path relative to `new`."""
-    node = yaml.compose(text, CCoreLoader)
-    for scalar in sorted(_scalars(node), key=lambda scalar: scalar.start_mark.index, reverse=True):
+    scalars = {scalar.start_mark.index: scalar for scalar in _scalars(yaml.compose(text, CCoreLoader))}  # once, also if an alias repeats it
+    for _, scalar in sorted(scalars.items(), reverse=True):
         if catalog.is_path(scalar.value) and not os.path.isabs(scalar.value) and (old / scalar.value).exists():
             moved = os.path.relpath((old / scalar.value).resolve(), new.resolve())
             moved = moved if catalog.is_path(moved) else f"./{moved}"
