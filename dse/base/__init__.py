@@ -3,6 +3,7 @@
 errors                      every problem of an input at once, with file, line and fix
 strict_model                base class of all schemas
 units, dtype, expression    quantities with units, number formats, arithmetic over named results
+formula                     arithmetic over dotted paths and quantities, with dimensions
 display_units               units in which people read results: mm^2, TB/s, ms
 catalog                     descriptions by name or path
 input_file, yaml_document   read files safely, CSV tables included; YAML with line numbers

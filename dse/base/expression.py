@@ -52,14 +52,7 @@ class Expression:
 
 def parse_expression(text: str, known: Iterable[str]) -> Expression:
     """Parse an expression over `known` results; raises InputError that says what is wrong and where."""
-    if len(text) > MAX_CHARACTERS:
-        raise InputError(f"the expression has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        place = f" (see character {error.offset})" if isinstance(error, SyntaxError) and error.offset else ""
-        raise InputError(f"'{text}' is not a valid expression{place}", f"write arithmetic, {EXAMPLE}") from error
-    expression = Expression(text.strip(), _fold_constants(tree, text))
+    expression = Expression(text.strip(), parse_arithmetic(text, text, EXAMPLE))
     if not expression.names:
         raise InputError(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
     for name in expression.names:
@@ -68,7 +61,22 @@ def parse_expression(text: str, known: Iterable[str]) -> Expression:
     return expression
 
 
-def _fold_constants(node: ast.expr, text: str) -> ast.expr:
+def parse_arithmetic(code: str, text: str, example: str) -> ast.expr:
+    """Parse arithmetic over names, with its constant parts computed; raises InputError.
+
+    `text` is what the user wrote, `code` the same with names that Python can parse, as long as what they stand for.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"the expression has {len(text)} characters", f"write at most {MAX_CHARACTERS}")
+    try:
+        tree = ast.parse(code.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        place = f" (see character {error.offset})" if isinstance(error, SyntaxError) and error.offset else ""
+        raise InputError(f"'{text}' is not a valid expression{place}", f"write arithmetic, {example}") from error
+    return fold_constants(tree, text)
+
+
+def fold_constants(node: ast.expr, text: str) -> ast.expr:
     """Compute each part of the tree that uses no result; raises InputError for what is not arithmetic, or not a finite number."""
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
@@ -76,30 +84,30 @@ def _fold_constants(node: ast.expr, text: str) -> ast.expr:
         case ast.Name(id=name) if name not in _ARGUMENTS:
             return node
         case ast.UnaryOp(op=ast.USub() as sign, operand=operand):
-            return _fold(ast.UnaryOp(sign, _fold_constants(operand, text)), text, node)
+            return _fold(ast.UnaryOp(sign, fold_constants(operand, text)), text, node)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _fold(ast.BinOp(_fold_constants(left, text), op, _fold_constants(right, text)), text, node)
+            return _fold(ast.BinOp(fold_constants(left, text), op, fold_constants(right, text)), text, node)
         case ast.Call(func=ast.Name(id=name) as func, args=arguments, keywords=[]) if _ARGUMENTS.get(name) == len(arguments):
-            return _fold(ast.Call(func, [_fold_constants(argument, text) for argument in arguments], []), text, node)
+            return _fold(ast.Call(func, [fold_constants(argument, text) for argument in arguments], []), text, node)
     fix = f"write numbers, results, + - * / ** and {', '.join(_ARGUMENTS)}"
-    raise InputError(f"'{_source(node, text)}' is not allowed in an expression", fix)
+    raise InputError(f"'{source_of(node, text)}' is not allowed in an expression", fix)
 
 
 def _fold(node: ast.expr, text: str, written: ast.expr) -> ast.expr:
     """Replace `node` by a constant if it uses no result; raises InputError, with the text of `written`, if that is not finite and real."""
     if any(isinstance(part, ast.Name) and part.id not in _ARGUMENTS for part in ast.walk(node)):
-        return node
+        return ast.copy_location(node, written)
     try:
         with np.errstate(all="ignore"):
             value = _evaluate(node, {}, np)
     except ArithmeticError:
         value = np.nan
     if isinstance(value, complex) or not np.isfinite(value):
-        raise InputError(f"'{_source(written, text)}' is not a finite, real number", "write another number")
-    return ast.Constant(float(value))
+        raise InputError(f"'{source_of(written, text)}' is not a finite, real number", "write another number")
+    return ast.copy_location(ast.Constant(float(value)), written)
 
 
-def _source(node: ast.expr, text: str) -> str:
+def source_of(node: ast.expr, text: str) -> str:
     """The part of the text that a node was parsed from."""
     return ast.get_source_segment(text.strip(), node) or text
 

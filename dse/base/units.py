@@ -21,7 +21,7 @@ _DEFINITIONS = (
     "milli- = 1e-3 = m-", "micro- = 1e-6 = u- = µ-", "nano- = 1e-9 = n-", "pico- = 1e-12 = p-",
     "bit = [information]", "byte = 8 bit = B", "flop = [work] = FLOP", "op = flop = OP",
     "second = [time] = s", "hertz = 1 / second = Hz", "meter = [length] = m",
-    "joule = [energy] = J", "watt = joule / second = W",
+    "transfer = [] = T", "joule = [energy] = J", "watt = joule / second = W",
 )  # fmt: skip
 
 MAX_CHARACTERS = 400  # of a quantity: a float has at most 309 digits before its point
@@ -73,6 +73,21 @@ def _unit_scale(unit: str, kind: "type[Quantity]") -> float:
     return float(scale.to(kind.unit).magnitude)
 
 
+@cache
+def base_unit(unit: str) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Size of a unit in base units (bit, FLOP, s, m, J), and the exponent of each base dimension; raises InputError for an unknown unit."""
+    from pint.errors import UndefinedUnitError
+
+    try:
+        if len(unit) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(unit):
+            raise UndefinedUnitError(unit)
+        size = _registry().Quantity(1.0, unit).to_base_units()
+    except (UndefinedUnitError, ValueError, OverflowError) as error:
+        fix = _vendor_spelling_fix(unit) or "write a unit such as FLOP/s, GB/s, bit, MHz or mm^2"
+        raise InputError(f"unknown unit '{unit}'", fix) from error
+    return float(size.magnitude), tuple((name, float(power)) for name, power in sorted(size.dimensionality.items()))
+
+
 def _vendor_spelling_fix(unit: str) -> str:
     """The accepted spelling of a unit as vendors write it (TFLOPS, GBps); empty for other units."""
     if rate := _VENDOR_RATE.fullmatch(unit):
@@ -103,6 +118,11 @@ class Quantity(StrictModel):
         return f"write {dimension}, as in '{cls.example}'"
 
     value: float
+    link: str | None = Field(
+        default=None,
+        description="in place of 'value': an expression over other numbers of this description by their dotted paths",
+        examples=["units.tensor_core.peak.int8 / 2"],
+    )
     source: str | None = Field(default=None, description=SOURCE, examples=["vendor white paper, table 2"])
     kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
     unverified: bool = Field(default=False, description=UNVERIFIED)
@@ -112,6 +132,8 @@ class Quantity(StrictModel):
     @classmethod
     def _accept_plain(cls, data: object) -> object:
         fields = data if isinstance(data, dict) else {"value": data}
+        if fields.get("link") is not None and "value" in fields:  # the text of a computed value
+            return fields
         return {**fields, "text": str(fields.get("value", ""))}
 
     @field_validator("value", mode="before")
@@ -130,6 +152,8 @@ class Quantity(StrictModel):
         mapping["properties"].pop("text", None)
         plain = {"type": "string" if cls.unit else "number", "examples": [cls.example]}
         mapping["properties"]["value"] = {**plain, "description": "the number" + (", with its unit" if cls.unit else "")}
+        mapping.pop("required", None)
+        mapping["oneOf"] = [{"required": ["value"]}, {"required": ["link"]}]
         return {"anyOf": [plain, mapping], "examples": [cls.example], UNIT_KEYWORD: cls.unit}
 
 
@@ -139,6 +163,16 @@ class Rate(Quantity):
 
 class Bandwidth(Quantity):
     unit, example = "B/s", "2039 GB/s"
+
+
+class Frequency(Quantity):
+    unit, example = "Hz", "1.41 GHz"
+
+
+class TransferRate(Quantity):
+    """Transfers of each data pin; a transfer is one bit."""
+
+    unit, example = "T/s", "8.533 GT/s"
 
 
 class Capacity(Quantity):
@@ -176,6 +210,10 @@ class EnergyPerOperation(Quantity):
     unit, example = "J/FLOP", "0.5 pJ/FLOP"
 
 
+class AreaPerBandwidth(Quantity):
+    unit, example = "m^2*s/B", "30 mm^2*s/TB"
+
+
 class EnergyPerByte(Quantity):
     unit, example = "J/B", "48 pJ/B"
 
@@ -191,6 +229,12 @@ class Count(Quantity):
         if value < 1 or value != int(value):
             raise field_error(f"{value:g} is not a count", "write a whole number of at least 1")
         return value
+
+
+class MultiplyAdds(Quantity):
+    """Multiply-adds of one processor in a cycle, each 2 FLOP."""
+
+    example = "1024"
 
 
 class Gain(Quantity):

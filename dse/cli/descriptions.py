@@ -42,7 +42,9 @@ def _check_description(path: Path) -> str:
         return f"workload '{tables.load(path).name}'"
     document = load_document(path)
     kind = max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
-    if kind in ("accelerator", "workload"):
+    if kind == "accelerator":
+        return f"{kind} '{Accelerator.from_document(document).name}'"
+    if kind == "workload":
         return f"{kind} '{document.validate(SCHEMAS[kind]).name}'"
     if document.data.get("search"):
         from dse.searching.problem import load_problem

@@ -163,7 +163,7 @@ class MixtureEvaluator:
 def _design(side: Side, replaced: Mapping[str, np.ndarray]) -> Design:
     """The design of a side, anchored to the published figures of its base if these can be modelled."""
     base = side.accelerator.base
-    return Design(side.accelerator, replaced, base if has_known_process(Design(base)) else None)
+    return Design(side.accelerator.without_links(), replaced, base if has_known_process(Design(base)) else None)
 
 
 def _cost(side: Side, values: Mapping[str, np.ndarray], quantity: str, mixtures: int) -> PerMixture:
@@ -180,7 +180,7 @@ def _network_work(terms: LayerTerms, energy: Float[np.ndarray, "layer execution"
 
 def _inverse_rates(terms: LayerTerms, side: Side, values: Mapping[str, np.ndarray], mixtures: int) -> np.ndarray:
     """Inverse rates of each mixture [execution, term, mixture]."""
-    constant, factors = factored_inverse_rates(terms.executions, side.accelerator, values)
+    constant, factors = factored_inverse_rates(terms.executions, side.accelerator.without_links(), values)
     rates = np.repeat(constant[:, :, None], mixtures, axis=2)
     for factor in factors:
         rates = rates * factor.at()

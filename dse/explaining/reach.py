@@ -140,7 +140,8 @@ def _breakpoints(terms: LayerTerms, side: Side, path: str) -> np.ndarray:
     if side.options.resource_overlap != "full" or terms.overhead is not None:
         return np.zeros(0)
     first, _ = distinct_layers(terms)
-    constant, (factor,) = factored_inverse_rates(terms.executions, side.accelerator, {path: np.array([side.accelerator.value(path)])})
+    accelerator = side.accelerator.without_links()
+    constant, (factor,) = factored_inverse_rates(terms.executions, accelerator, {path: np.array([accelerator.value(path)])})
     times = terms.slowed_work[0][first] * (constant[:, :, None] * factor.at())[..., 0]
     legal = np.broadcast_to(terms.legal[first][:, :, None], times.shape)
     flat = times.reshape(len(times), -1)

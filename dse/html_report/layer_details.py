@@ -146,15 +146,21 @@ def _vary_numbers(network: NetworkOnDesign) -> list[dict[str, Any]]:
 
 
 def decisive_paths(accelerator: Accelerator, dtype: OperandDtypes, fidelity: Fidelity) -> list[str]:
-    """Numbers that the description states and that may change a latency: factors of rates and capacities, and all under 'calibrated'."""
+    """Numbers that the description states and that may change a latency: factors of rates and capacities, and all under 'calibrated'.
+
+    In place of a number that follows from others by a link come those that it follows from.
+    """
     stated = [
-        path for path in accelerator.quantities() if not path.startswith("cost.") and ".energy" not in path and ".format." not in path
+        path
+        for path in accelerator.quantities()
+        if not path.startswith("cost.") and ".energy" not in path and ".format." not in path and path not in accelerator.links.formulas
     ]
     if fidelity == "calibrated":
         return stated
     used = rate_paths(list_executions(accelerator, dtype, fidelity))
     used |= {level.reuse_capacity for level in memory_levels(accelerator, fidelity)}
-    return [path for path in stated if path in used]
+    roots = {root for path in used if path is not None for root in accelerator.links.roots(path)}
+    return [path for path in stated if path in roots]
 
 
 def changed_quantity(quantity: Quantity, factor: float) -> str:

@@ -13,6 +13,8 @@ The compute time max(DENSE_FLOPS, STORED_FLOPS) is dense FLOPs / (peak * g * E) 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,21 +27,36 @@ DENSE_FLOPS, STORED_FLOPS, METADATA_BYTES, TRAFFIC = range(4)
 
 @dataclass(frozen=True, eq=False)
 class AxisFactor:
-    """Factor of one axis in the inverse rates: 1 / value where a rate depends on the axis, else 1.
+    """Factor of one axis in the inverse rates: 1 / number, for each number of the rates that changes with the axis.
 
-    The factor is expanded for a part of the values at a time, because an axis may have millions.
+    `values`: those of the axis. `numbers`: the numbers that change with it, which are the axis itself or follow from it by links: which
+    rates depend on each, and its value at each value of the axis. The factor is expanded for a part of the values at a time, because an
+    axis may have millions.
     """
 
-    depends: Bool[np.ndarray, "execution term"]
     values: Float[np.ndarray, "value"]
+    numbers: Sequence[tuple[Bool[np.ndarray, "execution term"], Float[np.ndarray, "value"]]]
 
-    def at(self, part: slice = slice(None)) -> Float[np.ndarray, "execution term value"]:
-        return np.where(self.depends[:, :, None], 1 / self.values[part], 1.0)
+    @property
+    def depends(self) -> Bool[np.ndarray, "execution term"]:
+        """Which rates depend on the axis."""
+        return np.any([mask for mask, _ in self.numbers], axis=0)
+
+    def at(self, part: slice | np.ndarray = slice(None)) -> Float[np.ndarray, "execution term value"]:
+        return reduce(mul, (np.where(mask[:, :, None], 1 / numbers[part], 1.0) for mask, numbers in self.numbers))
 
     @property
     def extremes(self) -> Float[np.ndarray, "execution term extreme"]:
-        """The factor at the smallest and at the largest value, between which all others lie."""
-        return np.where(self.depends[:, :, None], 1 / np.array([self.values.min(), self.values.max()]), 1.0)
+        """The factor at some values of the axis, among them those at which the quotient of any two rates is largest."""
+        if len(self.numbers) == 1:  # the quotients are monotonic
+            values = self.numbers[0][1]
+            return self.at(np.array([values.argmin(), values.argmax()]))
+        combinations = np.unique(np.stack([mask.ravel() for mask, _ in self.numbers]), axis=1).T
+        logarithms = [np.log(numbers) for _, numbers in self.numbers]
+        distinct = [sum(log for used, log in zip(row, logarithms, strict=True) if used) * np.ones(len(self.values)) for row in combinations]
+        pairs = [(first, second) for first in range(len(distinct)) for second in range(first)]
+        at = [extreme for a, b in pairs for extreme in ((distinct[a] - distinct[b]).argmin(), (distinct[a] - distinct[b]).argmax())]
+        return self.at(np.unique([0, *at]))
 
 
 def inverse_rates(executions: Sequence[Execution], accelerator: Accelerator) -> Float[np.ndarray, "execution term"]:
@@ -50,15 +67,44 @@ def inverse_rates(executions: Sequence[Execution], accelerator: Accelerator) -> 
 def factored_inverse_rates(
     executions: Sequence[Execution], accelerator: Accelerator, axes: Mapping[str, np.ndarray]
 ) -> tuple[Float[np.ndarray, "execution term"], list[AxisFactor]]:
-    """The inverse rates without the numbers that `axes` (values by dotted path) vary, and the factor of each axis."""
+    """The inverse rates without the numbers that change with `axes` (values by dotted path), and the factor of each axis."""
+    used = rate_paths(executions)
+    linked = {path: _factor_link(accelerator, path, axes) for path in accelerator.links.dependents(axes) if path in used}
     constant = np.zeros((len(executions), len(executions[0].rates)))
-    depends = np.zeros((len(axes), *constant.shape), bool)
+    uses = {path: np.zeros(constant.shape, bool) for path in [*axes, *linked]}
     for e, execution in enumerate(executions):
         for term, paths in enumerate(execution.rates):
             if paths is not None:
-                constant[e, term] = 1 / np.prod([accelerator.value(path) for path in paths if path not in axes])
-                depends[:, e, term] = [path in paths for path in axes]
-    return constant, [AxisFactor(mask, values) for mask, values in zip(depends, axes.values(), strict=True)]
+                numbers = [linked[path].constant if path in linked else accelerator.value(path) for path in paths if path not in axes]
+                constant[e, term] = 1 / np.prod(numbers)
+                for path in paths:
+                    if path in uses:
+                        uses[path][e, term] = True
+    followers = {axis: [(uses[path], link.by_axis[axis]) for path, link in linked.items() if axis in link.by_axis] for axis in axes}
+    return constant, [AxisFactor(values, [(uses[axis], values), *followers[axis]]) for axis, values in axes.items()]
+
+
+@dataclass(frozen=True, eq=False)
+class _LinkFactors:
+    """A linked number as a constant times a function of each axis that it depends on."""
+
+    constant: float
+    by_axis: Mapping[str, Float[np.ndarray, "value"]]
+
+
+def _factor_link(accelerator: Accelerator, path: str, axes: Mapping[str, np.ndarray]) -> _LinkFactors:
+    """The factors of a linked number that is a product of functions of one axis each (`Links.joined` says which are not)."""
+    links, sources = accelerator.links, [axis for axis in axes if axis in accelerator.links.sources(path, axes)]
+
+    def evaluate(values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.asarray(links.evaluate(values, accelerator.value)[path], float)
+
+    if len(sources) == 1:
+        return _LinkFactors(1.0, {sources[0]: evaluate({axis: axes[axis] for axis in sources})})
+    # f(x, y) = f(x, y0) f(x0, y) / f(x0, y0), with x0 and y0 of the base, so that parts of an axis have the same factors as the whole axis.
+    reference = {axis: np.asarray(accelerator.base.value(axis), float) for axis in sources}
+    constant = float(evaluate(reference)) ** (1 - len(sources))
+    return _LinkFactors(constant, {axis: evaluate(reference | {axis: axes[axis]}) for axis in sources})
 
 
 def rate_paths(executions: Iterable[Execution]) -> set[str]:

@@ -12,12 +12,14 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
-from dse.base.errors import InputError, did_you_mean
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
 from dse.base.table_format import html_table
-from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, Length, Power, Quantity, Time
+from dse.base.units import Area, Bandwidth, Capacity, Count, EnergyPerByte, Length, Power, Quantity, Time, TransferRate, Width
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.compute_unit import Identifier, Run, Unit
+from dse.schema.links import NO_LINKS, Links, resolve_links
+from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
 from dse.sparsity.grammar import PatternAliases
 from dse.sparsity.kinds import DENSE
 
@@ -25,8 +27,15 @@ from dse.sparsity.kinds import DENSE
 class Memory(StrictModel):
     """A memory level."""
 
-    capacity: Capacity | None = Field(None, description="size of the level")
-    bandwidth: Bandwidth | None = Field(None, description="rate at which it is read and written; the outermost level needs one")
+    capacity: Capacity | None = Field(None, description="size of the level; it may follow from 'channels' and 'channel_capacity'")
+    bandwidth: Bandwidth | None = Field(
+        None,
+        description="rate at which it is read and written; the outermost level needs one, which may follow from 'channels', 'width' and 'rate'",
+    )
+    channels: Count | None = Field(None, description="independent channels or stacks of a DRAM; slices or banks of an SRAM")
+    width: Width | None = Field(None, description="data width of a channel")
+    rate: TransferRate | None = Field(None, description="transfers of each data pin; of an SRAM its clock")
+    channel_capacity: Capacity | None = Field(None, description="capacity of a channel or slice")
     energy: EnergyPerByte | None = Field(None, description="of a byte read or written; default: of the cost model")
 
 
@@ -107,6 +116,7 @@ class Accelerator(StrictModel):
     )
     _document: YamlDocument | None = PrivateAttr(None)
     _base: "Accelerator | None" = PrivateAttr(None)
+    _links: Links = PrivateAttr(NO_LINKS)
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any]) -> "Accelerator":
@@ -131,8 +141,22 @@ class Accelerator(StrictModel):
     @classmethod
     def from_document(cls, document: YamlDocument) -> "Accelerator":
         """Make an accelerator from a loaded YAML document; raises InputError with every problem."""
-        accelerator = document.validate(cls)
-        accelerator._document = document
+        problems = ProblemCollector()
+        data = check_stated_twice(document.data, document, problems)
+        return cls._read(dataclasses.replace(document, data=data), problems)
+
+    @classmethod
+    def _read(cls, document: YamlDocument, problems: ProblemCollector) -> "Accelerator":
+        """Validate a description with its links resolved; raises InputError with every problem, those collected before among them."""
+        expanded = add_links(document.data)
+        check_complete(expanded, document, problems)
+        resolved, links = resolve_links(expanded, cls, document, problems)
+        accelerator = None
+        with problems.collect():
+            accelerator = document.validate(cls, resolved)
+        problems.raise_if_any()
+        assert accelerator is not None
+        accelerator._document, accelerator._links = document, links
         return accelerator
 
     @model_validator(mode="after")
@@ -164,6 +188,19 @@ class Accelerator(StrictModel):
         if self._document is None:
             raise InputError(f"'{self.name}' has no description", "use dse.load_accelerator or Accelerator.from_dict")
         return self._document
+
+    @property
+    def links(self) -> Links:
+        """The numbers that follow from other numbers of the description."""
+        return self._links
+
+    def without_links(self) -> "Accelerator":
+        """A copy whose numbers are all stated ones, which change one by one."""
+        if not self._links:
+            return self
+        copy = self.model_copy()
+        copy._links = NO_LINKS
+        return copy
 
     def value(self, path: str) -> Any:
         """The value at a dotted path: a float in SI units for a quantity; raises InputError if the path does not exist."""
@@ -203,7 +240,7 @@ class Accelerator(StrictModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The description as a mapping with the keys of its file, a copy; other files are named by absolute paths."""
-        data = copy.deepcopy(dict(self.document.data))
+        data = copy.deepcopy(dict(state_directly(self.document.data)))
         if self.efficiencies is not None:
             data["efficiencies"] = str((self.document.path.parent / self.efficiencies).resolve())
         return data
@@ -235,7 +272,7 @@ class Accelerator(StrictModel):
                 data = _set_value(data, f"{parent}.kind".split("."), self.value(f"{parent}.kind"))
             data = _set_value(data, path.split("."), to_yaml_types(value))
         try:
-            varied = self.from_document(dataclasses.replace(self.document, data=data))
+            varied = self._read(dataclasses.replace(self.document, data=data), ProblemCollector())
             varied._base = self.base
             return varied
         except InputError as error:  # the values are not those of the file, so its lines do not apply

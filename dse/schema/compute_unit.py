@@ -18,7 +18,9 @@ from dse.base.units import (
     Count,
     Efficiency,
     EnergyPerOperation,
+    Frequency,
     Gain,
+    MultiplyAdds,
     Rate,
     SourceKind,
 )
@@ -129,7 +131,15 @@ class Unit(StrictModel):
     """A compute unit: dense peaks by dtype, and the patterns that it runs beyond dense."""
 
     peak: dict[Identifier, Rate] = Field(
-        min_length=1, description="dense peak rate by dtype; a multiply-add counts as 2", examples=["{fp16: 312 TFLOP/s}"]
+        min_length=1,
+        description="dense peak rate by dtype; a multiply-add counts as 2; it may follow from 'macs'",
+        examples=["{fp16: 312 TFLOP/s}"],
+    )
+    clock: Frequency | None = Field(None, description="clock at which the peaks are reached")
+    macs: dict[Identifier, MultiplyAdds] = Field(
+        default_factory=dict,
+        description="multiply-adds of one processor in a cycle, by dtype; gives the peak, 2 FLOP x macs x processors x clock",
+        examples=["{fp16: 1024, int8: 2048}"],
     )
     runs: dict[Identifier, Run] = Field(
         default_factory=dict,
@@ -152,6 +162,11 @@ class Unit(StrictModel):
         errors: list[tuple[KeyPath, PydanticCustomError]] = [
             (("peak", name), field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT)))
             for name in self.peak
+            if storage_dtype(name) not in BITS_PER_ELEMENT and name not in self.macs
+        ]
+        errors += [
+            (("macs", name), field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT)))
+            for name in self.macs
             if storage_dtype(name) not in BITS_PER_ELEMENT
         ]
         for name in self.energy.keys() - self.peak.keys():

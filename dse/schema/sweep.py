@@ -50,14 +50,29 @@ class ListAxis(_ConditionalAxis):
     values: Annotated[tuple[Any, ...], Field(min_length=1)] = Field(description="values of the axis", examples=["[1 TB/s, 2 TB/s]"])
 
 
+class LinkedAxis(StrictModel):
+    """A number that follows from other numbers, which may be axes; it adds no dimension to the results."""
+
+    link: str = Field(
+        description="an expression over other numbers of the accelerator by their dotted paths",
+        examples=["units.tensor_core.peak.int8 / 2"],
+    )
+
+
 def _axis_tag(value: object) -> str:
+    if isinstance(value, LinkedAxis) or (isinstance(value, dict) and "link" in value):
+        return "linked"
     if isinstance(value, ListAxis) or (isinstance(value, dict) and "values" in value):
         return "listed"
     return "range" if isinstance(value, dict | RangeAxis) else "list"
 
 
+FreeAxis = RangeAxis | ListAxis | tuple[Any, ...]
 AxisSpec = Annotated[
-    Annotated[RangeAxis, Tag("range")] | Annotated[ListAxis, Tag("listed")] | Annotated[tuple[Any, ...], Tag("list")],
+    Annotated[RangeAxis, Tag("range")]
+    | Annotated[LinkedAxis, Tag("linked")]
+    | Annotated[ListAxis, Tag("listed")]
+    | Annotated[tuple[Any, ...], Tag("list")],
     Discriminator(_axis_tag),
 ]
 
@@ -112,6 +127,16 @@ class SweepSpec(StrictModel):
     def loaded_workloads(self) -> Mapping[str, Workload]:
         """Workloads that were given as objects, by their keys in `workloads`."""
         return self._workloads
+
+    @property
+    def free_axes(self) -> dict[str, FreeAxis]:
+        """The axes with values of their own, which are dimensions of the results."""
+        return {path: axis for path, axis in self.axes.items() if not isinstance(axis, LinkedAxis)}
+
+    @property
+    def linked_axes(self) -> dict[str, LinkedAxis]:
+        """The axes that follow from other numbers."""
+        return {path: axis for path, axis in self.axes.items() if isinstance(axis, LinkedAxis)}
 
     def with_stored_variables(self) -> "SweepSpec":
         """The specification with the variables that its reduction needs, if it does not state which are stored."""

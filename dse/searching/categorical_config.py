@@ -100,18 +100,18 @@ def build_config(
     accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool
 ) -> CategoricalConfig:
     """The arrays of `variants` under one categorical configuration; raises InputError if it has no unit for the dtype of the search."""
-    grids = {dimension.path: dimension.grid for dimension in space.dimensions if dimension.grid is not None}
+    grids = space.grids
     by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
     tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem) for variant in variants]
     used = {execution for each in tabulated for execution in each[0].executions}
     executions = tuple(execution for execution in tabulated[0][0].candidates if execution in used)
-    numeric = {d.path: np.ones(1) for d in space.dimensions if not d.categorical}
+    numeric = space.all_values({d.path: np.ones(1) for d in space.dimensions if not d.categorical}, accelerator)
     constant, factors = factored_inverse_rates(executions, by_capacity[0], numeric)
     depends = np.stack([factor.depends for factor in factors]) if factors else np.zeros((0, *constant.shape), bool)
     flop_terms = [term for term in range(TRAFFIC) if term == STORED_FLOPS or constant[:, term].any()]
     overlap = problem.options.resource_overlap
     step = layers_per_step(MOST_LAYERS_PER_STEP, len(executions), overlap)
-    design = Design(accelerator, base=space.accelerator) if with_energy else None
+    design = Design(accelerator, base=space.accelerator.base) if with_energy else None
     tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design, problem.dtype.compute)
     layers = [tables.build(each) for each in tabulated]
     stacked = LayerTables(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*layers, strict=True)))
@@ -143,7 +143,7 @@ def _tabulated_accelerators(
 
     The traffic of each memory depends on one capacity, so all capacities grow together; shorter grids stay at their end.
     """
-    units, slowdown_paths = {d.path: d.axis.unit for d in space.dimensions}, _slowdown_paths(grids)
+    units, slowdown_paths = space.units, _slowdown_paths(grids)
 
     def at(values: Mapping[str, float]) -> Accelerator:
         given = {path: values.get(path, grid[0]) for path, grid in grids.items()}

@@ -128,12 +128,18 @@ class Evaluator:
         entries = np.zeros((1 + len(config.capacity_paths), 1), int)
 
         def results(logarithms: Array, choice: Array) -> tuple[dict[str, Any], dict[str, Any]]:
-            arrays = config.interpolate(dict(zip(self.numeric_paths, logarithms, strict=True)))
             columns = jnp.exp(logarithms)[:, None]
-            values = dict(zip(self.numeric_paths, columns, strict=True))
-            batch = Batch(columns, entries, values.get(LAUNCH_LATENCY, jnp.ones(1)), np.ones(len(config.executions)))
+            values = self.space.all_values(dict(zip(self.numeric_paths, columns, strict=True)), config.accelerator, jnp)
+            linked = {path: jnp.log(column[0]) for path, column in values.items()}
+            arrays = config.interpolate(linked | dict(zip(self.numeric_paths, logarithms, strict=True)))
+            batch = Batch(
+                jnp.stack([*values.values(), jnp.ones(1)])[:-1],
+                entries,
+                values.get(LAUNCH_LATENCY, jnp.ones(1)),
+                np.ones(len(config.executions)),
+            )
             latency, dynamic_energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
-            design = Design(config.accelerator, values, self.space.accelerator)
+            design = Design(config.accelerator, values, self.space.accelerator.base)
             energy = _add_leakage(dynamic_energy, latency, design)
             if self.variant_rule.deciding_number:
                 choice = self.variant_rule.choose_by_one_number(latency, energy, self.network_slices, jnp)
@@ -165,8 +171,8 @@ class Evaluator:
         return np.asarray(np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes))
 
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix) -> BatchResults:
-        values = self.space.numeric_values(designs)
-        design = Design(config.accelerator, values, self.space.accelerator)
+        values = self.space.all_values(self.space.numeric_values(designs), config.accelerator)
+        design = Design(config.accelerator, values, self.space.accelerator.base)
         costs = self._costs(design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs)
@@ -180,7 +186,7 @@ class Evaluator:
         self, samples: EfficiencySamples, config: CategoricalConfig, values: dict[str, np.ndarray], count: int, costs: dict[str, Any]
     ) -> BatchResults:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by quantiles of their own results."""
-        latencies, energies, design = [], [], Design(config.accelerator, values, self.space.accelerator)
+        latencies, energies, design = [], [], Design(config.accelerator, values, self.space.accelerator.base)
         for number in range(samples.options.samples):
             slowdown, sampled_values = samples.sample(number, config.executions, values)
             latency, dynamic_energy = _latency_and_energy(config, values | sampled_values, count, slowdown)

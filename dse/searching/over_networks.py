@@ -103,7 +103,7 @@ def evaluate_base(space: Space, problem: SearchProblem) -> Base:
 
 
 def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "network"]:
-    accelerator, latencies = space.accelerator, []
+    accelerator, latencies = space.accelerator.base, []
     efficiency = efficiency_of(problem.options, problem.kernels, accelerator, with_samples=False)
     for dense, *_ in problem.feasible_variants.values():
         terms = network_terms(accelerator, dense, problem.batch, problem.dtype, problem.options, efficiency)
@@ -114,11 +114,11 @@ def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, 
 
 def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "network"]:
     """Energy [J] with leakage."""
-    described = Space(space.accelerator, ())
+    described = Space(space.accelerator.base, ())
     dense_variants = [dense for dense, *_ in problem.feasible_variants.values()]
-    config = build_config(space.accelerator, described, problem, dense_variants, True)
+    config = build_config(described.accelerator, described, problem, dense_variants, True)
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
     batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)))
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-    return (np.asarray(energy) + static_power(Design(space.accelerator)) * np.asarray(latency))[:, 0]
+    return (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]

@@ -25,6 +25,7 @@ from dse.searching.feasible_variants import list_excluded, select_feasible
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
+from dse.sweeping.linked_axes import link_accelerators
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
@@ -87,6 +88,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     networks = _load_networks(spec, document, problems)
     if not problems.problems:
         _check_weights(spec, search, networks, document, problems)
+    accelerators = link_accelerators(spec, document, accelerators, problems)
     problems.raise_if_any()
     (accelerator,) = accelerators
     space = build_space(spec, document, accelerator)
@@ -134,7 +136,7 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
     for key, count in (("accelerators", len(spec.accelerators)), ("batch", len(spec.batch)), ("dtype", len(spec.dtype))):
         if count > 1:
             problems.add(document.make_problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
-    if not spec.axes:
+    if not spec.free_axes:
         fix = "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'"
         problems.add(document.make_problem(("axes",), "a search needs at least one axis", fix))
     if "cost.process" in spec.axes and {"energy", "edp"} & spec.search.costs:

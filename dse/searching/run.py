@@ -25,6 +25,7 @@ from dse.searching.local_search import refine
 from dse.searching.problem import load_problem
 from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, simplify_reported
 from dse.searching.samplers import evaluate_all
+from dse.sweeping.linked_axes import changed_paths
 from dse.sweeping.model_warnings import ModelWarning
 
 
@@ -178,6 +179,8 @@ def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[
     if fidelity == "calibrated":
         used.add(LAUNCH_LATENCY)
     for dimension in evaluator.space.dimensions if used else ():
-        is_cost = has_costs and COST_PATH.fullmatch(dimension.path)
-        if not dimension.categorical and dimension.grid is None and dimension.path not in used and not is_cost:
+        changed = changed_paths(evaluator.space.accelerator, dimension.path, evaluator.numeric_paths)
+        is_cost = has_costs and any(map(COST_PATH.fullmatch, changed))
+        has_tables = dimension.grid is not None or dimension.changes_tables
+        if not dimension.categorical and not has_tables and not used & set(changed) and not is_cost:
             yield f"axis '{dimension.path}' changes no result under fidelity '{fidelity}'; leave it out"

@@ -7,8 +7,9 @@ continuous values of these are rounded down to a grid: the traffic is then that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dse.sweeping.axis import Axis
 DesignMatrix = Float[np.ndarray, "design dimension"]
 
 VALUES_PER_OCTAVE = 16  # of the grid of a continuous tabulated dimension
-COUNT_SUFFIX = ".processors"  # of paths whose values are whole numbers
+COUNT_SUFFIXES = (".processors", ".channels")  # of paths whose values are whole numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class Dimension:
     `axis` has the values, or the two ends of a continuous dimension. Only the first `choices` values may be chosen; others are there
     where the condition does not hold. `described`: the index of the description's value (of a continuous dimension, the value), None
     where the description gives none. `conditions`: pairs of the index of another dimension and the index of its required value.
+    `changes_tables`: a number that follows from it by a link is tabulated.
     """
 
     axis: Axis
@@ -39,6 +41,7 @@ class Dimension:
     described: float | None
     choices: int
     conditions: tuple[tuple[int, int], ...] = ()
+    changes_tables: bool = False
 
     @property
     def path(self) -> str:
@@ -51,7 +54,14 @@ class Dimension:
     @property
     def changes_rates_only(self) -> bool:
         """Whether it changes rates and neither work nor overhead."""
-        return not self.categorical and self.axis.role != "tabulated" and self.path != LAUNCH_LATENCY
+        return not (self.categorical or self.axis.role == "tabulated" or self.path == LAUNCH_LATENCY or self.changes_tables)
+
+    @property
+    def described_value(self) -> Float[np.ndarray, "value"]:
+        """The description's value of a number, in an array; empty where it gives none that the dimension has."""
+        if self.described is None:
+            return np.zeros(0)
+        return np.array([self.described if self.continuous else self.axis.values[int(self.described)]])
 
     @cached_property
     def grid(self) -> Float[np.ndarray, "value"] | None:
@@ -62,7 +72,7 @@ class Dimension:
         if not self.continuous:
             return np.sort(self.axis.values)
         spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
-        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNT_SUFFIX) else spaced
+        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNT_SUFFIXES) else spaced
         return grid if self.described is None or not self.conditions else np.union1d(grid, [self.described])
 
     def is_active(self, designs: DesignMatrix) -> Bool[np.ndarray, "design"]:
@@ -95,12 +105,36 @@ class Dimension:
         return np.exp(generator.uniform(np.log(low), np.log(high), count)) if self.log else generator.uniform(low, high, count)
 
 
+@dataclass(frozen=True)
+class LinkedGrid:
+    """The values, ascending, at which a number that follows from dimensions by links is tabulated; `sources`: paths of these dimensions."""
+
+    values: Float[np.ndarray, "value"]
+    unit: str
+    sources: frozenset[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The designs that the dimensions span, starting from an accelerator."""
+    """The designs that the dimensions span, starting from an accelerator.
+
+    `linked_grids`: of the tabulated numbers that follow from dimensions by links.
+    """
 
     accelerator: Accelerator
     dimensions: tuple[Dimension, ...]
+    linked_grids: Mapping[str, LinkedGrid] = field(default_factory=dict)
+
+    @cached_property
+    def grids(self) -> dict[str, Float[np.ndarray, "value"]]:
+        """The tabulated values of each number on which traffic or kernel efficiencies depend, by path."""
+        own = {dimension.path: dimension.grid for dimension in self.dimensions if dimension.grid is not None}
+        return own | {path: grid.values for path, grid in self.linked_grids.items()}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The SI unit of each dimension, and of each tabulated number."""
+        return {d.path: d.axis.unit for d in self.dimensions} | {path: grid.unit for path, grid in self.linked_grids.items()}
 
     @property
     def continuous(self) -> list[int]:
@@ -121,6 +155,8 @@ class Space:
         """The same designs with the description's value where a condition does not hold, and tabulated values rounded down to the grid."""
         designs = designs.copy()
         for number, dimension in enumerate(self.dimensions):
+            if dimension.continuous and dimension.path.endswith(COUNT_SUFFIXES):
+                designs[:, number] = np.round(designs[:, number])
             column = designs[:, number]
             if dimension.conditions and dimension.described is not None:
                 designs[:, number] = np.where(dimension.is_active(designs), dimension.nearest_choice(column), dimension.described)
@@ -147,15 +183,18 @@ class Space:
         numeric = [(number, dimension) for number, dimension in enumerate(self.dimensions) if not dimension.categorical]
         return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in numeric}
 
+    def all_values(self, values: Mapping[str, Any], accelerator: Accelerator, array_module: ModuleType = np) -> dict[str, Any]:
+        """Values of the numeric dimensions, and of all numbers that follow from them on a categorical configuration, by path."""
+        return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
+
     def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
         """Values of the categorical dimensions, as a description states them."""
         return {d.path: d.axis.yaml_values[int(design[number])] for number, d in enumerate(self.dimensions) if d.categorical}
 
     def accelerator_at(self, design: Float[np.ndarray, "dimension"]) -> Accelerator:
         """The description of one design."""
-        units = {dimension.path: dimension.axis.unit for dimension in self.dimensions}
         numbers: Mapping[str, str] = {
-            path: f"{float(values[0])!r} {units[path]}".strip() for path, values in self.numeric_values(design[None]).items()
+            path: f"{float(values[0])!r} {self.units[path]}".strip() for path, values in self.numeric_values(design[None]).items()
         }
         return self.accelerator.replace({**self.categorical_values(design), **numbers})
 

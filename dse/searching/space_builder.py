@@ -1,5 +1,6 @@
 """Build the space of a search from the axes of its specification, and report all errors at once."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +14,10 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.fitted import slowdown_paths
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
-from dse.schema.sweep import AxisSpec, RangeAxis, SweepSpec
-from dse.searching.space import COUNT_SUFFIX, Dimension, Space
+from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
+from dse.searching.space import COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import Axis, parse_axis
+from dse.sweeping.linked_axes import check_linked_values
 
 MAX_TABULATED = 1000  # values of an axis, or combinations of several
 
@@ -23,26 +25,74 @@ MAX_TABULATED = 1000  # values of an axis, or combinations of several
 def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> Space:
     """The space that the axes of a specification span; raises InputError with every problem."""
     problems, dimensions = ProblemCollector(), dict[str, Dimension]()
-    for path, axis_spec in spec.axes.items():
+    for path, axis_spec in spec.free_axes.items():
         with problems.collect(*document.locate(("axes", path))):
             dimensions[path] = _parse_dimension(path, axis_spec, accelerator, spec)
     problems.raise_if_any()
-    for number, (path, axis_spec) in enumerate(spec.axes.items()):
+    for number, (path, axis_spec) in enumerate(spec.free_axes.items()):
         with problems.collect(*document.locate(("axes", path))):
             earlier = list(dimensions.values())[:number]
             dimensions[path] = _add_conditions(dimensions[path], getattr(axis_spec, "when", {}), earlier, accelerator)
     problems.raise_if_any()
-    _check_tabulated_combinations(list(dimensions.values()), document)
-    return Space(accelerator, tuple(dimensions.values()))
+    check_linked_values([dimension.axis for dimension in dimensions.values()], [accelerator], document, problems)
+    problems.raise_if_any()
+    linked_grids = _linked_grids(list(dimensions.values()), spec, accelerator)
+    space = Space(accelerator, tuple(_mark_tables(dimension, linked_grids) for dimension in dimensions.values()), linked_grids)
+    _check_tabulated_combinations(space, document)
+    return space
 
 
-def _parse_dimension(path: str, axis_spec: AxisSpec, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
+def _tabulated_paths(accelerator: Accelerator, spec: SweepSpec) -> tuple[list[str], list[str]]:
+    """Numbers that decide bytes, and those that decide the efficiency of measured kernels."""
+    kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.free_axes) if spec.model.fidelity == "calibrated" else []
+    return capacity_paths(accelerator, spec.model.fidelity), kernel_paths
+
+
+def _linked_grids(dimensions: Sequence[Dimension], spec: SweepSpec, accelerator: Accelerator) -> dict[str, LinkedGrid]:
+    """The values at which traffic and kernel efficiencies are tabulated for numbers that follow from dimensions by links.
+
+    All values that discrete dimensions give, if these are few; else a grid between the smallest and the largest value.
+    """
+    numeric = {dimension.path: dimension for dimension in dimensions if not dimension.categorical}
+    capacities, kernel_paths = _tabulated_paths(accelerator, spec)
+    grids = {}
+    for path in accelerator.links.dependents(numeric):
+        if path in (*capacities, *kernel_paths):
+            used = {name: numeric[name] for name in numeric if name in accelerator.links.sources(path, numeric)}
+            grids[path] = LinkedGrid(_linked_values(accelerator, path, used), type(accelerator.at(path)).unit, frozenset(used))
+    return grids
+
+
+def _linked_values(accelerator: Accelerator, path: str, used: Mapping[str, Dimension]) -> np.ndarray:
+    is_small = (
+        not any(dimension.continuous for dimension in used.values()) and math.prod(len(d.axis) for d in used.values()) <= MAX_TABULATED
+    )
+    columns = [dimension.axis.values if is_small else _ends(dimension) for dimension in used.values()]
+    columns = [np.append(column, dimension.described_value) for column, dimension in zip(columns, used.values(), strict=True)]
+    combinations = np.array(list(itertools.product(*columns))).T
+    values = accelerator.links.evaluate(dict(zip(used, combinations, strict=True)), accelerator.value)[path]
+    if is_small:
+        return np.unique(values)
+    low, high = np.min(values), np.max(values)
+    spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
+    return np.unique(np.round(spaced)) if path.endswith(COUNT_SUFFIXES) else spaced
+
+
+def _ends(dimension: Dimension) -> np.ndarray:
+    return np.array([dimension.axis.values.min(), dimension.axis.values.max()])
+
+
+def _mark_tables(dimension: Dimension, linked_grids: Mapping[str, LinkedGrid]) -> Dimension:
+    return replace(dimension, changes_tables=any(dimension.path in grid.sources for grid in linked_grids.values()))
+
+
+def _parse_dimension(path: str, axis_spec: FreeAxis, accelerator: Accelerator, spec: SweepSpec) -> Dimension:
     continuous = isinstance(axis_spec, RangeAxis) and axis_spec.steps is None
     if isinstance(axis_spec, RangeAxis) and continuous:
         axis_spec = axis_spec.model_copy(update={"steps": 2})
     axis = parse_axis(path, axis_spec, [accelerator])
-    kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.axes) if spec.model.fidelity == "calibrated" else []
-    if path in (*capacity_paths(accelerator, spec.model.fidelity), *kernel_paths):
+    capacities, kernel_paths = _tabulated_paths(accelerator, spec)
+    if path in (*capacities, *kernel_paths):
         axis = replace(axis, role="tabulated")
         _check_tabulated(axis, "kernel efficiencies" if path in kernel_paths else "bytes")
     log = isinstance(axis_spec, RangeAxis) and axis_spec.scale == "log"
@@ -109,14 +159,14 @@ def _parse_conditions(path: str, when: Mapping[str, Any], earlier: Sequence[Dime
 def _check_tabulated(axis: Axis, what: str) -> None:
     if len(axis) > MAX_TABULATED:
         raise InputError(f"{what} are tabulated for each value of '{axis.path}'", f"write at most {MAX_TABULATED} steps, or none")
-    fractions = axis.values[axis.values % 1 > 0] if axis.path.endswith(COUNT_SUFFIX) else []
+    fractions = axis.values[axis.values % 1 > 0] if axis.path.endswith(COUNT_SUFFIXES) else []
     if len(fractions):
         raise InputError(f"'{axis.path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or leave 'steps' out")
 
 
-def _check_tabulated_combinations(dimensions: Sequence[Dimension], document: YamlDocument) -> None:
+def _check_tabulated_combinations(space: Space, document: YamlDocument) -> None:
     """The efficiency of measured kernels is tabulated for all combinations of the numbers that it depends on."""
-    grids = {d.path: d.grid for d in dimensions if d.grid is not None and d.path.startswith("units.")}
+    grids = {path: grid for path, grid in space.grids.items() if path.startswith("units.")}
     if (count := math.prod(map(len, grids.values()))) > MAX_TABULATED:
         message = f"kernel efficiencies are tabulated for each of {count} combinations of {', '.join(grids)}"
         fix = f"write lists or fewer steps: at most {MAX_TABULATED} combinations"

@@ -17,9 +17,10 @@ from typing import Any, Literal, overload
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from dse.base.errors import InputError, did_you_mean
-from dse.base.units import Quantity
+from dse.base.errors import InputError, Problem, did_you_mean
+from dse.base.units import Count, Quantity
 from dse.schema.accelerator import Accelerator
+from dse.schema.links import quantity_kind
 from dse.schema.sweep import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
@@ -94,6 +95,11 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerato
         numbers = (np.geomspace if spec.scale == "log" else np.linspace)(start, stop, spec.steps or 2)
     if len(np.unique(numbers)) < len(numbers):
         raise _repeated_value(path)
+    fractions = (
+        numbers[numbers % 1 > 0] if issubclass(quantity_kind(Accelerator, tuple(path.split("."))) or Quantity, Count) else numbers[:0]
+    )
+    if len(fractions):
+        raise InputError(f"'{path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or take other steps")
     return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
 
 
@@ -111,6 +117,8 @@ def _parse_numbers(path: str, raw: Sequence[Any], accelerators: Sequence[Acceler
     """Values and their unit, checked on every accelerator and read by the first one."""
     if None in raw:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
+    if any(isinstance(value, dict) and "link" in value for value in raw):
+        raise InputError(f"'{path}' has a link among its values", f"write '{path}: {{link: ...}}' without values")
     quantities, *_ = [[_read_value(accelerator, path, value) for value in raw] for accelerator in accelerators]
     return np.array([quantity.value for quantity in quantities]), type(quantities[0]).unit
 
@@ -144,12 +152,14 @@ def _read_value(accelerator: Accelerator, path: str, raw: Any) -> Quantity:
     try:
         return accelerator.replace({path: raw}).at(path)
     except InputError as error:
-        raise InputError.from_problems(replace(problem, file=None, line=None, key="") for problem in error.problems) from error
+        problems = [replace(problem, file=None, line=None, key="", message=_name_other(problem, path)) for problem in error.problems]
+        raise InputError.from_problems(problems) from error
 
 
-def mark_rate_axes(axes: Sequence[Axis], rate_paths: set[str]) -> tuple[Axis, ...]:
-    """Set the role of the axes that are factors of a rate; axes that also change the work keep their role."""
-    return tuple(replace(axis, role="rate") if axis.path in rate_paths and axis.role == "unused" else axis for axis in axes)
+def _name_other(problem: Problem, path: str) -> str:
+    """The message of a problem, with the number that has it if that is another one, which follows from the number at `path`."""
+    is_other = problem.key and not problem.key.endswith(path)
+    return f"'{problem.key}', which follows from it: {problem.message}" if is_other else problem.message
 
 
 def iterate_combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:

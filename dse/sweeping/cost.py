@@ -54,7 +54,7 @@ def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator
     axes = [axis for axis in plan.axes if axis.path not in position]
     shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
     values = {axis.path: axis.values.reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
-    return Design(accelerator, values, plan.accelerators[position["accelerator"]])
+    return Design(accelerator, values, plan.accelerators[position["accelerator"]].base)
 
 
 def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarray]) -> xr.Dataset:

@@ -15,6 +15,7 @@ from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
 from dse.model.cost import coefficients
 from dse.model.cost.design import COST_PATH, Design
+from dse.model.cost.energy import PROCESS_PATH
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels
@@ -25,8 +26,9 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.figures import SweepContents, lacks_speedup, unmet_needs
 from dse.schema.stored_results import SCALAR_VARIABLES, TopReduction, objective_signs
 from dse.schema.sweep import SweepSpec, read_sweep
-from dse.sweeping.axis import Axis, mark_rate_axes, parse_axis
+from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.descriptions import load_accelerators, load_workloads
+from dse.sweeping.linked_axes import changed_paths, check_linked_values, link_accelerators, mark_roles
 from dse.sweeping.plan import Plan
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
@@ -46,6 +48,7 @@ def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) 
     reader = _SpecReader(spec.with_stored_variables(), document)
     accelerators = load_accelerators(reader.spec, document, reader.problems)
     workloads = load_workloads(reader.spec, document, reader.problems, progress)
+    accelerators = link_accelerators(reader.spec, document, accelerators, reader.problems)
     reader.problems.raise_if_any()
     variants = reader.select_variants(workloads, progress)
     reader.check_executions(accelerators)
@@ -56,7 +59,10 @@ def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) 
     reader.problems.raise_if_any()
     check_designs(plan, reader.problems)
     reader.problems.raise_if_any()
-    return replace(plan, axes=mark_rate_axes(axes, _rate_paths(plan)))
+    marked = replace(plan, axes=mark_roles(axes, accelerators, _rate_paths(plan)))
+    _check_outer_combinations(marked, reader.problems)
+    reader.problems.raise_if_any()
+    return marked
 
 
 @dataclass
@@ -94,11 +100,11 @@ class _SpecReader:
         """The axes, with the roles that follow from the fidelity; rate axes are marked once the designs are known."""
         tabulated = {path for accelerator in accelerators for path in self._tabulated_paths(accelerator)}
         axes: list[Axis] = []
-        for path, written in self.spec.axes.items():
+        for path, written in self.spec.free_axes.items():
             with self.problems.collect(*self.document.locate(("axes", path))):
-                axis = parse_axis(path, written, accelerators)
-                axes.append(replace(axis, role="tabulated") if path in tabulated else axis)
-        return axes
+                axes.append(parse_axis(path, written, accelerators))
+        check_linked_values(axes, accelerators, self.document, self.problems)
+        return list(mark_roles(axes, accelerators, set(), tabulated))
 
     def _tabulated_paths(self, accelerator: Accelerator) -> list[str]:
         """Paths of numbers that are not factors of a rate, but that the latency depends on.
@@ -106,7 +112,9 @@ class _SpecReader:
         These are the capacities on chip and, with fidelity `calibrated`, what the tiles, instructions and launches of kernels depend on.
         """
         fidelity = self.spec.model.fidelity
-        kernel_paths = [*slowdown_paths(accelerator, self.spec.dtype, self.spec.axes), LAUNCH_LATENCY] if fidelity == "calibrated" else []
+        kernel_paths = (
+            [*slowdown_paths(accelerator, self.spec.dtype, self.spec.free_axes), LAUNCH_LATENCY] if fidelity == "calibrated" else []
+        )
         return capacity_paths(accelerator, fidelity) + kernel_paths
 
 
@@ -129,12 +137,7 @@ def check_plan(plan: Plan, problems: ProblemCollector) -> None:
 
 def check_designs(plan: Plan, problems: ProblemCollector) -> None:
     """Collect the problems of combinations of axes: too many, or values that do not go together, as a pattern and a format."""
-    if plan.outer_combination_count > MAX_OUTER_COMBINATIONS:
-        message = (
-            f"{plan.outer_combination_count} combinations of patterns, formats, dtypes, switches and capacities, which are evaluated "
-            "separately, are too many"
-        )
-        problems.add(plan.document.make_problem(("axes",), message, f"write at most {MAX_OUTER_COMBINATIONS}"))
+    if _check_outer_combinations(plan, problems):
         return
     try:
         list(plan.categorical_designs())
@@ -143,6 +146,18 @@ def check_designs(plan: Plan, problems: ProblemCollector) -> None:
             axis = next((axis.path for axis in plan.axes if problem.key.startswith(axis.path)), None)
             location = plan.document.locate(("axes", axis) if axis else ("axes",))
             problems.add(Problem(problem.message if axis else f"{problem.key}: {problem.message}", problem.fix, *location))
+
+
+def _check_outer_combinations(plan: Plan, problems: ProblemCollector) -> bool:
+    """Whether there are too many combinations of the axes that are evaluated separately, which is then a problem."""
+    if plan.outer_combination_count <= MAX_OUTER_COMBINATIONS:
+        return False
+    message = (
+        f"{plan.outer_combination_count} combinations of patterns, formats, dtypes, switches and capacities, which are evaluated "
+        "separately, are too many"
+    )
+    problems.add(plan.document.make_problem(("axes",), message, f"write at most {MAX_OUTER_COMBINATIONS}"))
+    return True
 
 
 def check_result_size(plan: Plan) -> None:
@@ -156,9 +171,13 @@ def check_result_size(plan: Plan) -> None:
 
 def list_unused_axes(plan: Plan) -> list[Problem]:
     """Axes that change no result; the capacity of the outermost memory decides what fits, and costs depend on more numbers."""
-    used = {f"memory.{accelerator.outermost}.capacity" for accelerator in plan.accelerators}
-    used |= {axis.path for axis in plan.axes if plan.spec.store.cost_variables and COST_PATH.fullmatch(axis.path)}
-    unused = [axis.path for axis in plan.axes if axis.role == "unused" and axis.path not in used]
+    has_costs, names = bool(plan.spec.store.cost_variables), [axis.path for axis in plan.axes]
+
+    def is_used(path: str, accelerator: Accelerator) -> bool:
+        changed = changed_paths(accelerator, path, names)
+        return f"memory.{accelerator.outermost}.capacity" in changed or (has_costs and any(map(COST_PATH.fullmatch, changed)))
+
+    unused = [axis.path for axis in plan.axes if axis.role == "unused" and not any(is_used(axis.path, one) for one in plan.accelerators)]
     message = f"does not change the latency under fidelity '{plan.spec.model.fidelity}'"
     return [plan.document.make_problem(("axes", path), message, "leave it out") for path in unused]
 
@@ -173,10 +192,10 @@ def _check_unique_names(plan: Plan, problems: ProblemCollector) -> None:
 
 
 def _check_costs(plan: Plan, problems: ProblemCollector) -> None:
-    axis_values = {axis.path: axis.values for axis in plan.axes}
+    processes = {axis.path: axis.values for axis in plan.axes if axis.path == PROCESS_PATH}
     for index, accelerator in enumerate(plan.accelerators if plan.spec.store.cost_variables else ()):
         with problems.collect(*plan.document.locate(("accelerators", index))):
-            for design in (Design(accelerator), Design(accelerator, axis_values)):
+            for design in (Design(accelerator), Design(accelerator, processes)):
                 coefficients.check_process(design)
 
 
@@ -201,7 +220,7 @@ def _check_reduction(plan: Plan, problems: ProblemCollector) -> None:
     """The objectives of a reduction are stored results, axes or coordinates of a variant; figures need all results."""
     spec, document = plan.spec, plan.document
     stored = [name for name in spec.store.variables if name in SCALAR_VARIABLES]
-    available, objectives = [*stored, *spec.axes, *VARIANT_OBJECTIVES], set(objective_signs(spec.keep))
+    available, objectives = [*stored, *spec.free_axes, *VARIANT_OBJECTIVES], set(objective_signs(spec.keep))
     for name in sorted(objectives - set(available)):
         hint = did_you_mean(name, [*available, *SCALAR_VARIABLES])
         fix = f"add '{name}' to the 'variables' of 'store'" if name in SCALAR_VARIABLES else hint

@@ -9,6 +9,7 @@ import xarray as xr
 from jax import Array
 from jaxtyping import Float
 
+from dse.model.cost.design import Design
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
@@ -118,11 +119,10 @@ class ResultArrays:
         """Capacity of the outermost memory [B] over the inner axes; infinite where it is not given."""
         path = f"memory.{job.accelerator.outermost}.capacity"
         axes = self.plan.inner_axes
-        for position, axis in enumerate(axes):
-            if axis.path == path:
-                return axis.values.reshape([-1 if n == position else 1 for n in range(len(axes))])
-        capacity = job.accelerator.value(path)
-        return np.array(np.inf if capacity is None else capacity)
+        shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
+        values = {axis.path: axis.values.reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
+        capacity = Design(job.accelerator, values).value(path)
+        return np.asarray(np.inf if capacity is None else capacity)
 
 
 def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:

@@ -80,7 +80,7 @@ def test_an_invalid_mapping_is_refused_with_dotted_paths():
     ("values", "expected"),
     [
         ({"memory.dram.bandwith": "1 TB/s"}, ["'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"]),
-        ({"memory.dram": {}}, ["'chip' has no 'memory.dram'; did you mean 'memory.dram.bandwidth' or 'memory.dram.capacity' or 'memory.dram.energy'?"]),
+        ({"memory.dram": {}}, ["'chip' has no 'memory.dram'; did you mean 'memory.dram.bandwidth' or 'memory.dram.capacity' or 'memory.dram.channel_capacity' or 'memory.dram.channels'?"]),
         ({"memory.dram.bandwidth": "4 TB"}, ["memory.dram.bandwidth: 'TB' is the wrong unit here; write a quantity in B/s, as in '2039 GB/s'"]),
         ({"memory.l2.bandwidth": 4}, ["memory.l2.bandwidth: the number 4 has no unit; write a quantity in B/s, as in '2039 GB/s'"]),
         (

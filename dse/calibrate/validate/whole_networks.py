@@ -105,7 +105,7 @@ def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtypes: O
             continue
         selection = select_for_variant(execution, variant, device, dtypes, kernels)
         run["efficiency"] = selection.kernels[0].constant / selection.slowdown_over_dense
-    return device.document.validate(Accelerator, data)
+    return Accelerator.from_document(replace(device.document, data=data))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from types import ModuleType
 
 import numpy as np
@@ -41,7 +41,12 @@ class Design:
 
     def value(self, path: str) -> FloatOrArray:
         """A number in SI units; None if neither the description nor `replaced` has it."""
-        return self.replaced[path] if path in self.replaced else self.accelerator.value(path)
+        return self._changed[path] if path in self._changed else self.accelerator.value(path)
+
+    @cached_property
+    def _changed(self) -> Mapping[str, FloatOrArray]:
+        """The replaced numbers, and those that follow from them by links."""
+        return {**self.accelerator.links.evaluate(self.replaced, self.accelerator.value, self.array_module), **self.replaced}
 
     @property
     def array_module(self) -> ModuleType:

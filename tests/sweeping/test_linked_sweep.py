@@ -1,0 +1,174 @@
+"""Sweeps over linked numbers: equal to the same designs with every number written out; bad axes."""
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dse
+from dse.base.errors import InputError
+from dse.schema.accelerator import Accelerator
+from dse.schema.sweep import read_sweep
+from dse.sweeping import job
+from dse.sweeping.plan_builder import build_plan
+from tests.conftest import described
+
+CHIP: dict[str, Any] = {
+    "name": "chip",
+    "source": "a test",
+    "units": {
+        "tensor": {
+            "processors": 4,
+            "clock": "1 GHz",
+            "macs": {"int8": 4096},
+            "peak": {"fp16": "10 TFLOP/s"},
+            "runs": {"sparse": {"pattern": "2:4", "gain": 2, "efficiency": 0.5}},
+        }
+    },
+    "memory": {
+        "dram": {"channels": 8, "width": "64 bit", "rate": "8 GT/s", "capacity": "1 GB"},
+        "l2": {"channels": {"link": "units.tensor.processors"}, "channel_capacity": "1 MB", "width": "512 bit", "rate": "1 GT/s"},
+    },
+    "cost": {"process": "7 nm"},
+}
+AXES = {"units.tensor.clock": ["1 GHz", "2 GHz", "5 GHz"], "memory.dram.channels": [4, 12], "units.tensor.processors": [4, 8]}
+VARIABLES = ["latency", "dense_latency", "speedup", "fits", "energy", "area", "power"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return described(tmp_path_factory.mktemp("linked"))
+
+
+def specification(folder, chip, axes, fidelity="sol", variables=VARIABLES) -> dict[str, Any]:
+    return {
+        "name": "linked", "accelerators": [chip], "workloads": {str(folder / "net"): {"methods": ["semi"]}}, "dtype": "fp16",
+        "model": {"fidelity": fidelity}, "axes": axes, "store": {"variables": variables},
+    }  # fmt: skip
+
+
+def written_out(accelerator: Accelerator) -> dict[str, Any]:
+    """The description with every number as a plain one."""
+    data = copy.deepcopy(CHIP)
+    tensor, unit = data["units"]["tensor"], accelerator.units["tensor"]
+    for key in ("clock", "macs"):
+        del tensor[key]
+    tensor["peak"] = {name: f"{peak.value!r} FLOP/s" for name, peak in unit.peak.items()}
+    tensor["runs"]["sparse"]["efficiency"] = unit.runs["sparse"].efficiency.value
+    tensor["runs"]["sparse"]["gain"] = accelerator.value("units.tensor.runs.sparse.gain")
+    tensor["processors"] = int(accelerator.value("units.tensor.processors"))
+    data["memory"] = {
+        name: {"capacity": f"{level.capacity.value!r} B", "bandwidth": f"{level.bandwidth.value!r} B/s"}
+        for name, level in accelerator.memory.items()
+    }
+    return data
+
+
+def check_against_written_out(folder, chip, links, fidelity):
+    """Every design of the linked sweep equals the design with its numbers written out, to 1e-12."""
+    axes = {**AXES, **{path: {"link": text} for path, text in links.items()}}
+    results = dse.sweep(specification(folder, chip, axes, fidelity))
+    assert set(results.sizes) & set(links) == set()
+    base = Accelerator.from_dict(chip)
+    for position in itertools.product(*(range(len(values)) for values in AXES.values())):
+        values = {path: AXES[path][index] for path, index in zip(AXES, position, strict=True)}
+        design = base.replace({**{path: {"link": text} for path, text in links.items()}, **values})
+        expected = dse.sweep(specification(folder, written_out(design), {}, fidelity))
+        at = results.isel(dict(zip(AXES, position, strict=True)))
+        for name in VARIABLES:
+            np.testing.assert_allclose(at[name].values, expected[name].values, rtol=1e-12, err_msg=f"{name} at {values}")
+
+
+PLAIN = st.sampled_from(["2", "0.3", "units.tensor.processors", "memory.dram.channels / 3", "(units.tensor.clock / 3 GHz)"])
+RATES = st.recursive(
+    st.sampled_from(["units.tensor.peak.int8", "2 FLOP * 1000 * units.tensor.clock", "7 TFLOP/s", "20 FLOP/B * memory.dram.bandwidth"]),
+    lambda rates: st.one_of(
+        st.tuples(rates, PLAIN).map(lambda pair: f"({pair[0]}) * {pair[1]}"),
+        st.tuples(rates, PLAIN).map(lambda pair: f"({pair[0]}) / ({pair[1]})"),
+        st.tuples(rates, rates).map(lambda pair: f"({pair[0]}) + ({pair[1]})"),
+        st.tuples(rates, rates).map(lambda pair: f"sqrt(({pair[0]}) * ({pair[1]}))"),
+        st.tuples(rates, rates).map(lambda pair: f"minimum({pair[0]}, {pair[1]})"),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=12)
+@given(rate=RATES, factor=PLAIN, fidelity=st.sampled_from(["sol", "capacity"]))
+def test_linked_designs_equal_written_out_ones(folder, rate, factor, fidelity):
+    links = {"units.tensor.peak.fp16": rate, "memory.l2.rate": f"1 GT/s * {factor}"}
+    check_against_written_out(folder, CHIP, links, fidelity)
+
+
+def test_linked_designs_equal_written_out_ones_with_an_efficiency_and_a_gain(folder):
+    links = {
+        "units.tensor.runs.sparse.efficiency": "minimum(1, memory.dram.channels / 20)",
+        "units.tensor.runs.sparse.gain": "1 + units.tensor.processors / 8",
+        "memory.l2.channel_capacity": "1 MB + 100 kB * memory.dram.channels",
+    }
+    check_against_written_out(folder, CHIP, links, "r3")
+    check_against_written_out(folder, CHIP, links, "capacity")
+
+
+def test_roles_follow_links(folder):
+    axes = {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.processors": [4, 8], "memory.dram.channels": [4, 8, 12]}
+
+    def roles(fidelity, links=()):
+        spec, document = read_sweep(specification(folder, CHIP, {**axes, **dict(links)}, fidelity, ["latency"]))
+        return {axis.path.rpartition(".")[2]: axis.role for axis in build_plan(spec, document).axes}
+
+    linked = {"units.tensor.peak.fp16": {"link": "units.tensor.peak.int8 / 2"}}
+    assert roles("sol") == {"clock": "unused", "processors": "unused", "channels": "rate"}
+    assert roles("sol", linked) == {"clock": "rate", "processors": "rate", "channels": "rate"}
+    assert roles("capacity", linked) == {"clock": "rate", "processors": "tabulated", "channels": "rate"}
+    added = {"units.tensor.peak.fp16": {"link": "units.tensor.peak.int8 / 2 + 10 FLOP/B * memory.dram.bandwidth"}}
+    assert roles("sol", added) == {"clock": "tabulated", "processors": "tabulated", "channels": "rate"}
+
+
+def test_a_large_grid_of_linked_axes_equals_a_small_one(folder, monkeypatch):
+    """Layers are grouped by the axes that they depend on."""
+    axes = {**AXES, "units.tensor.peak.fp16": {"link": "units.tensor.peak.int8 / 2"}, "memory.l2.rate": {"link": "units.tensor.clock"}}
+    spec = specification(folder, CHIP, axes, "sol", ["latency", "dense_latency"])
+    plain = dse.sweep(spec)
+    monkeypatch.setattr(job, "LARGE_GRID", 1)
+    grouped = dse.sweep(spec)
+    np.testing.assert_allclose(grouped.latency, plain.latency, rtol=1e-12)
+
+
+def test_published_figures_stay_those_of_the_description(folder):
+    chip = {**CHIP, "cost": {"process": "7 nm", "area": "100 mm^2"}}
+    linked = {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.peak.fp16": {"link": "units.tensor.clock * 10000 FLOP"}}
+    area = dse.sweep(specification(folder, chip, linked, "sol", ["latency", "area"])).area.values.ravel()
+    assert area[0] == pytest.approx(100e-6, rel=1e-12)  # at 1 GHz the description itself
+    assert area[1] > area[0]
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"units.tensor.peak.fp16": {"link": "units.tensor.peak.fp8"}}, "axes.units.tensor.peak.fp16: the description gives no number"),
+        ({"units.tensor.peak.int8": {"link": "units.tensor.clock"}}, "'units.tensor.clock' is in 1/s, and this number is in FLOP/s"),
+        ({"units.tensor.clock": ["1 GHz", {"link": "units.tensor.clock"}]}, "has a link among its values"),
+        (
+            {"units.tensor.clock": {"link": "units.tensor.peak.int8 / 100 FLOP"}},
+            "links form a cycle: units.tensor.clock -> units.tensor.peak.int8 -> units.tensor.clock",
+        ),
+        (
+            {"memory.dram.channels": [4, 6], "memory.l2.channels": {"link": "memory.dram.channels / 4"}},
+            "memory.l2.channels', which follows from it: 1.5 is not a count",
+        ),
+        (
+            {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.peak.fp16": {"link": "10 TFLOP/s - units.tensor.clock * 5000 FLOP"}},
+            "which follows from it: '10 TFLOP/s - units.tensor.clock * 5000 FLOP' is 0 FLOP/s",
+        ),
+        ({"memory.dram.channels": {"from": 1, "to": 8, "steps": 4}}, "takes 3.33333, which is not a count"),
+    ],
+)
+def test_bad_links_of_axes_are_refused(folder, axes, message):
+    with pytest.raises(InputError) as caught:
+        dse.sweep(specification(folder, CHIP, axes, "sol", ["latency"]))
+    assert message in str(caught.value)
