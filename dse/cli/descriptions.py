@@ -9,6 +9,7 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.yaml_document import load_document
 from dse.report import catalog_tables, pattern
+from dse.schema.accelerator import Accelerator
 from dse.schema.json_schema import SCHEMAS, json_schema
 from dse.workload import tables
 

@@ -30,7 +30,7 @@ class Memory(StrictModel):
     capacity: Capacity | None = Field(None, description="size of the level; it may follow from 'channels' and 'channel_capacity'")
     bandwidth: Bandwidth | None = Field(
         None,
-        description="rate at which it is read and written; the outermost level needs one, which may follow from 'channels', 'width' and 'rate'",
+        description="rate of reads and writes, which the outermost level needs; it may follow from 'channels', 'width' and 'rate'",
     )
     channels: Count | None = Field(None, description="independent channels or stacks of a DRAM; slices or banks of an SRAM")
     width: Width | None = Field(None, description="data width of a channel")

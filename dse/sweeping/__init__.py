@@ -2,8 +2,8 @@
 
 The package is called `sweeping` because `dse.sweep` is a function. Data flows through its modules in this order:
 
-* what to evaluate: `descriptions` (accelerators and workloads), `variants` (pruned networks), `axis` and `linked_axes` are combined into a `plan` by
-  `plan_builder`, which also verifies it;
+* what to evaluate: `descriptions` (accelerators and workloads), `variants` (pruned networks), `axis` and `linked_axes` are combined into a
+  `plan` by `plan_builder`, which also verifies it;
 * `compile`: the plan as jobs (`job`) with evaluators (`kernel_shapes`, `job_evaluator`) that share compiled functions;
 * `chunk`: regions of the results that are evaluated independently;
 * `run`: evaluates the jobs into `results`, with `cost` and `provenance`, and `model_warnings` about them;

@@ -56,5 +56,7 @@ def test_every_quantity_states_its_unit(kind):
 
 def test_a_bandwidth_as_an_editor_shows_it():
     bandwidth = json_schema("accelerator")["$defs"]["Memory"]["properties"]["bandwidth"]
-    assert bandwidth["description"] == "rate at which it is read and written; the outermost level needs one [B/s]"
+    assert bandwidth["description"] == (
+        "rate of reads and writes, which the outermost level needs; it may follow from 'channels', 'width' and 'rate' [B/s]"
+    )
     assert bandwidth["examples"] == ["2039 GB/s"]
