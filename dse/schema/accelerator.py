@@ -7,9 +7,9 @@ import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
@@ -20,6 +20,7 @@ from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.compute_unit import Identifier, Run, Unit
 from dse.schema.links import NO_LINKS, Links, resolve_links
 from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
+from dse.schema.memory_technology import add_technology_numbers, check_technology
 from dse.sparsity.grammar import PatternAliases
 from dse.sparsity.kinds import DENSE
 
@@ -32,10 +33,16 @@ class Memory(StrictModel):
         None,
         description="rate of reads and writes, which the outermost level needs; it may follow from 'channels', 'width' and 'rate'",
     )
+    technology: Annotated[str, AfterValidator(check_technology)] | None = Field(
+        None,
+        description="gives the width, rate, energy, interface and capacity of a channel where they are not stated",
+        examples=["lpddr5x"],
+    )
     channels: Count | None = Field(None, description="independent channels or stacks of a DRAM; slices or banks of an SRAM")
     width: Width | None = Field(None, description="data width of a channel")
     rate: TransferRate | None = Field(None, description="transfers of each data pin; of an SRAM its clock")
     channel_capacity: Capacity | None = Field(None, description="capacity of a channel or slice")
+    interface: Area | None = Field(None, description="area of the physical layer and controller of a channel; default: of the cost model")
     energy: EnergyPerByte | None = Field(None, description="of a byte read or written; default: of the cost model")
 
 
@@ -148,7 +155,7 @@ class Accelerator(StrictModel):
     @classmethod
     def _read(cls, document: YamlDocument, problems: ProblemCollector) -> "Accelerator":
         """Validate a description with its links resolved; raises InputError with every problem, those collected before among them."""
-        expanded = add_links(document.data)
+        expanded = add_links(add_technology_numbers(document.data))
         check_complete(expanded, document, problems)
         resolved, links = resolve_links(expanded, cls, document, problems)
         accelerator = None

@@ -80,9 +80,9 @@ def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector
         keys = _LEVEL["bandwidth"][1]
         missing = [key for key in keys if level.get(key) is None]
         if level.get("bandwidth") is None and missing and any(level.get(key) is not None for key in ("width", "rate")):
-            present = next(key for key in ("rate", "width") if level.get(key) is not None)
+            present = next(key for key in ("technology", "rate", "width") if level.get(key) is not None)
             message = f"the bandwidth follows from channels x width x rate, of which {' and '.join(map(repr, missing))} is missing"
-            examples = " and ".join(f"'{key}: {keys[key].example}'" for key in missing)
+            examples = " and ".join(f"'{key}: {8 if key == 'channels' else keys[key].example}'" for key in missing)
             fix = f"add {examples}, or 'bandwidth'"
             problems.add(document.make_problem(("memory", name, present), message, fix))
 

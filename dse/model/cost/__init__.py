@@ -12,6 +12,7 @@ process. Drivers are floats or arrays of NumPy or JAX: a sweep evaluates all val
 design                numbers of a description, some of them replaced by arrays
 coefficients          published and assumed ones (coefficients.yaml) and fitted ones (fitted.yaml), with their scaling to the process
 action_energy         energy of an operation and of a byte: as a description states it, else by the model
+memory_interface      area of the interfaces to memory outside the die
 area, power, energy   the three equations; area also of sparse patterns, energy also of layers, where it decides between executions
 fit, validate         the fit to published dies (devices.csv), its error when each die is left out
 """

@@ -6,6 +6,7 @@ per operation proportional to the width of the operands, both scaled with the pr
 
 from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
 from dse.model.cost.design import Design, relative_width
+from dse.model.cost.memory_interface import is_on_chip
 from dse.sparsity.pattern import FloatOrArray
 
 
@@ -24,6 +25,6 @@ def energy_per_byte(design: Design, memory: str) -> FloatOrArray:
     if stated is not None:
         return stated
     published = published_coefficients()
-    if memory == design.accelerator.outermost:
+    if not is_on_chip(design, memory):
         return published.dram.value
     return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)

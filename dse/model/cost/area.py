@@ -28,6 +28,7 @@ from dse.model.cost.coefficients import (
     sram_area_scale,
 )
 from dse.model.cost.design import Design
+from dse.model.cost.memory_interface import interface_area, is_on_chip
 from dse.schema.compute_unit import Run
 from dse.sparsity.hierarchy import Hierarchy
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
@@ -79,9 +80,15 @@ def area_drivers(design: Design) -> dict[str, FloatOrArray]:
         "fixed": 1.0,
         "matrix": rates["matrix"] * (1 + sparsity_area_share(design)) * logic,
         "vector": rates["vector"] * logic,
-        "sram": design.on_chip_total("capacity") * sram_area_scale(design),
+        "sram": on_chip_capacity(design) * sram_area_scale(design),
         "interface": design.bandwidth,
     }
+
+
+def on_chip_capacity(design: Design) -> FloatOrArray:
+    """Capacity [B] of all memory levels on the die that state one."""
+    capacities = [design.value(f"memory.{name}.capacity") for name in design.accelerator.memory if is_on_chip(design, name)]
+    return sum(capacity for capacity in capacities if capacity is not None)
 
 
 def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, FloatOrArray]:
@@ -89,6 +96,7 @@ def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -
     check_process(design)
     coefficients = coefficients or fitted_coefficients().area
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
+    areas["interface"] = interface_area(design, coefficients.interface.value)
     fixed = design.value("cost.fixed")  # a small chip does not have the fixed share of the large dies in the fit
     return areas if fixed is None else areas | {"fixed": fixed}
 

@@ -15,7 +15,7 @@ from dse.sparsity.pattern import FloatOrArray
 REFERENCE_BITS = 16
 
 # Dotted paths of the numbers on which area, power or energy may depend.
-COST_PATH = re.compile(r"units\.\w+\.((peak|energy)\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy)|cost\.\w+")
+COST_PATH = re.compile(r"units\.\w+\.((peak|energy)\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy|interface)|cost\.\w+")
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,6 @@ class Design:
     def bandwidth(self) -> FloatOrArray:
         """Bandwidth of the outermost memory [B/s]."""
         return self.value(f"memory.{self.accelerator.outermost}.bandwidth")
-
-    def on_chip_total(self, key: str) -> FloatOrArray:
-        """Sum of the capacities [B] or bandwidths [B/s] of the inner memory levels that state one."""
-        inner = [name for name in self.accelerator.memory if name != self.accelerator.outermost]
-        return sum(value for name in inner if (value := self.value(f"memory.{name}.{key}")) is not None)
 
     @property
     def process(self) -> FloatOrArray:

@@ -1,0 +1,35 @@
+"""Area of the interfaces to memory outside the die.
+
+Where a description gives the interface of a channel (itself, or by its memory technology):
+
+    area = interface * bandwidth / (width * rate)        as many channels as the bandwidth takes
+
+Otherwise the outermost memory takes the fitted area per bandwidth of the cost model.
+"""
+
+from dse.model.cost.design import Design
+from dse.schema.memory_technology import ON_CHIP
+from dse.sparsity.pattern import FloatOrArray
+
+BITS_PER_BYTE = 8
+
+
+def is_on_chip(design: Design, memory: str) -> bool:
+    """Whether a memory level is SRAM on the die: as its technology says, else every level but the outermost."""
+    technology = design.accelerator.memory[memory].technology
+    return memory != design.accelerator.outermost if technology is None else technology == ON_CHIP
+
+
+def interface_area(design: Design, area_per_bandwidth: float) -> FloatOrArray:
+    """Area [m^2] of the interfaces of all memory levels outside the die; `area_per_bandwidth` [m^2 s/B] where none is given."""
+    total: FloatOrArray = 0.0
+    for name in design.accelerator.memory:
+        bandwidth = design.value(f"memory.{name}.bandwidth")
+        if bandwidth is None or is_on_chip(design, name):
+            continue
+        interface, width, rate = (design.value(f"memory.{name}.{key}") for key in ("interface", "width", "rate"))
+        if interface is None or width is None or rate is None:
+            total = total + area_per_bandwidth * bandwidth
+        else:
+            total = total + interface * bandwidth * BITS_PER_BYTE / (width * rate)
+    return total
