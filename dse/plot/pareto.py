@@ -16,14 +16,13 @@ from matplotlib.figure import Figure
 
 from dse.base.display_units import DisplayUnit, format_quantity, select_unit
 from dse.plot import style
+from dse.plot.cloud import is_wide, visible_points
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
 from dse.report.show_results import front_objectives
-from dse.sweeping.objectives import objective_values, with_accuracy_drop
-from dse.sweeping.pareto import GROUP_NAMES, FrontRecord, front_records, group_cells, objective_directions
+from dse.sweeping.pareto import GROUP_NAMES, FrontRecord, front_records, objective_directions
 from dse.sweeping.pareto import pareto as find_fronts
 
-LOG_SCALE_RATIO = 30  # ratio of the largest to the smallest value from which an axis is logarithmic
 MAX_LABELS = 60  # in a panel
 MAX_MARKERS = 5000  # points of a cloud that are drawn as dots, not as pixels
 MAX_PANELS = 24
@@ -79,7 +78,8 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | 
     figure, axes = _create_panels(len(shown), len(pairs))
     styles = style.curve_styles(rows) if {"method", "pattern"} <= set(rows) else {}
     for ax, (record, front_rows, (x, y)) in zip(axes, shown, strict=True):
-        cloud = _cloud(dataset, record, list(directions))
+        group = {name: record[name] for name in GROUP_NAMES if name in record}
+        cloud = visible_points(dataset, group, list(directions), (x, y))
         draw_panel(ax, cloud, front_rows, x, y, styles, directions if len(directions) == 2 else None)
         _set_axes(ax, front, cloud, x, y)
         ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
@@ -103,18 +103,6 @@ def _create_panels(count: int, pairs: int) -> tuple[Figure, list[Axes]]:
     for ax in axes.flat[:count]:
         style.set_panel_style(ax)
     return figure, list(axes.flat[:count])
-
-
-def _cloud(dataset: xr.Dataset, record: FrontRecord, names: list[str]) -> Table:
-    """All points of the dataset, one column for each objective."""
-    (shape, dims), values = objective_values(with_accuracy_drop(dataset, names), names)
-    cells = np.arange(len(values)).reshape(shape)
-    for group, indices in group_cells(dataset, dims, pool=not _group_name(record)):
-        if all(group[name] == record[name] for name in group):
-            cells = cells[np.ix_(*(indices.get(dim, np.arange(size)) for dim, size in zip(dims, shape, strict=True)))]
-            break
-    points = values[cells.ravel()]
-    return pd.DataFrame(points[np.isfinite(points).all(axis=1)], columns=names)
 
 
 def _group_name(record: FrontRecord) -> str:
@@ -198,7 +186,7 @@ def _set_axes(ax: Axes, front: xr.Dataset, cloud: Table, x: str, y: str) -> None
     """Label the axes in units that people use; a wide range of positive values is on a logarithmic scale."""
     ax.margins(0.07)
     for name, axis in ((x, "x"), (y, "y")):
-        wide = name not in DENSE_VALUES and cloud[name].min() > 0 and cloud[name].max() > LOG_SCALE_RATIO * cloud[name].min()
+        wide = name not in DENSE_VALUES and is_wide(cloud[name].min(), cloud[name].max())
         ax.set(**{f"{axis}scale": "log" if wide else "linear"})
         style.set_axis_unit(ax.xaxis if axis == "x" else ax.yaxis, *_axis_label(front, cloud, name))
 

@@ -10,5 +10,5 @@ The package is called `sweeping` because `dse.sweep` is a function. Data flows t
 * where results go: `store` (netCDF) and `zarr_store`, `reduce/` (a front, the best designs or a summary in constant memory), and
   `distributed/` (several processes and machines);
 * `sweep`: all of this, as the function `dse.sweep`;
-* what follows from results: `select_values`, `objectives`, `pareto` with `pareto_front`, and `iso_speedup`.
+* what follows from results: `select_values`, `objectives`, `pareto` with `pareto_front` and `candidates`, and `iso_speedup`.
 """

@@ -48,11 +48,10 @@ def with_accuracy_drop(dataset: xr.Dataset, names: Iterable[str]) -> xr.Dataset:
     return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)}) if is_needed else dataset
 
 
-def objective_values(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[tuple[int, ...], tuple[Any, ...]], np.ndarray]:
-    """Shape and dims of the cells that some variables and coordinates span, and the values of the cells [cell, name]."""
+def objective_columns(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+    """Dims of the cells that some variables and coordinates span, and an array over all of these dims for each name, without copies."""
     columns = xr.broadcast(*(dataset[name] for name in names))
-    values = np.stack([column.values.ravel() for column in columns], axis=-1).astype(float)
-    return (columns[0].shape, columns[0].dims), values
+    return columns[0].dims, [column.values for column in columns]
 
 
 def objective_bits(dataset: xr.Dataset, names: Iterable[str]) -> np.ndarray:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import xarray as xr
 
 from dse.base.errors import InputError
 from dse.sweeping import store
-from dse.sweeping.objectives import Signs, objective_bits, objective_signs, objective_values, with_accuracy_drop
+from dse.sweeping.candidates import select_candidates
+from dse.sweeping.objectives import Signs, objective_bits, objective_columns, objective_signs, with_accuracy_drop
 from dse.sweeping.pareto_front import hypervolume, knee, nondominated
 
 MAX_MANY_OBJECTIVE_POINTS = 1000  # of four or more objectives: their hypervolume takes a second or so
@@ -66,21 +68,54 @@ def pareto(
     dataset = store.read(results) if isinstance(results, str | Path) else results
     signs = objective_signs(dataset, maximize, minimize, reference or {}, pool)
     dataset = with_accuracy_drop(dataset, list(signs))
-    (shape, dims), points = objective_values(dataset, list(signs))
-    points *= np.array(list(signs.values()))  # now every objective is minimised
-    cells, bits = np.arange(len(points)).reshape(shape), objective_bits(dataset, signs)
-    fronts, records = [], []
+    dims, columns = objective_columns(dataset, list(signs))
+    bits, positions, records = objective_bits(dataset, signs), [], []
     for group, indices in group_cells(dataset, dims, pool):
-        group_points = cells[np.ix_(*(indices.get(dim, np.arange(size)) for dim, size in zip(dims, shape, strict=True)))].ravel()
-        finite = group_points[np.isfinite(points[group_points]).all(axis=1)]
-        front = finite[nondominated(points[finite], bits)]
-        fronts.append(front[order_front(points[front], next(iter(signs.values())), ties)])
-        counts = {"points": len(finite), "left_out": len(group_points) - len(finite)}
-        ends = (points[finite].max(axis=0), points[finite].min(axis=0)) if len(finite) else (points[:0], points[:0])
-        records.append(group | counts | measure_front(points[fronts[-1]], *ends, signs, reference or {}))
+        cells = [select_cells(column, dims, indices).astype(float, copy=False) for column in columns]
+        minimized = [column if sign > 0 else -column for column, sign in zip(cells, signs.values(), strict=True)]
+        front, points, statistics = find_front([column.ravel() for column in minimized], bits)
+        order = order_front(points, next(iter(signs.values())), ties)
+        located = zip(dims, np.unravel_index(front[order], minimized[0].shape), strict=True)
+        positions.append([indices[dim][index] if dim in indices else index for dim, index in located])
+        counts = {"points": statistics.count, "left_out": minimized[0].size - statistics.count}
+        records.append(group | counts | measure_front(points[order], statistics.worst, statistics.best, signs, reference or {}))
     attributes = front_attributes(records, signs)
-    indices = dict(zip(dims, np.unravel_index(np.concatenate(fronts), shape), strict=True))
-    return dataset.isel({dim: ("point", index) for dim, index in indices.items()}).assign_attrs(attributes)
+    selected = {dim: ("point", np.concatenate(parts)) for dim, parts in zip(dims, zip(*positions, strict=True), strict=True)}
+    return dataset.isel(selected).assign_attrs(attributes)
+
+
+@dataclass(frozen=True)
+class PointStatistics:
+    """Number of points without NaN and infinity, and their largest and smallest value in each objective [objective]."""
+
+    count: int
+    worst: np.ndarray
+    best: np.ndarray
+
+
+def select_cells(column: np.ndarray, dims: Sequence[Any], indices: Indices) -> np.ndarray:
+    """The part of an array over `dims` at some indices; all of it where none are given."""
+    if not indices:
+        return column
+    return column[np.ix_(*(indices.get(str(dim), np.arange(size)) for dim, size in zip(dims, column.shape, strict=True)))]
+
+
+def find_front(columns: list[np.ndarray], bits: np.ndarray) -> tuple[np.ndarray, np.ndarray, PointStatistics]:
+    """Indices and objectives [point, objective] of the front among points with some minimised objectives, and statistics of all points."""
+    finite = np.isfinite(columns[0])
+    for column in columns[1:]:
+        finite &= np.isfinite(column)
+    worst, best = (
+        np.array([end(column, where=finite, initial=start) for column in columns]) for end, start in ((np.max, -np.inf), (np.min, np.inf))
+    )
+    if finite.all():
+        candidates = select_candidates(columns)
+    else:
+        kept = np.flatnonzero(finite)
+        candidates = kept[select_candidates([column[kept] for column in columns])]
+    points = np.stack([column[candidates] for column in columns], axis=-1).astype(float)
+    on_front = nondominated(points, bits)
+    return candidates[on_front], points[on_front], PointStatistics(int(finite.sum()), worst, best)
 
 
 def group_cells(dataset: xr.Dataset, dims: Iterable[Any], pool: bool) -> list[tuple[dict[str, Any], Indices]]:
