@@ -35,6 +35,7 @@ SCALES: dict[str, Scale] = {
     "1/(s m^2)": (("samples/s/mm^2", 1e6),),
     "1/J": (("samples/J", 1.0),),
     "Hz": _prefixes("Hz", "MG"),
+    "T/s": _prefixes("T", "MG", "/s"),
     "1": (("", 1.0),),
     "points of the metric": (("points", 1.0),),
 }

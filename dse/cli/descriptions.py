@@ -7,9 +7,9 @@ from pathlib import Path
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.base.yaml_document import load_document
+from dse.base.yaml_document import YamlDocument, load_document
 from dse.report import catalog_tables, pattern
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.json_schema import SCHEMAS, json_schema
 from dse.workload import tables
 
@@ -21,6 +21,8 @@ def check(options: Namespace) -> int:
         try:
             for path in _described_files(reference):
                 print(f"{reference}: ok, {_check_description(path)}")
+                if options.derived:
+                    print(_list_derived(path), end="")
         except InputError as error:
             print(error, file=sys.stderr)
             failed = True
@@ -42,7 +44,7 @@ def _check_description(path: Path) -> str:
     if path.is_dir() or path.name == "workload.yaml":
         return f"workload '{tables.load(path).name}'"
     document = load_document(path)
-    kind = max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
+    kind = _kind(document)
     if kind == "accelerator":
         return f"{kind} '{Accelerator.from_document(document).name}'"
     if kind == "workload":
@@ -55,6 +57,21 @@ def _check_description(path: Path) -> str:
     from dse.sweeping.plan_builder import load_plan
 
     return f"sweep '{load_plan(path).spec.name}'"
+
+
+def _kind(document: YamlDocument) -> str:
+    """The kind of description that has most keys of a document."""
+    return max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
+
+
+def _list_derived(path: Path) -> str:
+    """The numbers of an accelerator that follow from others, one a line; empty for other descriptions."""
+    if path.is_dir() or path.name == "workload.yaml" or _kind(load_document(path)) != "accelerator":
+        return ""
+    accelerator = read_accelerator(path)
+    rows = [(name, accelerator.at(name).text, formula.text) for name, formula in accelerator.links.formulas.items()]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return "".join(f"  {name:{widths[0]}}  {text:{widths[1]}}  = {formula}\n" for name, text, formula in rows)
 
 
 def list_catalog(options: Namespace) -> str:

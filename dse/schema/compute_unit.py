@@ -1,9 +1,9 @@
 """The schema of a compute unit: dense peaks by dtype, and the sparse runs it supports."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
@@ -127,8 +127,15 @@ class Run(StrictModel):
         return self
 
 
+def _require_peak_or_macs(schema: dict[str, Any]) -> None:
+    schema.pop("required")
+    schema["anyOf"] = [{"required": ["peak"]}, {"required": ["macs"]}]
+
+
 class Unit(StrictModel):
     """A compute unit: dense peaks by dtype, and the patterns that it runs beyond dense."""
+
+    model_config = ConfigDict(json_schema_extra=_require_peak_or_macs)
 
     peak: dict[Identifier, Rate] = Field(
         min_length=1,

@@ -143,6 +143,7 @@ def describe_plan(plan: Plan) -> str:
         f"workloads    {', '.join(workload.name for workload in plan.workloads)}",
         *(f"run on       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
         *(f"axis         {axis.path}: {len(axis)} values ({ROLE_EFFECTS[axis.role]})" for axis in plan.axes),
+        *(f"linked       {path} = {axis.link}" for path, axis in spec.linked_axes.items()),
         f"evaluates    {counts}, layers: {layers}",
         f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(spec.store.variables)}",
         *(f"variant      {variant.workload}: {variant}" for variant in plan.variants),

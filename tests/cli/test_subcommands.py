@@ -86,3 +86,18 @@ def test_every_kind_is_drawn_or_says_what_is_missing(kind, folder, monkeypatch, 
     drawn = kind not in ("axis", "capacity", "efficiency")  # of which nothing is swept
     assert (code, (folder / "out" / f"{kind}.png").exists()) == (0 if drawn else 2, drawn)
     assert drawn or f"the figure '{kind}' needs " in capsys.readouterr().err
+
+
+def test_check_prints_derived_numbers_with_their_formulas(tmp_path, capsys):
+    path = tmp_path / "chip.yaml"
+    path.write_text(
+        "name: chip\nsource: a test\nunits:\n  matrix:\n    peak: {int8: 8 TOP/s, fp16: {link: units.matrix.peak.int8 / 2}}\n"
+        "memory:\n  dram: {technology: hbm3, channels: 2}\n"
+    )
+    assert main(["check", "--derived", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: ok, accelerator 'chip'",
+        "  units.matrix.peak.fp16  4 TFLOP/s   = units.matrix.peak.int8 / 2",
+        "  memory.dram.bandwidth   1.638 TB/s  = memory.dram.channels * memory.dram.width * memory.dram.rate",
+        "  memory.dram.capacity    32 GB       = memory.dram.channels * memory.dram.channel_capacity",
+    ]

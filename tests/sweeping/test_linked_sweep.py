@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,15 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.errors import InputError
+from dse.model import rate_pairs
+from dse.model.rates import AxisFactor
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import read_sweep
 from dse.sweeping import job
+from dse.sweeping.chunk import ChunkGrid, restrict_plan
+from dse.sweeping.plan import describe_plan
 from dse.sweeping.plan_builder import build_plan
+from dse.sweeping.run import run_in_memory
 from tests.conftest import described
 
 CHIP: dict[str, Any] = {
@@ -35,6 +41,7 @@ CHIP: dict[str, Any] = {
     },
     "cost": {"process": "7 nm"},
 }
+pytestmark = pytest.mark.filterwarnings("ignore::dse.ModelWarning")  # of axes that a random link does not use
 AXES = {"units.tensor.clock": ["1 GHz", "2 GHz", "5 GHz"], "memory.dram.channels": [4, 12], "units.tensor.processors": [4, 8]}
 VARIABLES = ["latency", "dense_latency", "speedup", "fits", "energy", "area", "power"]
 
@@ -129,14 +136,57 @@ def test_roles_follow_links(folder):
     assert roles("sol", added) == {"clock": "tabulated", "processors": "tabulated", "channels": "rate"}
 
 
-def test_a_large_grid_of_linked_axes_equals_a_small_one(folder, monkeypatch):
-    """Layers are grouped by the axes that they depend on."""
-    axes = {**AXES, "units.tensor.peak.fp16": {"link": "units.tensor.peak.int8 / 2"}, "memory.l2.rate": {"link": "units.tensor.clock"}}
-    spec = specification(folder, CHIP, axes, "sol", ["latency", "dense_latency"])
+@settings(max_examples=10)
+@given(rate=RATES, factor=PLAIN, fidelity=st.sampled_from(["sol", "capacity"]))
+def test_layers_grouped_by_linked_axes_give_the_same_latencies(folder, rate, factor, fidelity):
+    """Grouping drops executions and terms that never decide, by the extremes of quotients of rates; it is exact."""
+    links = {"units.tensor.peak.fp16": {"link": rate}, "memory.l2.rate": {"link": f"1 GT/s * {factor}"}}
+    axes = {**AXES, **links, "memory.dram.rate": {"link": "units.tensor.clock ** 2 * 4 / 1 GHz"}}
+    spec = specification(folder, CHIP, axes, fidelity, ["latency", "dense_latency"])
     plain = dse.sweep(spec)
-    monkeypatch.setattr(job, "LARGE_GRID", 1)
-    grouped = dse.sweep(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "LARGE_GRID", 1)
+        patch.setattr(rate_pairs, "BREAK_EVEN", 0)
+        grouped = dse.sweep(spec)
     np.testing.assert_allclose(grouped.latency, plain.latency, rtol=1e-12)
+    np.testing.assert_allclose(grouped.dense_latency, plain.dense_latency, rtol=1e-12)
+
+
+def test_the_extremes_of_a_factor_bound_all_quotients_of_rates():
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        values = np.sort(generator.uniform(1, 10, 50))
+        masks = generator.random((3, 4, 5)) < 0.5
+        numbers = [(masks[0], values), (masks[1], values**-2 + values), (masks[2], np.sin(values) + 1.5)]
+        factor = AxisFactor(values, numbers)
+        every, some = factor.at().reshape(20, -1), factor.extremes.reshape(20, -1)
+        quotients = [(each[:, None] / each[None]).max(axis=-1) for each in (every, some)]
+        np.testing.assert_allclose(quotients[1], quotients[0], rtol=1e-12)
+
+
+def test_chunks_of_a_linked_sweep_equal_the_whole(folder):
+    added = "units.tensor.peak.int8 / 2 + 10 FLOP/B * memory.dram.bandwidth"
+    axes = {**AXES, "units.tensor.peak.fp16": {"link": added}, "memory.l2.rate": {"link": "units.tensor.clock"}}
+    spec = specification(folder, CHIP, axes, "capacity", ["latency", "area"])
+    plan = build_plan(*read_sweep(spec))
+    whole = run_in_memory(plan)
+    chunks = list(ChunkGrid(plan, max_designs=2))
+    assert len(chunks) > 4
+    for chunk in chunks:
+        part = run_in_memory(restrict_plan(plan, chunk))
+        expected = whole.isel(chunk.region)
+        np.testing.assert_allclose(part.latency.values, expected.latency.values, rtol=1e-14)
+        np.testing.assert_allclose(part.area.values, expected.area.values, rtol=1e-14)
+
+
+def test_provenance_has_the_formulas(folder):
+    axes = {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.peak.fp16": {"link": "units.tensor.peak.int8 / 2"}}
+    results = dse.sweep(specification(folder, CHIP, axes, "sol", ["latency"]))
+    formulas = json.loads(results.attrs["links"])["chip"]
+    assert formulas["units.tensor.peak.fp16"] == "units.tensor.peak.int8 / 2"
+    assert formulas["units.tensor.peak.int8"] == "2 FLOP * units.tensor.macs.int8 * units.tensor.processors * units.tensor.clock"
+    plan = build_plan(*read_sweep(specification(folder, CHIP, axes, "sol", ["latency"])))
+    assert "linked       units.tensor.peak.fp16 = units.tensor.peak.int8 / 2" in describe_plan(plan)
 
 
 def test_published_figures_stay_those_of_the_description(folder):

@@ -13,6 +13,7 @@ EXAMPLES = {
     "check": (
         "dse check my_chip.yaml my_sweep.yaml",
         "dse check a100-sxm4-80gb workloads/mlp",
+        "dse check --derived my_chip.yaml",
     ),
     "list": (
         "dse list accelerators",
@@ -49,6 +50,7 @@ def add_check(subcommands: Subcommands) -> None:
     sentence = "check accelerators, workloads, sweeps and searches and report every problem with its line"
     parser = add_subcommand(subcommands, "check", "dse.cli.descriptions:check", sentence, EXAMPLES["check"])
     parser.add_argument("files", metavar="FILE", nargs="+", help="YAML files, folders of workloads, or names of the catalogue")
+    parser.add_argument("--derived", action="store_true", help="print numbers that follow from others, with their formulas")
 
 
 def add_list(subcommands: Subcommands) -> None:
