@@ -26,7 +26,9 @@ SEARCH_RESULTS = {
 }
 COST_RESULTS = ("area", "power", "energy", "edp")
 _UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time}
-SamplerName = Literal["exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
+REFINED_SHARE = 0.4  # of the trials of a search, at most, in which designs are refined
+MAX_REFINED = 600  # trials in which designs are refined
+SamplerName = Literal["evolutionary", "exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
 
 
 def _parse_objective(value: object) -> Expression:
@@ -160,14 +162,22 @@ class SearchSpec(StrictModel):
         description="score designs by a quantile over uncertain efficiencies; default: efficiencies as described",
         examples=["{spread: 0.2}"],
     )
-    sampler: SamplerName = Field(default="nsga2", description="exhaustive: every design of a grid; the others are samplers of Optuna")
-    trials: int = Field(default=2000, ge=1, le=10**7, description="designs to evaluate", examples=[2000])
+    sampler: SamplerName = Field(
+        default="evolutionary",
+        description="evolutionary: a quasi-random start, then variations of the best designs; exhaustive: every design of a grid; the "
+        "others are samplers of Optuna",
+        examples=["evolutionary"],
+    )
+    trials: int = Field(
+        default=2000, ge=1, le=10**7, description="designs to evaluate, with those of the local refinement", examples=[2000]
+    )
     ask_batch: int = Field(
         default=50, ge=1, le=10**5, description="designs that the sampler proposes and that are evaluated in one batch", examples=[50]
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="seed of the sampler", examples=[0])
     polish: bool = Field(
-        default=True, description="improve the best design by local search: gradients on continuous axes, steps on the others"
+        default=True,
+        description="refine the best designs by local search, within the trials: gradients on continuous axes, steps on the others",
     )
 
     @model_validator(mode="after")
@@ -190,6 +200,13 @@ class SearchSpec(StrictModel):
         default = (parse_expression("performance", SEARCH_RESULTS),) if not (self.maximize or self.minimize) else ()
         maximized = [(objective, -1.0) for objective in (*default, *self.maximize)]
         return [*maximized, *((objective, 1.0) for objective in self.minimize)]
+
+    @property
+    def sampled_trials(self) -> int:
+        """The trials that the sampler proposes; the others are left for the local search."""
+        if not self.polish:
+            return self.trials
+        return self.trials - min(int(REFINED_SHARE * self.trials), MAX_REFINED)
 
     @cached_property
     def bounds(self) -> list[ResultConstraint]:

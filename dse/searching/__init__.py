@@ -7,7 +7,8 @@ Data flows through the modules in this order:
 * `evaluator`: scores a batch of designs. It uses `categorical_config` and `batch_evaluator` (latency and energy of every variant),
   `robust` (samples of uncertain efficiencies), `variant_choice` with `monotonicity` (the variant that each network runs), `over_networks`
   (one figure for several networks, relative to the dense ones), and `uncertainty` (prediction intervals);
-* `samplers` (all designs, or those that Optuna proposes, with a `journal` of its trials) and `local_search`: methods that propose designs;
+* `samplers` (all designs, or those that Optuna proposes, with a `journal` of its trials), `evolutionary_sampler` (the default one) and
+  `local_search`: methods that propose designs;
 * `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `analysis` (elasticities, importances, regret),
   and `report`;
 * `run`: the whole search with its warnings, as the function `dse.search`.

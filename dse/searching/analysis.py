@@ -33,9 +33,9 @@ def compute_elasticities(archive: Archive) -> dict[str, float]:
     (_, sign), *_ = evaluator.problem.search.objectives
     values = evaluator.space.numeric_values(design[None])
     with jax.enable_x64(True):
-        objective, *_ = compile_derivatives(evaluator, evaluator.config(design))
-        result = objective(np.log([values[path][0] for path in evaluator.numeric_paths]), variants_of(evaluator, design))
-    value, gradient = map(np.asarray, result)
+        derivatives = compile_derivatives(evaluator, evaluator.config(design))
+        outputs = derivatives(np.log([values[path][0] for path in evaluator.numeric_paths]), variants_of(evaluator, design))
+    value, gradient = (np.asarray(each)[0] for each in outputs)
     if not value:
         return {}
     return {path: float(slope / abs(value)) for path, slope in zip(evaluator.numeric_paths, sign * gradient, strict=True)}

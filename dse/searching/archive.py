@@ -12,6 +12,7 @@ from dse.searching.space import DesignMatrix
 from dse.sweeping.pareto_front import nondominated
 
 MAX_BEST = 1000  # designs in the archive besides the front
+MAX_NEAREST = 20  # infeasible designs in the archive, until there are feasible ones
 MAX_TIED = 100_000  # designs equal to the best one that are counted
 
 Values = Float[np.ndarray, "design value"]
@@ -34,6 +35,7 @@ class Archive:
     feasible_count: int = 0
     nearest_excess: Float[np.ndarray, "constraint"] | None = None  # of the design whose largest excess is least
     least_excess: Float[np.ndarray, "constraint"] | None = None  # of each constraint by itself
+    nearest_designs: DesignMatrix = field(init=False)  # infeasible ones, by their largest excess
     history: list[tuple[int, Values]] = field(default_factory=list)  # after each batch: number of evaluations, values of the front
     undefined_counts: dict[str, int] = field(default_factory=dict)  # designs without a finite value, by the text of the expression
     tied_designs: DesignMatrix = field(init=False)  # distinct designs that equal the best one in all objectives
@@ -42,6 +44,7 @@ class Archive:
         self.designs = np.empty((0, len(self.evaluator.space.dimensions)))
         self.values = np.empty((0, len(self.value_names)))
         self.tied_designs = self.designs
+        self.nearest_designs, self._nearest = self.designs, np.empty(0)
 
     @property
     def value_names(self) -> list[str]:
@@ -72,6 +75,8 @@ class Archive:
         self._count_undefined(objectives, excess)
         is_feasible = (excess <= 0).all(axis=1) & np.isfinite(objectives).all(axis=1)
         self.feasible_count += int(is_feasible.sum())
+        if not self.feasible_count:
+            self._keep_nearest(designs, excess.max(axis=1, initial=0.0))
         if is_feasible.any():
             self._update_ties(designs[is_feasible], objectives[is_feasible])
             self._keep(designs[is_feasible], self._with_limited_results(objectives[is_feasible], excess[is_feasible]))
@@ -183,6 +188,13 @@ class Archive:
         """Indices of designs, best first; of designs with equal values the simplest first."""
         simplest = np.lexsort((*designs.T[::-1], *complexity(self.evaluator.space, designs).T[::-1]))
         return simplest[np.lexsort(values[simplest].T[::-1])]
+
+    def _keep_nearest(self, designs: DesignMatrix, largest_excess: Float[np.ndarray, "design"]) -> None:
+        """Keep the designs that come closest to meeting all constraints, among these and those of the archive."""
+        designs = np.concatenate([self.nearest_designs, designs])
+        largest_excess = np.concatenate([self._nearest, largest_excess])
+        order = np.lexsort((*designs.T[::-1], largest_excess))[:MAX_NEAREST]
+        self.nearest_designs, self._nearest = designs[order], largest_excess[order]
 
     def _update_least_excess(self, excess: Excess) -> None:
         nearest, least = excess[int(excess.max(axis=1).argmin())], excess.min(axis=0)

@@ -1,7 +1,7 @@
 """Evaluate designs: the results of every design of a batch, with each network in the variant that suits the objectives."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from dse.searching.variant_choice import VariantRule
 from dse.workload import Variant
 
 MAX_BATCH = 16384  # designs evaluated at once: their rates stay in the cache
+MIN_BATCH = 64  # designs evaluated at once: smaller batches are padded
 MAX_SAMPLED_LATENCIES = 4_000_000  # of variants on designs in samples of efficiencies, in memory at once
 SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not decide
 
@@ -58,6 +59,7 @@ class Evaluator:
         robust, fidelity = problem.search.robust, problem.options.fidelity
         self.efficiency_samples = EfficiencySamples(robust, fidelity, problem.search.seed) if robust else None
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
+        self.derivatives: dict[CategoricalConfig, Callable[[Any, Any], tuple[Any, Any]]] = {}  # compiled ones, of the local search
 
     @cached_property
     def network_slices(self) -> list[slice]:
@@ -69,6 +71,13 @@ class Evaluator:
     def over_networks(self) -> OverNetworks:
         weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
         return OverNetworks(self.base, weights, self.problem.search.over_workloads == "worst")
+
+    def with_search(self, **options: Any) -> "Evaluator":
+        """The evaluator of the same designs and scores under other options of the sampler; it shares all compiled functions."""
+        problem = replace(self.problem, search=self.problem.search.model_copy(update=options))
+        evaluator = Evaluator(self.space, problem, self.base)
+        evaluator._configs, evaluator.derivatives = self._configs, self.derivatives
+        return evaluator
 
     @property
     def evaluated_configs(self) -> list[CategoricalConfig]:
@@ -244,9 +253,11 @@ def _latency_and_energy(
 ) -> tuple[Float[np.ndarray, "variant design"], Float[np.ndarray, "variant design"] | None]:
     """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
 
-    The batch is padded to a power of two, so that few sizes are compiled.
+    The batch is padded to a power of four, so that few sizes are compiled.
     """
-    padded = 1 << (count - 1).bit_length()
+    padded = MIN_BATCH
+    while padded < count:
+        padded *= 4
     padded_values = {path: np.resize(column, padded) for path, column in values.items()}
     columns = np.stack([*padded_values.values(), np.ones(padded)])[:-1]  # also where there are no values
     overhead_factor = padded_values.get(LAUNCH_LATENCY, np.ones(padded))

@@ -6,6 +6,7 @@ The checksum (CRC-32C) covers the line and the offset at which it begins, so tha
 import io
 import json
 import os
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dse.base import checksum
 from dse.base.errors import InputError
 
 CHECKSUM_KEY = b',"crc32c":"'
+SYNCHRONISATION_INTERVAL = 1.0  # seconds; a killed process loses nothing, a power failure at most the lines of this time
 TAIL_BYTES = len('01234567"}\n')
 
 
@@ -25,6 +27,7 @@ class Journal(JournalFileBackend):
     def __init__(self, path: Path):
         """Raises InputError if the file is damaged."""
         self._write_lock = JournalFileSymlinkLock(str(path))
+        self._synchronised = 0.0  # when the file was last written to the disk
         super().__init__(str(path), self._write_lock)
         self._write_lock.acquire()
         try:
@@ -42,7 +45,9 @@ class Journal(JournalFileBackend):
                     offset += len(lines[-1])
                 file.write(b"".join(lines))
                 file.flush()
-                os.fsync(file.fileno())
+                if time.monotonic() - self._synchronised > SYNCHRONISATION_INTERVAL:
+                    os.fsync(file.fileno())
+                    self._synchronised = time.monotonic()
         finally:
             self._write_lock.release()
 

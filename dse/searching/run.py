@@ -92,7 +92,7 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
     else:
         archive = _run_sampler(evaluator, name, storage, resume, join, progress)
         if search.polish:
-            refine(archive)
+            refine(archive, max(search.trials, archive.evaluated_count))
     if archive.feasible_count:
         simplify_reported(archive)
     undefined = [

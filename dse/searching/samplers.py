@@ -25,6 +25,8 @@ from dse.base.errors import InputError
 from dse.base.progress import no_progress
 from dse.schema.search import SearchSpec
 from dse.searching.archive import Archive
+from dse.searching.evaluator import Evaluator
+from dse.searching.evolutionary_sampler import FixedSampler, propose_designs
 from dse.searching.problem import SearchProblem
 from dse.searching.space import DesignMatrix, Dimension, Space
 
@@ -61,9 +63,10 @@ def run_trials(archive: Archive, study: Study, advance: Callable[[int, str], obj
     `advance` is called with the number of designs of each batch and a text about the best design so far.
     """
     search, space = archive.evaluator.problem.search, archive.evaluator.space
-    while (complete := len(_trials_in_state(study, TrialState.COMPLETE))) < search.trials:
-        max_number = search.trials + len(_trials_in_state(study, TrialState.FAIL))
-        trials = _propose_batch(study, space, search, min(search.ask_batch, search.trials - complete), max_number)
+    while (complete := len(_trials_in_state(study, TrialState.COMPLETE))) < search.sampled_trials:
+        max_number = search.sampled_trials + len(_trials_in_state(study, TrialState.FAIL))
+        known = _recall_archive(archive.evaluator, study) if SHARED in study.user_attrs else archive
+        trials = _propose_batch(study, known, min(search.ask_batch, search.sampled_trials - complete), max_number)
         if not trials:
             return  # other workers have the remaining trials
         designs = _to_designs(space, [trial.params for trial in trials])
@@ -111,6 +114,13 @@ def recall_trials(archive: Archive, study: Study) -> None:
         archive.add(designs, np.array([trial.values for trial in batch]) * signs, excess)
 
 
+def _recall_archive(evaluator: Evaluator, study: Study) -> Archive:
+    """An archive of the complete trials of all workers."""
+    archive = Archive(evaluator)
+    recall_trials(archive, study)
+    return archive
+
+
 def report_scores(
     study: Study,
     trial: Trial,
@@ -126,13 +136,17 @@ def report_scores(
     study.tell(trial, [float(value * sign) for value, (_, sign) in zip(objectives, search.objectives, strict=True)])
 
 
-def make_sampler(search: SearchSpec, space: Space, started: int) -> BaseSampler:
-    """The sampler for the next batch of a study that has `started` trials, with a seed that depends on their number."""
+def make_sampler(archive: Archive, size: int, started: int) -> BaseSampler:
+    """The sampler for the next batch of `size` trials of a study that has `started` trials, with a seed that depends on their number."""
+    search, space = archive.evaluator.problem.search, archive.evaluator.space
     seed = (search.seed * 1_000_003 + started) % 2**31
     samplers, population = optuna.samplers, max(10, min(50, search.ask_batch))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         match search.sampler:
+            case "evolutionary":
+                params = [_to_params(space, design) for design in propose_designs(archive, size, started)]
+                return FixedSampler(params, {dimension.path: distribution(dimension) for dimension in space.dimensions})
             case "nsga2":
                 return samplers.NSGAIISampler(seed=seed, population_size=population)
             case "nsga3":
@@ -161,13 +175,14 @@ def distribution(dimension: Dimension) -> BaseDistribution:
     return IntDistribution(0, dimension.choices - 1)
 
 
-def _propose_batch(study: Study, space: Space, search: SearchSpec, size: int, max_number: int) -> list[Trial]:
+def _propose_batch(study: Study, archive: Archive, size: int, max_number: int) -> list[Trial]:
     """New trials with numbers below `max_number`. The sampler is seeded for each batch, so that a resumed search continues as it would."""
+    space = archive.evaluator.space
     is_shared = SHARED in study.user_attrs
     started = len(study.get_trials(deepcopy=False) if is_shared else _trials_in_state(study, TrialState.COMPLETE))
     if not is_shared:
         _save_sampler_state(study, started, size)
-    study.sampler = make_sampler(search, space, started)
+    study.sampler = make_sampler(archive, size, started)
     trials = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Clip non-finite values")  # of designs without finite scores: the search warns of them
@@ -207,6 +222,12 @@ def _is_proposed(space: Space, params: dict[str, Any]) -> bool:
 def _to_design(space: Space, params: dict[str, Any]) -> Float[np.ndarray, "dimension"]:
     """A design from the parameters of a trial; dimensions without one have the value of the description."""
     return np.array([params.get(dimension.path, dimension.described) for dimension in space.dimensions], float)
+
+
+def _to_params(space: Space, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+    """The parameters of a trial: a value for each dimension whose condition holds."""
+    active = [(value, d) for value, d in zip(design, space.dimensions, strict=True) if d.is_active(design[None])[0]]
+    return {dimension.path: float(value) if dimension.continuous else int(value) for value, dimension in active}
 
 
 def _to_designs(space: Space, params: list[dict[str, Any]]) -> DesignMatrix:

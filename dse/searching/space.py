@@ -104,6 +104,22 @@ class Dimension:
         low, high = self.axis.values
         return np.exp(generator.uniform(np.log(low), np.log(high), count)) if self.log else generator.uniform(low, high, count)
 
+    def from_unit(self, positions: Float[np.ndarray, "design"]) -> Float[np.ndarray, "design"]:
+        """The column at positions in [0, 1] along the dimension: on its scale, or each choice on an equal share."""
+        if not self.continuous:
+            return np.minimum(np.floor(positions * self.choices), self.choices - 1)
+        low, high = self.axis.values
+        column = np.exp(np.log(low) + positions * np.log(high / low)) if self.log else low + positions * (high - low)
+        return np.clip(column, low, high)
+
+    def to_unit(self, column: Float[np.ndarray, "design"]) -> Float[np.ndarray, "design"]:
+        """Positions in [0, 1] of a column; a choice is in the middle of its share."""
+        if not self.continuous:
+            return (self.nearest_choice(column) + 0.5) / self.choices
+        low, high = self.axis.values
+        column = self.nearest_choice(column)
+        return np.log(column / low) / np.log(high / low) if self.log else (column - low) / (high - low)
+
 
 @dataclass(frozen=True)
 class LinkedGrid:
@@ -173,6 +189,15 @@ class Space:
 
     def random_designs(self, count: int, generator: np.random.Generator) -> DesignMatrix:
         return self.canonicalize(np.stack([dimension.random_column(count, generator) for dimension in self.dimensions], axis=1))
+
+    def from_unit(self, positions: Float[np.ndarray, "design dimension"]) -> DesignMatrix:
+        """Designs from positions in [0, 1] along each dimension."""
+        columns = [dimension.from_unit(positions[:, number]) for number, dimension in enumerate(self.dimensions)]
+        return self.canonicalize(np.stack(columns, axis=1))
+
+    def to_unit(self, designs: DesignMatrix) -> Float[np.ndarray, "design dimension"]:
+        """Positions in [0, 1] of designs along each dimension."""
+        return np.stack([dimension.to_unit(designs[:, number]) for number, dimension in enumerate(self.dimensions)], axis=1)
 
     def decode(self, designs: DesignMatrix) -> dict[str, Shaped[np.ndarray, "design"]]:
         """Values in SI units, or labels, of all dimensions."""

@@ -1,10 +1,10 @@
-"""`python tests/benchmarks`: every table of README.md and docs/ with timings, on an idle machine."""
+"""`python tests/benchmarks`: every table of README.md and docs/ with timings or comparisons, on an idle machine."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-ORDER = ("speed", "scaling", "throughput", "capacity", "store", "connections")
+ORDER = ("speed", "scaling", "throughput", "capacity", "store", "connections", "samplers")
 
 for name in ORDER:
     print(f"## {name}", flush=True)

@@ -171,7 +171,7 @@ def test_gradients_are_finite_and_lead_to_something_better(folder):
     slopes = compute_elasticities(archive)
     assert np.isfinite(list(slopes.values())).all()
     assert slopes["overhead.launch"] < 0 < slopes["memory.dram.bandwidth"]
-    local_search.follow_gradient(archive, archive.designs[archive.best_index()])
+    local_search.follow_gradient(archive, archive.designs[archive.best_index()], 2000)
     assert archive.values[archive.best_index(), 0] < before
 
 

@@ -151,7 +151,7 @@ def test_local_search_finds_the_best_use_of_area_for_capacity(folder):
     archive = Archive(evaluator)
     archive.evaluate(start[None])
     assert archive.feasible_count
-    local_search.refine(archive)
+    local_search.refine(archive, 2000)
     best = archive.designs[archive.best_index()]
     assert best[0] < start[0] / 2
     assert archive.values[archive.best_index(), 0] < evaluator.score(start[None])[0][0, 0] * 1.1

@@ -36,9 +36,9 @@ def test_an_exhaustive_search_finds_the_optimum_and_the_front(folder, monkeypatc
     assert not any(is_dominated)
 
 
-@pytest.mark.parametrize("sampler", ["nsga2", "nsga3", "tpe", "random", "qmc"])
+@pytest.mark.parametrize("sampler", ["evolutionary", "nsga2", "nsga3", "tpe", "random", "qmc"])
 def test_a_search_comes_close_to_the_optimum(folder, sampler):
-    search = LIMITED.replace("trials: 120", "trials: 60") + f"sampler: {sampler}\n"
+    search = LIMITED.replace("trials: 120", f"trials: {400 if sampler == 'tpe' else 1500}") + f"sampler: {sampler}\n"
     front = dse.search(write(folder, search))
     assert front.attrs["regret"] < 0.02
     assert front.best.sum() == 1
@@ -60,7 +60,7 @@ def test_local_search_never_makes_a_design_worse_or_infeasible(folder, axes, see
     archive = Archive(evaluator)
     archive.evaluate(evaluator.space.random_designs(20, np.random.default_rng(seed)))
     before = archive.values[archive.best_index(), 0] if archive.feasible_count else np.inf
-    local_search.refine(archive)
+    local_search.refine(archive, 2000)
     if archive.feasible_count:
         best = archive.designs[[archive.best_index()]]
         values, excess = evaluator.score(best)
@@ -75,7 +75,7 @@ def test_gradients_reach_constraints_that_steps_do_not(folder):
     evaluator = make_evaluator(folder, LIMITED, CONTINUOUS)
     archive = Archive(evaluator)
     archive.evaluate(evaluator.space.random_designs(50, np.random.default_rng(0)))
-    local_search.refine(archive)
+    local_search.refine(archive, 2000)
     _, excess = evaluator.score(archive.designs[[archive.best_index()]])
     assert excess.max() > -1e-3
 
