@@ -61,6 +61,7 @@ def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
     smallest = ROUNDING * max(abs(end) for end in ends)
     parts = ranked([_part(each, quantity, ends[1] - ends[0]) for each in factor_parts if _is_above(each, smallest)])
     without_effect = [each.factor for each in factor_parts if not _is_above(each, smallest)]
+    through_links = _sources({each.factor.key for each in factor_parts if _is_above(each, smallest)}, a, comparison.b)
     groups, resources = _breakdown(a, comparison.b, comparison, quantity)
     names = [side.accelerator.name if quantity in COSTS else str(side) for side in (a, b)]
     orders = comparison.game.orders
@@ -68,8 +69,17 @@ def compare_sides(a: Side, b: Side, quantity: str) -> Explanation:
         quantity=quantity, a=names[0], b=names[1], value_a=ends[0], value_b=ends[1], parts=parts, groups=tuple(groups),
         resources=tuple(resources), sentence=comparison_sentence(quantity, *ends, parts),
         method="exact" if orders is None else f"{orders} sampled orders of {len(comparison.factors)} factors",
-        without_effect=tuple(dict.fromkeys(factor.key for factor in (*without_effect, *comparison.unread))),
+        without_effect=tuple(
+            dict.fromkeys(each.key for each in (*without_effect, *comparison.unread) if each.key not in through_links)
+        ),
     )  # fmt: skip
+
+
+def _sources(paths: set[str], a: Side, b: Side) -> set[str]:
+    """The numbers that some numbers follow from by links: they act through these."""
+    return {
+        root for side in (a, b) for path in paths for root in side.accelerator.links.roots(path) if path in side.accelerator.links.formulas
+    }
 
 
 def _attribute(comparison: Comparison) -> list[FactorPart]:

@@ -1,7 +1,8 @@
 """Text reports as tables or JSON.
 
-catalog_tables   the accelerators, workloads, sweeps and variants of the catalogue, and sparsity at iso-accuracy
-pattern          the storage of a sparsity pattern in each format, and the devices that run it
-show_results     tables of a dataset of results, with result_kind (what a dataset holds), best_designs (which designs rank first) and
-                 result_table (a table in units that people use, as text, CSV, Markdown or JSON)
+catalog_tables    the accelerators, workloads, sweeps and variants of the catalogue, and sparsity at iso-accuracy
+technology_table  numbers of memory technologies, and SRAM by process
+pattern           the storage of a sparsity pattern in each format, and the devices that run it
+show_results      tables of a dataset of results, with result_kind (what a dataset holds), best_designs (which designs rank first) and
+                  result_table (a table in units that people use, as text, CSV, Markdown or JSON)
 """

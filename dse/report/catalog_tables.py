@@ -1,4 +1,4 @@
-"""Tables of the catalogue: `dse list` (accelerators, workloads, sweeps, variants of a workload) and `dse iso`.
+"""Tables of the catalogue: `dse list` (accelerators, workloads, sweeps, memory technologies, variants of a workload) and `dse iso`.
 
 `dse iso` lists the highest sparsity of each pruning method and pattern within an allowed loss of accuracy.
 """
@@ -11,6 +11,7 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.table_format import UNVERIFIED_MARK, LargeCount, Row, format_json, format_table, has_unverified, none_if_nan
 from dse.base.units import Quantity
+from dse.report.technology_table import list_technologies
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Unit
 from dse.schema.sweep import read_sweep
@@ -27,6 +28,8 @@ def list_catalog(kind: str | None, workload: str | None, as_json: bool) -> str:
         if workload is None:
             raise InputError("'dse list variants' needs a workload", "write 'dse list variants NAME'")
         lists = {f"variants of {workload}": list_variants(workload)}
+    elif kind == "technologies":
+        lists = {"memory technologies": list_technologies()}
     else:
         lists = {name: make_rows() for name, make_rows in LISTS.items() if kind in (None, name)}
     if as_json:

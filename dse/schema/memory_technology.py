@@ -11,12 +11,14 @@ from typing import Any
 
 from pydantic import Field
 
+from dse.base.display_units import format_quantity
 from dse.base.errors import did_you_mean
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, Quantity, TransferRate, Width
 from dse.base.yaml_document import load_document
 
 ON_CHIP = "sram"
+BITS_PER_BYTE = 8
 _GIVEN = ("width", "rate", "energy", "interface")  # keys of a memory level that a technology gives
 
 
@@ -32,9 +34,9 @@ class MemoryTechnology(StrictModel):
     @property
     def bandwidth(self) -> Bandwidth:
         """Bandwidth of a stack, device or channel [B/s]."""
-        return Bandwidth.model_validate(
-            {"value": f"{self.width.value * self.rate.value!r} bit/s", "kind": "derived", "source": "width x rate"}
-        )
+        value = self.width.value * self.rate.value / BITS_PER_BYTE
+        fields = {"value": f"{value!r} B/s", "link": "width * rate", "text": format_quantity(value, "B/s"), "kind": "derived"}
+        return Bandwidth.model_validate(fields)
 
 
 class MemoryTechnologies(StrictModel):

@@ -11,6 +11,7 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area_by_part
 from dse.model.cost.design import Design
 from dse.model.cost.power import memory_power
+from dse.report.technology_table import list_technologies
 from dse.schema.accelerator import Accelerator
 from dse.schema.memory_technology import memory_technologies
 from tests.conftest import described
@@ -101,3 +102,16 @@ def test_an_unknown_technology_is_reported_with_all_other_problems():
         "memory.dram.technology: unknown memory technology 'lpddr7'; did you mean 'lpddr6'?",
         "memory.dram.channels: '0' is not positive and finite; write a number above 0, as in '108'",
     ]
+
+
+def test_the_table_has_every_technology_and_sram_by_process():
+    rows = list_technologies()
+    outside = {row["technology"]: row for row in rows if row["process"] is None}
+    assert outside.keys() == memory_technologies().keys()
+    assert outside["lpddr6"]["bandwidth"].text == "38.4 GB/s"
+    assert outside["lpddr6"]["assumed"] == "energy, interface"
+    assert "rate: JESD209-6" in outside["lpddr6"]["source"]
+    sram = [row for row in rows if row["technology"] == "sram"]
+    assert [row["process"].text for row in sram][-1] == "3 nm"
+    energies = [row["energy"].value for row in sram]
+    assert energies == sorted(energies, reverse=True)  # smaller circuits take less

@@ -3,7 +3,9 @@
 import pytest
 
 import dse
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
+from dse.html_report.layer_details import decisive_paths
 from dse.schema.accelerator import Accelerator
 
 MACRO = {
@@ -113,3 +115,20 @@ def test_a_linked_number_meets_the_limits_of_its_kind():
     chip = {**MACRO, "memory": {**MACRO["memory"], "sram": {"channels": {"link": "units.matrix.processors / 8"}, "capacity": "1 MB"}}}
     with pytest.raises(InputError, match=r"memory.sram.channels: 0.5 is not a count"):
         Accelerator.from_dict(chip)
+
+
+def test_sliders_and_sensitivities_vary_what_numbers_follow_from():
+    chip = Accelerator.from_dict(MACRO)
+    paths = decisive_paths(chip, OperandDtypes.model_validate("fp16"), "sol")
+    assert sorted(paths) == [
+        "memory.dram.channels", "memory.dram.rate", "memory.dram.width", "units.matrix.clock", "units.matrix.macs.int8", "units.matrix.processors",
+    ]  # fmt: skip
+
+
+def test_explanations_name_derived_numbers_and_not_their_sources_as_without_effect():
+    chip = Accelerator.from_dict(MACRO)
+    faster = chip.replace({"units.matrix.clock": "3 GHz", "memory.dram.channels": 16})
+    sides = [{"accelerator": each, "workload": "resnet50", "variant": "dense", "dtype": "fp16"} for each in (chip, faster)]
+    why = dse.explain(*sides)
+    assert {part.name for part in why.parts} <= {"fp16 peak of matrix", "bandwidth of dram"}
+    assert not {"units.matrix.clock", "memory.dram.channels"} & set(why.without_effect)

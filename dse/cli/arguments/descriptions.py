@@ -56,8 +56,10 @@ def add_check(subcommands: Subcommands) -> None:
 def add_list(subcommands: Subcommands) -> None:
     sentence = "list the accelerators, workloads and sweeps that ship with the package"
     parser = add_subcommand(subcommands, "list", "dse.cli.descriptions:list_catalog", sentence, EXAMPLES["list"])
-    kinds = ("accelerators", "workloads", "sweeps", "variants")
-    parser.add_argument("what", nargs="?", choices=kinds, help="'variants' lists those of one workload (default: all but variants)")
+    kinds = ("accelerators", "workloads", "sweeps", "technologies", "variants")
+    parser.add_argument(
+        "what", nargs="?", choices=kinds, help="'variants' lists those of one workload, 'technologies' of memories (default: all others)"
+    )
     parser.add_argument("workload", nargs="?", help="with 'variants': a name of the catalogue or a path")
     add_json(parser)
 

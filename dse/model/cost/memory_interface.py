@@ -8,10 +8,8 @@ Otherwise the outermost memory takes the fitted area per bandwidth of the cost m
 """
 
 from dse.model.cost.design import Design
-from dse.schema.memory_technology import ON_CHIP
+from dse.schema.memory_technology import BITS_PER_BYTE, ON_CHIP
 from dse.sparsity.pattern import FloatOrArray
-
-BITS_PER_BYTE = 8
 
 
 def is_on_chip(design: Design, memory: str) -> bool:
