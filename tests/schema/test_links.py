@@ -130,5 +130,5 @@ def test_explanations_name_derived_numbers_and_not_their_sources_as_without_effe
     faster = chip.replace({"units.matrix.clock": "3 GHz", "memory.dram.channels": 16})
     sides = [{"accelerator": each, "workload": "resnet50", "variant": "dense", "dtype": "fp16"} for each in (chip, faster)]
     why = dse.explain(*sides)
-    assert {part.name for part in why.parts} <= {"fp16 peak of matrix", "bandwidth of dram"}
+    assert {part.key for part in why.parts} <= {"units.matrix.peak.fp16", "memory.dram.bandwidth"}
     assert not {"units.matrix.clock", "memory.dram.channels"} & set(why.without_effect)
