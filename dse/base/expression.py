@@ -1,12 +1,14 @@
 """Arithmetic expressions over named results: `speedup / area`, `log(performance) - 0.1 * power`.
 
-The grammar has numbers, names, + - * / **, parentheses and a few functions. Python's parser reads the text; the syntax tree is walked here
+The grammar has numbers, names, + - * / **, parentheses and a few functions. Brackets select what a result is of, as in
+`latency[llama-3.1-8b/decode]`; such a name with its brackets is one name. Python's parser reads the text; the syntax tree is walked here
 and never executed, so an expression can do nothing but arithmetic.
 """
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +22,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _ARGUMENTS = {"log": 1, "exp": 1, "sqrt": 1, "abs": 1, "minimum": 2, "maximum": 2}  # of each function
 MAX_CHARACTERS = 500
+_BRACKETED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*)\]")
 EXAMPLE = "as in 'performance / area' or 'log(speedup) - 0.01 * power'"
 
 
@@ -50,15 +53,36 @@ class Expression:
             return _evaluate(self.tree, values, array_module)
 
 
-def parse_expression(text: str, known: Iterable[str]) -> Expression:
-    """Parse an expression over `known` results; raises InputError that says what is wrong and where."""
-    expression = Expression(text.strip(), parse_arithmetic(text, text, EXAMPLE))
+def parse_expression(text: str, known: Iterable[str], selectable: Container[str] = ()) -> Expression:
+    """Parse an expression over `known` results, of which the `selectable` ones may have brackets; raises InputError that says what is
+    wrong and where."""
+    bracketed: dict[str, str] = {}
+
+    def replace_brackets(match: re.Match[str]) -> str:
+        """A name that Python can parse, as long as what it replaces."""
+        placeholder = f"_{len(bracketed)}".ljust(len(match[0]), "_")
+        bracketed[placeholder] = f"{match[1]}[{match[2].strip()}]"
+        return placeholder
+
+    expression = Expression(text.strip(), parse_arithmetic(_BRACKETED.sub(replace_brackets, text), text, EXAMPLE))
+    for node in ast.walk(expression.tree):
+        if isinstance(node, ast.Name):
+            node.id = bracketed.get(node.id, node.id)
     if not expression.names:
         raise InputError(f"'{text}' does not depend on any result", f"write arithmetic over results, {EXAMPLE}")
     for name in expression.names:
-        if name not in known:
-            raise InputError(f"'{name}' in '{text}' is not a result", did_you_mean(name, known))
+        result, selector = split_brackets(name)
+        if result not in known:
+            raise InputError(f"'{result}' in '{text}' is not a result", did_you_mean(result, known))
+        if selector is not None and (result not in selectable or not selector):
+            raise InputError(f"'{name}' is not a result of a network", "write a result of networks, as in 'latency[resnet50]'")
     return expression
+
+
+def split_brackets(name: str) -> tuple[str, str | None]:
+    """A name and what is in its brackets, if it has any: 'latency[resnet50]' is ('latency', 'resnet50')."""
+    result, bracket, selector = name.partition("[")
+    return result, selector.removesuffix("]") if bracket else None
 
 
 def parse_arithmetic(code: str, text: str, example: str) -> ast.expr:

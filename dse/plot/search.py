@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.base.display_units import DisplayUnit, select_unit
+from dse.base.expression import split_brackets
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
@@ -44,7 +45,7 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
 
 def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:
     """Draw the first objective against one column of the archive; returns the labels of the devices."""
-    unit = select_unit(UNITS.get(cost, "1"), archive.values[:, archive.value_names.index(cost)])
+    unit = select_unit(UNITS.get(split_brackets(cost)[0], "1"), archive.values[:, archive.value_names.index(cost)])
     scale = 1 / unit.size
     objective, column = archive.value_names[0], archive.value_names.index(cost)
     cloud = random.values * random.value_signs

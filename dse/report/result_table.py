@@ -65,8 +65,8 @@ def _text(table: ResultTable, style: Format) -> str:
 
 def _with_unit(label: str, text: str) -> str:
     """'area [mm^2]' and '826' as 'area 826 mm^2'."""
-    name, _, unit = label.removesuffix("]").partition(" [")
-    return f"{name} {text} {unit}".rstrip()
+    name, _, unit = label.partition(" [")
+    return f"{name} {text} {unit.removesuffix(']')}".rstrip()
 
 
 def _markdown(rows: list[dict[str, str]]) -> str:

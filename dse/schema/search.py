@@ -1,5 +1,6 @@
 """The schema of a search: objectives, constraints and the sampler; `search:` of a specification."""
 
+import ast
 import math
 import re
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from dse.base.errors import InputError
-from dse.base.expression import Expression, parse_expression
+from dse.base.expression import Expression, parse_expression, split_brackets
 from dse.base.strict_model import StrictModel, field_error, nested_field_errors
 from dse.base.units import Area, Power, Quantity, Time
 
@@ -21,9 +22,12 @@ SEARCH_RESULTS = {
     "latency": "of the network, at iso-accuracy [s]",
     "energy": "of one run of the network, at iso-accuracy [J]",
     "edp": "energy x latency [J s]",
+    "throughput": "samples (images, sequences, tokens) per second: the batch size / latency [1/s]",
+    "occupancy": "share of the outermost memory that the network occupies: weights, key-value cache and activations",
     "area": "[m^2]",
     "power": "at full load [W]",
 }
+NETWORK_RESULTS = ("performance", "speedup", "latency", "energy", "edp", "throughput", "occupancy")  # may be of one network
 COST_RESULTS = ("area", "power", "energy", "edp")
 _UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time}
 REFINED_SHARE = 0.4  # of the trials of a search, at most, in which designs are refined
@@ -35,7 +39,7 @@ def _parse_objective(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     try:
-        return parse_expression(str(value), SEARCH_RESULTS)
+        return parse_expression(str(value), SEARCH_RESULTS, NETWORK_RESULTS)
     except InputError as error:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
@@ -74,12 +78,16 @@ class AccuracyTolerance:
         return self.text
 
 
+_FITS = re.compile(r"fits\s*(\[.*\])?")
+_PER_SECOND = re.compile(r"\s*(?:[A-Za-z]+\s*)?/\s*s")
 _RELATION = re.compile(r"(<=|>=)")
 
 
 def _parse_constraint(value: object) -> ResultConstraint | AccuracyTolerance:
     if isinstance(value, ResultConstraint | AccuracyTolerance):
         return value
+    if match := _FITS.fullmatch(str(value).strip()):
+        return ResultConstraint(str(value).strip(), _parse_objective(f"occupancy{match[1] or ''}"), 1.0, 1.0)
     parts = [part.strip() for part in _RELATION.split(str(value), maxsplit=1)]
     if len(parts) != 3 or not all(parts):
         raise field_error(f"'{value}' is not a constraint", "write a result, <= or >= and a bound, as in 'area <= 826 mm^2'")
@@ -107,14 +115,17 @@ def _parse_tolerance(text: str, relation: str, bound: str) -> AccuracyTolerance:
 
 def _parse_bound(constrained: Expression, text: str) -> float:
     """Parse a bound: a quantity if it bounds a single result with a unit, otherwise a number in SI units."""
-    kind = _UNITS.get(constrained.text)
+    single = split_brackets(constrained.names[0])[0] if isinstance(constrained.tree, ast.Name) else ""
+    kind = _UNITS.get(single)
+    number = _PER_SECOND.sub("", text) if single == "throughput" else text
     try:
-        bound = kind.model_validate(text).value if kind else float(text)
+        bound = kind.model_validate(text).value if kind else float(number)
         if not math.isfinite(bound):
             raise ValueError(text)
         return bound
     except ValueError as error:
-        fix = kind.suggested_fix() if kind else "write a number, in SI units"
+        number_fix = "write a number per second, as in '1000 tokens/s'" if single == "throughput" else "write a number, in SI units"
+        fix = kind.suggested_fix() if kind else number_fix
         raise field_error(f"'{text}' is not a valid bound of '{constrained}'", fix) from error
 
 
@@ -219,7 +230,17 @@ class SearchSpec(StrictModel):
         return next(stated, AccuracyTolerance(f"accuracy_drop <= {default:g}", default, False))
 
     @cached_property
+    def names(self) -> list[str]:
+        """The results that objectives or constraints use, with their brackets, each once."""
+        used = [objective for objective, _ in self.objectives] + [constraint.expression for constraint in self.bounds]
+        return list(dict.fromkeys(name for term in used for name in term.names))
+
+    @cached_property
+    def results(self) -> set[str]:
+        """The results that objectives or constraints use, without brackets."""
+        return {split_brackets(name)[0] for name in self.names}
+
+    @cached_property
     def costs(self) -> set[str]:
         """The cost results that objectives or constraints use."""
-        used = [objective for objective, _ in self.objectives] + [constraint.expression for constraint in self.bounds]
-        return {name for term in used for name in term.names} & set(COST_RESULTS)
+        return self.results & set(COST_RESULTS)

@@ -70,7 +70,9 @@ class Evaluator:
     @cached_property
     def over_networks(self) -> OverNetworks:
         weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
-        return OverNetworks(self.base, weights, self.problem.search.over_workloads == "worst")
+        search = self.problem.search
+        batch = self.problem.batch if "throughput" in search.results else None
+        return OverNetworks(self.base, weights, search.over_workloads == "worst", batch, self.problem.selections)
 
     def with_search(self, **options: Any) -> "Evaluator":
         """The evaluator of the same designs and scores under other options of the sampler; it shares all compiled functions."""
@@ -154,7 +156,7 @@ class Evaluator:
                 choice = self.variant_rule.choose_by_one_number(latency, energy, self.network_slices, jnp)
             else:
                 choice = choice[:, None]
-            each = self._results_of_networks(latency, energy, choice, jnp)
+            each = self._results_of_networks(latency, energy, choice, jnp, self._occupancy(config, design, 1))
             combined = self.over_networks.combine_results(each, jnp) | self._costs(design)
             return {name: jnp.ravel(values)[0] for name, values in combined.items()}, {name: values[:, 0] for name, values in each.items()}
 
@@ -187,8 +189,9 @@ class Evaluator:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs)
         latency, dynamic_energy = _latency_and_energy(config, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
-        choice = self._choose_variants(latency, energy, costs)
-        each = self._results_of_networks(latency, energy, choice)
+        occupancy = self._occupancy(config, design, len(designs))
+        choice = self._choose_variants(latency, energy, occupancy, costs)
+        each = self._results_of_networks(latency, energy, choice, occupancy=occupancy)
         return BatchResults(self.over_networks.combine_results(each) | costs, each, choice)
 
     def _evaluate_robustly(
@@ -203,8 +206,9 @@ class Evaluator:
             energies.append(_add_leakage(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile
         energy = None if energies[0] is None else np.quantile(np.stack(energies), quantile, axis=0)
-        choice = self._choose_variants(np.quantile(np.stack(latencies), quantile, axis=0), energy, costs)
-        each = [self._results_of_networks(*results, choice) for results in zip(latencies, energies, strict=True)]
+        occupancy = self._occupancy(config, design, count)
+        choice = self._choose_variants(np.quantile(np.stack(latencies), quantile, axis=0), energy, occupancy, costs)
+        each = [self._results_of_networks(*results, choice, occupancy=occupancy) for results in zip(latencies, energies, strict=True)]
         combined = [self.over_networks.combine_results(results) for results in each]
         quantiles = {name: samples.worse_quantile(name, combined) for name in combined[0]}
         network_quantiles = {name: samples.worse_quantile(name, each) for name in each[0]}
@@ -214,20 +218,37 @@ class Evaluator:
         named = self.problem.search.costs
         return {name: evaluate(design) for name, evaluate in (("area", area), ("power", power)) if name in named}
 
-    def _results_of_networks(self, latency: Any, energy: Any, choice: Any, array_module: Any = np) -> dict[str, Any]:
+    def _occupancy(self, config: CategoricalConfig, design: Design, count: int) -> Any:
+        """Share of the outermost memory that each variant occupies on `count` designs [variant, design]; None if it is not needed.
+
+        0 where the accelerator gives no capacity.
+        """
+        if "occupancy" not in self.problem.search.results:
+            return None
+        capacity = design.value(f"memory.{config.accelerator.outermost}.capacity")
+        footprints = np.array([terms.footprint for terms in config.terms])[:, None] * np.ones(count)
+        return footprints / (np.inf if capacity is None else capacity)
+
+    def _results_of_networks(self, latency: Any, energy: Any, choice: Any, array_module: Any = np, occupancy: Any = None) -> dict[str, Any]:
         """Results of the networks [network, design] in the chosen variants, from those of all variants [variant, design]."""
         dense = array_module.stack([latency[variants.start] for variants in self.network_slices])
         chosen_energy = None if energy is None else take_variants(energy, choice, array_module)
-        return self.over_networks.results_of_networks(take_variants(latency, choice, array_module), chosen_energy, dense, array_module)
+        chosen_occupancy = None if occupancy is None else take_variants(occupancy, choice, array_module)
+        chosen = take_variants(latency, choice, array_module)
+        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy)
 
     def _choose_variants(
-        self, latency: Float[np.ndarray, "variant design"], energy: Float[np.ndarray, "variant design"] | None, costs: Mapping[str, Any]
+        self,
+        latency: Float[np.ndarray, "variant design"],
+        energy: Float[np.ndarray, "variant design"] | None,
+        occupancy: Float[np.ndarray, "variant design"] | None,
+        costs: Mapping[str, Any],
     ) -> Choice:
         if self.variant_rule.deciding_number:
             return self.variant_rule.choose_by_one_number(latency, energy, self.network_slices)
 
         def evaluate_keys(choice: Choice) -> Float[np.ndarray, "key design"]:
-            each = self._results_of_networks(latency, energy, choice)
+            each = self._results_of_networks(latency, energy, choice, occupancy=occupancy)
             objectives, excess = self._score({**self.over_networks.combine_results(each), **costs}, each, latency.shape[1])
             largest_excess = np.maximum(excess, 0.0).max(axis=1, initial=0.0)
             is_undefined = ~np.isfinite(objectives).all(axis=1)

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dse.base.expression import Expression
+from dse.base.expression import Expression, split_brackets
 
 Directions = frozenset[int]
 NONE, UP, DOWN, EITHER = frozenset[int](), frozenset({1}), frozenset({-1}), frozenset({1, -1})
@@ -18,6 +18,8 @@ _RESULT_DIRECTIONS = {  # (with latency, with energy); results that are not list
     "speedup": (DOWN, NONE),
     "energy": (NONE, UP),
     "edp": (UP, UP),
+    "throughput": (DOWN, NONE),
+    "occupancy": (EITHER, EITHER),  # depends on the variant, but on neither of both
 }
 
 
@@ -83,7 +85,7 @@ def _node_trend(node: ast.expr) -> Trend:
         case ast.Constant(value=int() | float() as number):
             return Trend(sign=(number > 0) - (number < 0))
         case ast.Name(id=name):
-            return Trend(*_RESULT_DIRECTIONS.get(name, (NONE, NONE)), 1)
+            return Trend(*_RESULT_DIRECTIONS.get(split_brackets(name)[0], (NONE, NONE)), 1)
         case ast.UnaryOp(operand=operand):
             return -_node_trend(operand)
         case ast.BinOp(left=left, op=op, right=right):

@@ -6,14 +6,15 @@ dense, on the accelerator as described. Latency, energy and EDP of the worst net
 that the design with the least `latency` is the one with the most `performance`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from dse.base.expression import split_brackets
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
@@ -25,7 +26,8 @@ from dse.searching.categorical_config import build_config
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Space
 
-HIGHER_IS_BETTER = ("performance", "speedup")
+HIGHER_IS_BETTER = ("performance", "speedup", "throughput")
+RATIOS = ("performance", "speedup", "occupancy")  # comparable between networks as they are
 
 Results = Mapping[str, Any]  # by name: arrays of NumPy or JAX
 
@@ -38,45 +40,67 @@ class Base:
     energy: Float[np.ndarray, "network"] | None = None
 
     def of(self, name: str) -> Float[np.ndarray, "network"]:
-        """The base of `latency`, `energy` or `edp`."""
-        if name == "latency":
-            return self.latency
+        """The base of `latency`, `throughput` (but for the batch size, a factor of all networks), `energy` or `edp`."""
+        if name in ("latency", "throughput"):
+            return self.latency if name == "latency" else 1 / self.latency
         assert self.energy is not None, "energy is evaluated wherever it is named"
         return self.energy if name == "energy" else self.energy * self.latency
 
 
 @dataclass(frozen=True, eq=False)
 class OverNetworks:
-    """Combines the results of several networks: the geometric mean with `weights`, or the `worst` network relative to `base`."""
+    """Combines the results of several networks: the geometric mean with `weights`, or the `worst` network relative to `base`.
+
+    `batch`: the batch size, None if no throughput is needed; `selections`: the indices of the networks of each name with brackets.
+    """
 
     base: Base
     weights: Float[np.ndarray, "network"]
     worst: bool
+    batch: int | None = None
+    selections: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
-    def results_of_networks(self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np) -> dict[str, Any]:
+    def results_of_networks(
+        self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np, occupancy: Any | None = None
+    ) -> dict[str, Any]:
         """Results of each network [network, ...].
 
         `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
         """
         base = self.base.latency.reshape(-1, *(1,) * (array_module.ndim(latency) - 1))
         results = {"performance": base / latency, "speedup": dense / latency, "latency": latency}
-        return results if energy is None else results | {"energy": energy, "edp": energy * latency}
+        results |= {} if self.batch is None else {"throughput": self.batch / latency}
+        results |= {} if energy is None else {"energy": energy, "edp": energy * latency}
+        return results if occupancy is None else results | {"occupancy": occupancy}
 
     def combine_results(self, each: Results, array_module: Any = np) -> dict[str, Any]:
-        """One figure for each result, from those of the networks."""
-        return {name: self.combine(name, values, array_module) for name, values in each.items()}
+        """One figure for each result, from those of the networks, and for each name with brackets from those of its networks."""
+        combined = {name: self.combine(name, values, array_module) for name, values in each.items()}
+        return combined | {name: self._combine_selected(name, each, array_module) for name in self.selections}
 
     def combine(self, name: str, values: Any, array_module: Any = np) -> Any:
         """One figure from those of the networks, along the first axis."""
-        if not self.worst:
-            return array_module.exp(self.weights @ array_module.log(values) / self.weights.sum())
+        return self._combine(name, values, list(range(len(values))), array_module)
+
+    def _combine_selected(self, name: str, each: Results, array_module: Any) -> Any:
+        networks, result = list(self.selections[name]), split_brackets(name)[0]
+        return self._combine(result, each[result][array_module.asarray(networks)], networks, array_module)
+
+    def _combine(self, name: str, values: Any, networks: list[int], array_module: Any) -> Any:
+        """One figure from `values` of the networks with these indices."""
         if len(values) == 1:
             return values[0]
-        if name in HIGHER_IS_BETTER:
+        if name == "occupancy":  # each network has the memory for itself, so the largest one decides
+            return values.max(axis=0)
+        if not self.worst:
+            weights = self.weights[networks]
+            return array_module.exp(weights @ array_module.log(values) / weights.sum())
+        if name in RATIOS:
             return values.min(axis=0)
-        base = self.base.of(name)
+        base = self.base.of(name)[networks]
         relative = values / base.reshape(-1, *(1,) * (array_module.ndim(values) - 1))
-        return relative.max(axis=0) * np.exp(np.log(base).mean())
+        worst = relative.min(axis=0) if name in HIGHER_IS_BETTER else relative.max(axis=0)
+        return worst * np.exp(np.log(base).mean())
 
     def excess(self, constraint: ResultConstraint, combined: Results, each: Results, array_module: Any = np) -> Any:
         """How far a constraint is exceeded, relative to its bound: at most 0 where it is met.

@@ -12,6 +12,7 @@ from functools import cached_property
 from dse.base import catalog
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import ProblemCollector, did_you_mean
+from dse.base.expression import Expression, split_brackets
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
@@ -22,6 +23,7 @@ from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.schema.workload_selection import WorkloadSelection
 from dse.searching.feasible_variants import list_excluded, select_feasible
+from dse.searching.network_selection import select_networks
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
@@ -39,10 +41,11 @@ Networks = Mapping[str, tuple[Workload, WorkloadSelection]]
 class SearchProblem:
     """Networks with their selection of variants, and how designs are scored.
 
-    `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `kernels`: fitted ones,
-    where the model options need them; `name`: of the specification; `origin`: a hash that differs between searches whose designs have
-    other scores, or are stored in another way; `spec_warnings`: about keys of the specification that a search does not read;
-    `provenance`: the specification and hashes of all descriptions, as attributes of a dataset.
+    `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `selections`: the indices of
+    the networks of each result with brackets; `kernels`: fitted ones, where the model options need them; `name`: of the specification;
+    `origin`: a hash that differs between searches whose designs have other scores, or are stored in another way; `spec_warnings`: about
+    keys of the specification that a search does not read; `provenance`: the specification and hashes of all descriptions, as attributes
+    of a dataset.
     """
 
     networks: Networks
@@ -52,6 +55,7 @@ class SearchProblem:
     search: SearchSpec
     tolerance: AccuracyTolerance
     weights: Mapping[str, float] = field(default_factory=dict)
+    selections: Mapping[str, Sequence[int]] = field(default_factory=dict)
     kernels: tuple[FittedRecord, ...] = ()
     name: str = "search"
     origin: str = ""
@@ -82,12 +86,13 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         InputError: with every problem of the specification and of the files that it names.
     """
     spec, document = read_sweep(catalog.resolve_specification(reference))
-    problems = ProblemCollector()
+    problems, selections = ProblemCollector(), dict[str, list[int]]()
     search = _check_spec(spec, document, problems)
     accelerators = load_accelerators(spec, document, problems)
     networks = _load_networks(spec, document, problems)
     if not problems.problems:
         _check_weights(spec, search, networks, document, problems)
+        selections = _select_networks(spec, search, networks, document, problems)
     accelerators = link_accelerators(spec, document, accelerators, problems)
     problems.raise_if_any()
     (accelerator,) = accelerators
@@ -106,6 +111,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         search=search,
         tolerance=search.tolerance(spec.accuracy_drop),
         weights=_network_weights(spec, search, networks),
+        selections=selections,
         kernels=kernels,
         name=spec.name,
         origin=_hash_origin(spec, accelerator, networks, kernels),
@@ -178,8 +184,30 @@ def _check_weights(
 
 def _network_weights(spec: SweepSpec, search: SearchSpec, networks: Networks) -> dict[str, float]:
     """The weight of each network: by its name, otherwise by the key of its workload."""
+    keys = _workload_keys(spec, networks)
+    return {name: search.weights.get(name, search.weights.get(key, 1.0)) for name, key in zip(networks, keys, strict=True)}
+
+
+def _workload_keys(spec: SweepSpec, networks: Networks) -> list[str]:
+    """The key of the workload of each network."""
     keys = {id(selection): key for key, selection in spec.workloads.items()}
-    return {name: search.weights.get(name, search.weights.get(keys[id(selection)], 1.0)) for name, (_, selection) in networks.items()}
+    return [keys[id(selection)] for _, selection in networks.values()]
+
+
+def _select_networks(
+    spec: SweepSpec, search: SearchSpec, networks: Networks, document: YamlDocument, problems: ProblemCollector
+) -> dict[str, list[int]]:
+    """The indices of the networks of each result with brackets."""
+    keys, selections = _workload_keys(spec, networks), dict[str, list[int]]()
+    workloads = {name: workload for name, (workload, _) in networks.items()}
+    for kind in ("maximize", "minimize", "constraints"):
+        for index, term in enumerate(getattr(search, kind)):
+            expression = getattr(term, "expression", term)
+            for name in expression.names if isinstance(expression, Expression) else ():
+                with problems.collect(*document.locate(("search", kind, index))):
+                    if split_brackets(name)[1] is not None:
+                        selections[name] = select_networks(name, workloads, keys)
+    return selections
 
 
 def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[FittedRecord, ...]:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from dse.base import catalog
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
+from dse.base.expression import split_brackets
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import efficiency_of, network_terms
@@ -27,7 +28,10 @@ from dse.workload import Variant
 TABLE_ROWS = 10  # best designs in the table
 MAX_ATTRIBUTE = 50_000  # characters: HDF5 stores attributes up to 64 KiB
 ACTIVE_MARGIN = 0.02  # a constraint within this share of its bound is active
-UNITS = {"performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W"}
+UNITS = {
+    "performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W", "throughput": "1/s",
+    "occupancy": "1",
+}  # fmt: skip
 INTERVAL_ENDS = {"low": "5% quantile over samples of the kernel parameters", "high": "95% quantile over samples of the kernel parameters"}
 
 
@@ -71,9 +75,7 @@ def best_designs_table(archive: Archive) -> pd.DataFrame:
 def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]:
     """The table of the best designs as attributes of a dataset: its rows, as many as an attribute of netCDF holds, and units, as JSON."""
     axes = {dimension.path: dimension.axis.unit or "1" for dimension in space.dimensions if not dimension.categorical}
-    results = {
-        name: UNITS.get(name.removesuffix("_low").removesuffix("_high"), "1") for name in map(str, table.columns) if name not in axes
-    }
+    results = {name: _unit(name) for name in map(str, table.columns) if name not in axes}
     rows = [
         {str(name): value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
         for row in table.to_dict("records")
@@ -82,6 +84,11 @@ def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]
     while sum(map(len, texts)) > MAX_ATTRIBUTE and len(texts) > 1:
         texts.pop()
     return {"best_designs": f"[{', '.join(texts)}]", "best_designs_units": json.dumps(results | axes)}
+
+
+def _unit(column: str) -> str:
+    """The unit of a result, also of one with brackets or of an end of an interval; '1' of what has none."""
+    return UNITS.get(split_brackets(column.removesuffix("_low").removesuffix("_high"))[0], "1")
 
 
 def _describe_networks(evaluator: Evaluator, results: dict[str, np.ndarray], design: int) -> str:
@@ -135,10 +142,12 @@ def front_dataset(archive: Archive) -> xr.Dataset:
         for path, values in evaluator.space.decode(designs).items()
     }
     results = evaluator.evaluate(designs) | uncertainty.interval_columns(evaluator, designs)
-    variables = {name: ("point", values, _attributes(name)) for name, values in results.items()}
+    variables = {name.replace("/", ", "): ("point", values, _attributes(name)) for name, values in results.items()}  # netCDF refuses '/'
     return xr.Dataset({**variables, "best": ("point", order == archive.best_index())}, coords)
 
 
 def _attributes(name: str) -> dict[str, str]:
+    if (selected := split_brackets(name))[1] is not None:
+        return {"units": UNITS[selected[0]], "long_name": f"{selected[0]} of {selected[1]}"}
     result, _, end = name.rpartition("_")
     return {"units": UNITS[result], "long_name": f"{INTERVAL_ENDS[end]} of the {result}"} if result else {"units": UNITS[name]}

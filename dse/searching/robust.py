@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from dse.base.expression import split_brackets
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.executions import Execution
 from dse.schema.model_options import Fidelity
@@ -41,7 +42,7 @@ class EfficiencySamples:
 
     def worse_quantile(self, name: str, samples: Sequence[Mapping[str, Any]]) -> Any:
         """The quantile of one result on its worse side, over samples of all results."""
-        quantile = self.options.quantile if name in HIGHER_IS_BETTER else 1 - self.options.quantile
+        quantile = self.options.quantile if split_brackets(name)[0] in HIGHER_IS_BETTER else 1 - self.options.quantile
         return np.quantile([results[name] for results in samples], quantile, axis=0)
 
     def _normal_deviates(self, name: str) -> Float[np.ndarray, "sample"]:

@@ -178,6 +178,8 @@ def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[
     used = {path for execution in executions for factors in execution.rates for path in factors or ()}
     if fidelity == "calibrated":
         used.add(LAUNCH_LATENCY)
+    if "occupancy" in evaluator.problem.search.results:
+        used.add(f"memory.{evaluator.space.accelerator.outermost}.capacity")
     for dimension in evaluator.space.dimensions if used else ():
         changed = changed_paths(evaluator.space.accelerator, dimension.path, evaluator.numeric_paths)
         is_cost = has_costs and any(map(COST_PATH.fullmatch, changed))
