@@ -9,16 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE = 300  # seconds, on a slow machine
+# Runs its arguments with the default action of an interrupt, which background jobs inherit as ignored.
+DEFAULT_INTERRUPT = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
 
 
 def start_sweep(spec: Path, *arguments: object, before: str = "") -> subprocess.Popen[str]:
     """Start `dse sweep` in the folder of its specification; `before`: shell text that precedes the command."""
-    text = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, str(spec), *map(str, arguments)]
+    shell = ["bash", "-c", f'{before} exec "$0" -m dse.cli sweep "$@"', sys.executable, str(spec), *map(str, arguments)]
+    text = [sys.executable, "-c", DEFAULT_INTERRUPT, *shell]
     return subprocess.Popen(text, cwd=spec.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for_end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     return process.returncode, out, err
 
 
