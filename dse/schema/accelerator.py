@@ -7,7 +7,7 @@ import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
 from dse.base.table_format import html_table
-from dse.base.units import Area, Bandwidth, Capacity, Count, EnergyPerByte, Length, Power, Quantity, Time, TransferRate, Width
+from dse.base.units import Area, Bandwidth, Capacity, Count, EnergyPerByte, Frequency, Length, Power, Quantity, Time, TransferRate, Width
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.compute_unit import Identifier, Run, Unit
 from dse.schema.links import NO_LINKS, Links, resolve_links
@@ -23,6 +23,8 @@ from dse.schema.macro_parameters import add_links, check_complete, check_stated_
 from dse.schema.memory_technology import add_technology_numbers, check_technology
 from dse.sparsity.grammar import PatternAliases
 from dse.sparsity.kinds import DENSE
+
+DesignFamily = Literal["gpu", "accelerator", "block"]
 
 
 class Memory(StrictModel):
@@ -56,10 +58,18 @@ class Cost(StrictModel):
     """Published area, power and process of a die."""
 
     area: Area | None = Field(None, description="published silicon area; variations of the device are scaled from it")
+    family: DesignFamily = Field(
+        default="accelerator",
+        description="gpu: multiprocessors with registers and schedulers; accelerator: arrays with scratchpads, as in a TPU or an inference"
+        " card; block: an accelerator inside a larger chip",
+    )
     fixed: Area | None = Field(
-        default=None, description="area outside compute and memory (interfaces, control); default: that of large GPU dies"
+        default=None, description="area outside compute and memory (host interface, control); default: that of published dies of the family"
     )
     power: Power | None = Field(None, description="published power at full load; variations of the device are scaled from it")
+    sustained_clock: Frequency | None = Field(
+        None, description="clock that the power sustains at full load, as the base clock of a GPU; default: the clock of the peaks"
+    )
     idle: Power | None = Field(None, description="power without work, clocks running; default: leakage of the cost model")
     process: Length | None = Field(None, description="technology node, 3 to 28 nm; needed for area, power and energy")
 

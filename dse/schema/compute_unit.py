@@ -142,7 +142,9 @@ class Unit(StrictModel):
         description="dense peak rate by dtype; a multiply-add counts as 2; it may follow from 'macs'",
         examples=["{fp16: 312 TFLOP/s}"],
     )
-    clock: Frequency | None = Field(None, description="clock at which the peaks are reached")
+    clock: Frequency | None = Field(
+        None, description="clock at which the peaks are reached; default, for area and power: that of published boards in the process"
+    )
     macs: dict[Identifier, MultiplyAdds] = Field(
         default_factory=dict,
         description="multiply-adds of one processor in a cycle, by dtype; gives the peak, 2 FLOP x macs x processors x clock",

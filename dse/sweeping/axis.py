@@ -28,7 +28,7 @@ Role = Literal["rate", "categorical", "tabulated", "unused"]
 
 MAX_CATEGORICAL_STEPS = 1000
 _ENERGY = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
-_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+)|memory\.\w+\.technology")
+_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+)|memory\.\w+\.technology|cost\.family")
 
 
 class QuantityTexts(Sequence[str]):

@@ -1,10 +1,13 @@
 """Area of a design: the sum over drivers of coefficient * driver.
 
-    area = fixed + matrix * rate (1 + sparsity share) s_logic + vector * rate s_logic + sram * capacity s_sram + interface * bandwidth
+    area = fixed + matrix * operations a cycle (1 + sparsity share) s_logic + vector * operations a cycle * s_logic
+           + sram * capacity s_sram + interface
 
-s_logic and s_sram scale with the process. The memory interface is mostly physical layer, which does not shrink (LLMCompass, Zhang et al.
-2024, cost_model.py, where only its controller does). A published area includes what the model does not know about a device, so a variation
-of the device is anchored to it.
+s_logic and s_sram scale with the process. Operations a cycle are the peak over its clock: a unit that reaches its peak at a lower clock
+needs more multipliers. The interface is that of the memory technology, a share of a stack or device for each share of its bandwidth; it is
+mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py, where only its controller does). The
+coefficients belong to a family of designs (`cost.family`). A published area includes what the model does not know about a device, so a
+variation of the device is anchored to it.
 
 The sparsity share is the area that sparse patterns add to a matrix unit, relative to the area of the dense unit:
 
@@ -19,6 +22,7 @@ operands. All shares are assumed (see `coefficients.yaml`).
 
 from math import inf, prod
 
+from dse.model.cost.clock import unit_clock
 from dse.model.cost.coefficients import (
     AreaCoefficients,
     check_process,
@@ -27,7 +31,7 @@ from dse.model.cost.coefficients import (
     published_coefficients,
     sram_area_scale,
 )
-from dse.model.cost.design import Design
+from dse.model.cost.design import Design, relative_width
 from dse.model.cost.memory_interface import interface_area, is_on_chip
 from dse.schema.compute_unit import Run
 from dse.sparsity.hierarchy import Hierarchy
@@ -73,15 +77,32 @@ def selection_network_share(pattern: Pattern) -> float:
     return 0.0
 
 
+def operations_per_cycle(design: Design, unit: str) -> FloatOrArray:
+    """Multipliers and adders of a unit, as operations a cycle on 16-bit operands [FLOP]: precisions share them, so the largest counts."""
+    peaks = design.accelerator.units[unit].peak
+    rates = [relative_multiplier_area(dtype) * design.value(f"units.{unit}.peak.{dtype}") for dtype in peaks]
+    return design.maximum(rates) / unit_clock(design, unit)
+
+
+def relative_multiplier_area(dtype: str) -> float:
+    """Area of the multiplier and adder of a dtype relative to one of 16-bit floating point [1].
+
+    A floating-point unit that runs fp8 at twice the rate of fp16 uses the same area. Integer multipliers are smaller and grow with the
+    square of their width.
+    """
+    if dtype.startswith("int"):
+        return published_coefficients().integer_multiplier.value * (2 * relative_width(dtype)) ** 2
+    return relative_width(dtype)
+
+
 def area_drivers(design: Design) -> dict[str, FloatOrArray]:
-    """The factor of each coefficient, scaled to 7 nm."""
-    rates, logic = design.rates, logic_area_scale(design)
+    """The factor of each fitted coefficient, scaled to 7 nm."""
+    logic, vector_units = logic_area_scale(design), [name for name in design.accelerator.units if name != design.matrix_unit]
     return {
-        "fixed": 1.0,
-        "matrix": rates["matrix"] * (1 + sparsity_area_share(design)) * logic,
-        "vector": rates["vector"] * logic,
+        "fixed": 0.0 if design.accelerator.cost.family == "block" else 1.0,
+        "matrix": operations_per_cycle(design, design.matrix_unit) * (1 + sparsity_area_share(design)) * logic,
+        "vector": sum(operations_per_cycle(design, name) for name in vector_units) * logic,
         "sram": on_chip_capacity(design) * sram_area_scale(design),
-        "interface": design.bandwidth,
     }
 
 
@@ -94,11 +115,10 @@ def on_chip_capacity(design: Design) -> FloatOrArray:
 def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, FloatOrArray]:
     """Area [m^2] of each part of a design by the model alone; raises InputError for a missing or unknown process."""
     check_process(design)
-    coefficients = coefficients or fitted_coefficients().area
+    coefficients = coefficients or fitted_coefficients().area.of(design.accelerator.cost.family)
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
-    areas["interface"] = interface_area(design, coefficients.interface.value)
-    fixed = design.value("cost.fixed")  # a small chip does not have the fixed share of the large dies in the fit
-    return areas if fixed is None else areas | {"fixed": fixed}
+    fixed = design.value("cost.fixed")
+    return areas | {"interface": interface_area(design)} | ({} if fixed is None else {"fixed": fixed})
 
 
 def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> FloatOrArray:

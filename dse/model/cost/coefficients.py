@@ -12,25 +12,24 @@ from pydantic import Field
 
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel
-from dse.base.units import Area, EnergyPerByte, EnergyPerOperation, Length, Quantity, SourceKind
+from dse.base.units import Area, EnergyPerByte, EnergyPerOperation, Frequency, Length, Quantity, SourceKind
 from dse.base.yaml_document import load_document
 from dse.model.cost.design import Design
+from dse.schema.accelerator import DesignFamily
 from dse.sparsity.pattern import FloatOrArray
 
 FOLDER = Path(__file__).parent
 REFERENCE_PROCESS = 7e-9  # m
 
 
-class AreaPerRate(Quantity):
-    unit, example = "m^2*s/FLOP", "1 mm^2*s/TFLOP"
+class AreaPerOperation(Quantity):
+    """Area of the circuits that execute one operation a cycle."""
+
+    unit, example = "m^2/FLOP", "0.001 mm^2/FLOP"
 
 
 class AreaPerCapacity(Quantity):
     unit, example = "m^2/B", "0.6 mm^2/MB"
-
-
-class AreaPerBandwidth(Quantity):
-    unit, example = "m^2*s/B", "30 mm^2*s/TB"
 
 
 class PowerDensity(Quantity):
@@ -38,9 +37,10 @@ class PowerDensity(Quantity):
 
 
 class ProcessNode(StrictModel):
-    """Area of a transistor and of an SRAM bit cell in one process."""
+    """Area of a transistor and of an SRAM bit cell in one process, and the clock at which the supply voltage counts as 1."""
 
     process: Length
+    clock: Frequency
     transistor: Area
     bitcell: Area
     source: str
@@ -49,17 +49,27 @@ class ProcessNode(StrictModel):
 
 
 class AreaCoefficients(StrictModel):
-    """Coefficients at 7 nm; rates are those of 16-bit operands."""
+    """Coefficients of one family of designs at 7 nm; operations are those on 16-bit floating-point operands."""
 
     fixed: Area
-    matrix: AreaPerRate
-    vector: AreaPerRate
+    matrix: AreaPerOperation
+    vector: AreaPerOperation
     sram: AreaPerCapacity
-    interface: AreaPerBandwidth
+
+
+class AreaCoefficientsByFamily(StrictModel):
+    """Area coefficients of GPUs, and of accelerators and blocks."""
+
+    gpu: AreaCoefficients
+    accelerator: AreaCoefficients
+
+    def of(self, family: DesignFamily) -> AreaCoefficients:
+        """The coefficients of a family; a block is an accelerator (without the fixed share, which `area_drivers` leaves out)."""
+        return self.gpu if family == "gpu" else self.accelerator
 
 
 class PowerCoefficients(StrictModel):
-    """Coefficients at 7 nm; operations are those of 16-bit operands."""
+    """Coefficients at 7 nm and the reference clock; operations are those of 16-bit operands."""
 
     leakage: PowerDensity
     matrix: EnergyPerOperation
@@ -70,7 +80,7 @@ class FittedCoefficients(StrictModel):
     """Content of `fitted.yaml`."""
 
     command: str
-    area: AreaCoefficients
+    area: AreaCoefficientsByFamily
     power: PowerCoefficients
 
 
@@ -80,10 +90,12 @@ class PublishedCoefficients(StrictModel):
     source: str
     scaling: tuple[ProcessNode, ...] = Field(min_length=2)
     energy_exponent: Quantity
-    area_priors: AreaCoefficients
+    area_priors: AreaCoefficientsByFamily
     power_priors: PowerCoefficients
-    prior_weights: dict[str, float]
-    dram: EnergyPerByte
+    voltage_floor: Quantity
+    voltage_slope: Quantity
+    prior_weights: dict[str, dict[str, float]]
+    integer_multiplier: Quantity
     sram: EnergyPerByte
     sram_process: Length
     gated: Quantity
@@ -110,7 +122,8 @@ def fitted_coefficients() -> FittedCoefficients:
 def describe_uncertain_coefficients() -> str:
     """One line that names the assumed coefficients and those that were not read at their source."""
     published = published_coefficients()
-    groups = [("", published), ("area prior ", published.area_priors), ("power prior ", published.power_priors)]
+    groups = [("", published), ("power prior ", published.power_priors)]
+    groups += [(f"area prior {family} ", coefficients) for family, coefficients in published.area_priors]
     named = [(prefix + name, quantity) for prefix, group in groups for name, quantity in group if isinstance(quantity, Quantity)]
     named += [(f"sizes at {node.process.text}", node) for node in published.scaling]
     assumed = [name for name, quantity in named if quantity.kind == "assumed"]
@@ -120,12 +133,17 @@ def describe_uncertain_coefficients() -> str:
 
 def logic_area_scale(design: Design) -> FloatOrArray:
     """Area of logic relative to the same logic at 7 nm [1]."""
-    return _interpolate(design, lambda node: node.transistor.value)
+    return _relative_to_reference(design, lambda node: node.transistor.value)
 
 
 def sram_area_scale(design: Design) -> FloatOrArray:
     """Area of SRAM relative to the same SRAM at 7 nm [1]."""
-    return _interpolate(design, lambda node: node.bitcell.value)
+    return _relative_to_reference(design, lambda node: node.bitcell.value)
+
+
+def reference_clock(design: Design) -> FloatOrArray:
+    """Clock [Hz] at which the supply voltage of the process counts as 1."""
+    return _interpolate(design, design.process, lambda node: node.clock.value)
 
 
 def energy_scale(process: FloatOrArray) -> FloatOrArray:
@@ -157,10 +175,14 @@ def _process_range() -> tuple[float, float]:
     return min(nodes), max(nodes)
 
 
-def _interpolate(design: Design, size: Callable[[ProcessNode], float]) -> FloatOrArray:
-    """Size relative to 7 nm, interpolated linearly in the logarithms."""
+def _relative_to_reference(design: Design, figure: Callable[[ProcessNode], float]) -> FloatOrArray:
+    """A figure of the process relative to that at 7 nm."""
+    return _interpolate(design, design.process, figure) / _interpolate(design, REFERENCE_PROCESS, figure)
+
+
+def _interpolate(design: Design, process: FloatOrArray, figure: Callable[[ProcessNode], float]) -> FloatOrArray:
+    """A figure of a process [m], interpolated linearly in the logarithms between the published ones."""
     nodes = sorted(published_coefficients().scaling, key=lambda node: node.process.value)
-    log_processes, log_sizes = np.log([node.process.value for node in nodes]), np.log([size(node) for node in nodes])
+    log_processes, log_figures = np.log([node.process.value for node in nodes]), np.log([figure(node) for node in nodes])
     xp = design.array_module
-    log_size, log_reference = (xp.interp(xp.log(process), log_processes, log_sizes) for process in (design.process, REFERENCE_PROCESS))
-    return xp.exp(log_size - log_reference)
+    return xp.exp(xp.interp(xp.log(process), log_processes, log_figures))

@@ -15,7 +15,9 @@ from dse.sparsity.pattern import FloatOrArray
 REFERENCE_BITS = 16
 
 # Dotted paths of the numbers on which area, power or energy may depend.
-COST_PATH = re.compile(r"units\.\w+\.((peak|energy)\.\w+|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy|interface)|cost\.\w+")
+COST_PATH = re.compile(
+    r"units\.\w+\.((peak|energy)\.\w+|clock|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy|interface)|cost\.(?!family)\w+"
+)
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,6 @@ class Design:
         """Rates [FLOP/s] of the matrix unit and of all vector units together."""
         vector_rates = [self.rate(name) for name in self.accelerator.units if name != self.matrix_unit]
         return {"matrix": self.rate(self.matrix_unit), "vector": sum(vector_rates)}
-
-    @property
-    def bandwidth(self) -> FloatOrArray:
-        """Bandwidth of the outermost memory [B/s]."""
-        return self.value(f"memory.{self.accelerator.outermost}.bandwidth")
 
     @property
     def process(self) -> FloatOrArray:

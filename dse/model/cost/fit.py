@@ -2,11 +2,12 @@
 
 The dies and their design powers are in `devices.csv`. Least squares of log ratios with a prior on each coefficient: all coefficients stay
 above 0, and a coefficient on which the dies have little evidence stays near its prior. All devices with one die together weigh as much as
-one device. Only single-die devices are fitted.
+one device. The area of a die is fitted to its most complete device, separately for GPUs and accelerators. Only single-die devices are
+fitted.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -16,14 +17,26 @@ from scipy.optimize import least_squares
 from dse.base.input_file import read_rows
 from dse.base.strict_model import StrictModel
 from dse.base.units import Quantity, parse_quantity
-from dse.model.cost.area import area_drivers
-from dse.model.cost.coefficients import FOLDER, AreaCoefficients, FittedCoefficients, PowerCoefficients, published_coefficients
+from dse.model.cost.area import area_drivers, operations_per_cycle
+from dse.model.cost.coefficients import (
+    FOLDER,
+    AreaCoefficients,
+    AreaCoefficientsByFamily,
+    FittedCoefficients,
+    PowerCoefficients,
+    published_coefficients,
+)
 from dse.model.cost.design import Design
+from dse.model.cost.memory_interface import interface_area
 from dse.model.cost.power import memory_power, power_drivers
-from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator import Accelerator, DesignFamily
+from dse.schema.memory_technology import ON_CHIP
 
 MATRIX_DTYPES = ("tf32", "fp16", "fp8", "int8", "fp4")
 VECTOR_DTYPES = ("fp32", "fp16")
+OUTLIER = 0.3  # log error from which on a device counts less
+STARTS = (0.0, 0.7, -0.7)  # of the last coefficient over its prior, in logarithms: which unit sets the power is a choice with local minima
+INSIDE_CORES = "1 GB/s"  # of SRAM whose traffic is part of the energy of operations: next to nothing
 COMMAND = "python -m dse.model.cost.fit"
 
 
@@ -33,10 +46,14 @@ class PublishedDevice(StrictModel):
     device: str
     accelerator: str = ""
     die: str
+    family: DesignFamily
     process_nm: float
     die_mm2: float
     tdp_w: float
-    dram_gbs: float
+    clock_ghz: float
+    base_clock_ghz: float | None = None
+    memory: str
+    dram_gbs: float | None = None
     onchip_mb: float
     onchip_gbs: float | None = None
     vector_fp32: float | None = None
@@ -57,19 +74,25 @@ class PublishedDevice(StrictModel):
         """Published area of the die [m^2]."""
         return self.die_mm2 * 1e-6
 
-    @property
+    @cached_property
     def design(self) -> Design:
         """The device as a design, without its published area and power."""
-        units: dict[str, Any] = {"matrix": {"peak": self._peaks("matrix", MATRIX_DTYPES)}}
+        clock = {"clock": f"{self.clock_ghz} GHz"}
+        units: dict[str, Any] = {"matrix": clock | {"peak": self._peaks("matrix", MATRIX_DTYPES)}}
         if self.sparse:
             units["matrix"]["runs"] = {"sparse": {"pattern": self.sparse, "gain": 2}}
         if vector := self._peaks("vector", VECTOR_DTYPES):
-            units["vector"] = {"peak": vector}
-        l2 = {"capacity": f"{self.onchip_mb} MB"} | ({"bandwidth": f"{self.onchip_gbs} GB/s"} if self.onchip_gbs else {})
-        memory = {"dram": {"bandwidth": f"{self.dram_gbs} GB/s"}, "l2": l2}
-        cost = {"process": f"{self.process_nm} nm"}
+            units["vector"] = clock | {"peak": vector}
+        on_chip = {"capacity": f"{self.onchip_mb} MB"} | ({"bandwidth": f"{self.onchip_gbs} GB/s"} if self.onchip_gbs else {})
+        if self.memory == ON_CHIP:
+            memory = {"on_chip": {"technology": ON_CHIP, "bandwidth": INSIDE_CORES} | on_chip}
+        else:
+            memory = {"dram": {"technology": self.memory, "bandwidth": f"{self.dram_gbs} GB/s"}, "on_chip": on_chip}
+        cost = {"process": f"{self.process_nm} nm", "family": self.family}
+        if self.base_clock_ghz:
+            cost["sustained_clock"] = f"{self.base_clock_ghz} GHz"
         description = {"name": self.device, "source": self.source, "units": units, "memory": memory, "cost": cost}
-        return Design(Accelerator.model_validate(description))
+        return Design(Accelerator.from_dict(description))
 
     def _peaks(self, unit: str, dtypes: tuple[str, ...]) -> dict[str, str]:
         return {name: f"{rate} TFLOP/s" for name in dtypes if (rate := getattr(self, f"{unit}_{name}", None))}
@@ -81,11 +104,23 @@ def load_published_devices() -> tuple[PublishedDevice, ...]:
     return tuple(row for _, row in read_rows(FOLDER / "devices.csv", PublishedDevice))
 
 
-def fit_area(devices: Sequence[PublishedDevice]) -> AreaCoefficients:
-    """Fit to the published areas of devices."""
-    drivers = [area_drivers(device.design) for device in devices]
-    coefficients = _fit(devices, drivers, np.sum, [device.area for device in devices], published_coefficients().area_priors)
-    return AreaCoefficients.model_validate(coefficients)
+def complete_devices(devices: Iterable[PublishedDevice]) -> list[PublishedDevice]:
+    """Of each die the device with the highest rate, in which the fewest of its circuits are switched off."""
+    by_rate = sorted(devices, key=lambda device: operations_per_cycle(device.design, "matrix"))
+    return list({device.die: device for device in by_rate}.values())
+
+
+def fit_area(devices: Iterable[PublishedDevice], family: Literal["gpu", "accelerator"]) -> AreaCoefficients:
+    """Fit to the published areas of the dies of a family; blocks count as accelerators."""
+    complete = [device for device in complete_devices(devices) if (device.family == "gpu") == (family == "gpu")]
+    drivers = [area_drivers(device.design) for device in complete]
+    interfaces = np.array([interface_area(device.design) for device in complete])
+
+    def total(parts: np.ndarray, axis: int) -> np.ndarray:
+        return interfaces + parts.sum(axis)
+
+    priors = getattr(published_coefficients().area_priors, family)
+    return AreaCoefficients.model_validate(_fit(complete, drivers, total, [device.area for device in complete], priors, "area"))
 
 
 def fit_power(devices: Sequence[PublishedDevice]) -> PowerCoefficients:
@@ -97,8 +132,8 @@ def fit_power(devices: Sequence[PublishedDevice]) -> PowerCoefficients:
         leakage, units = parts.take(0, axis), parts.take([1, 2], axis)
         return memory + leakage + units.max(axis)
 
-    coefficients = _fit(devices, drivers, total, [device.tdp_w for device in devices], published_coefficients().power_priors)
-    return PowerCoefficients.model_validate(coefficients)
+    priors = published_coefficients().power_priors
+    return PowerCoefficients.model_validate(_fit(devices, drivers, total, [device.tdp_w for device in devices], priors, "power"))
 
 
 def _fit(
@@ -107,12 +142,13 @@ def _fit(
     total: Callable[..., np.ndarray],
     published: list[float],
     priors: AreaCoefficients | PowerCoefficients,
+    figure: Literal["area", "power"],
 ) -> dict[str, dict[str, str]]:
     """Fitted coefficients as YAML mappings; `total` combines the parts [device, coefficient] of each device."""
     names = list(drivers[0])
     matrix = np.array([[row[name] for name in names] for row in drivers])
     log_prior = np.log([getattr(priors, name).value for name in names])
-    prior_weight = np.array([published_coefficients().prior_weights[name] for name in names])
+    prior_weight = np.array([published_coefficients().prior_weights[figure][name] for name in names])
     dies = [device.die for device in devices]
     device_weight = np.array([dies.count(die) for die in dies]) ** -0.5
 
@@ -120,7 +156,9 @@ def _fit(
         errors = np.log(total(matrix * np.exp(logs), axis=1) / published)
         return np.concatenate([device_weight * errors, prior_weight * (logs - log_prior)])
 
-    coefficients = np.exp(least_squares(residuals, log_prior, xtol=1e-12, ftol=1e-12).x)
+    last = np.eye(len(names))[-1]
+    fits = [least_squares(residuals, log_prior + start * last, loss="soft_l1", f_scale=OUTLIER, xtol=1e-12, ftol=1e-12) for start in STARTS]
+    coefficients = np.exp(min(fits, key=lambda fit: fit.cost).x)
     return {name: _to_mapping(value, type(getattr(priors, name))) for name, value in zip(names, coefficients, strict=True)}
 
 
@@ -136,17 +174,18 @@ def _to_mapping(value: float, kind: type[Quantity]) -> dict[str, str]:
 def fit_coefficients() -> FittedCoefficients:
     """Fit to all devices that `devices.csv` marks as fitted."""
     devices = [device for device in load_published_devices() if device.fitted == "yes"]
-    return FittedCoefficients(command=COMMAND, area=fit_area(devices), power=fit_power(devices))
+    area = AreaCoefficientsByFamily(gpu=fit_area(devices, "gpu"), accelerator=fit_area(devices, "accelerator"))
+    return FittedCoefficients(command=COMMAND, area=area, power=fit_power(devices))
 
 
 def to_yaml(coefficients: FittedCoefficients) -> str:
     """The content of `fitted.yaml`."""
-    command = coefficients.command
+    command, area = coefficients.command, coefficients.area
     lines = [f"# Written by '{command}' from devices.csv and the priors in coefficients.yaml.", f"command: {command}"]
-    for group in ("area", "power"):
-        lines.append(f"{group}:")
-        for name, quantity in getattr(coefficients, group):
-            lines.append(f'  {name}: {{value: {quantity.text}, kind: {quantity.kind}, source: "{quantity.source}"}}')
+    for title, group in (("area:\n  gpu:", area.gpu), ("  accelerator:", area.accelerator), ("power:", coefficients.power)):
+        lines.append(title)
+        indent = " " * (2 if title == "power:" else 4)
+        lines += [f'{indent}{name}: {{value: {part.text}, kind: {part.kind}, source: "{part.source}"}}' for name, part in group]
     return "\n".join(lines)
 
 

@@ -4,12 +4,14 @@ Where a description gives the interface of a channel (itself, or by its memory t
 
     area = interface * bandwidth / (width * rate)        as many channels as the bandwidth takes
 
-Otherwise the outermost memory takes the fitted area per bandwidth of the cost model.
+Otherwise the interface is that of HBM2E.
 """
 
 from dse.model.cost.design import Design
-from dse.schema.memory_technology import BITS_PER_BYTE, ON_CHIP
+from dse.schema.memory_technology import BITS_PER_BYTE, ON_CHIP, memory_technologies
 from dse.sparsity.pattern import FloatOrArray
+
+DEFAULT_TECHNOLOGY = "hbm2e"  # of memory outside the die that states none
 
 
 def is_on_chip(design: Design, memory: str) -> bool:
@@ -18,8 +20,9 @@ def is_on_chip(design: Design, memory: str) -> bool:
     return memory != design.accelerator.outermost if technology is None else technology == ON_CHIP
 
 
-def interface_area(design: Design, area_per_bandwidth: float) -> FloatOrArray:
-    """Area [m^2] of the interfaces of all memory levels outside the die; `area_per_bandwidth` [m^2 s/B] where none is given."""
+def interface_area(design: Design) -> FloatOrArray:
+    """Area [m^2] of the interfaces of all memory levels outside the die."""
+    default = memory_technologies()[DEFAULT_TECHNOLOGY]
     total: FloatOrArray = 0.0
     for name in design.accelerator.memory:
         bandwidth = design.value(f"memory.{name}.bandwidth")
@@ -27,7 +30,7 @@ def interface_area(design: Design, area_per_bandwidth: float) -> FloatOrArray:
             continue
         interface, width, rate = (design.value(f"memory.{name}.{key}") for key in ("interface", "width", "rate"))
         if interface is None or width is None or rate is None:
-            total = total + area_per_bandwidth * bandwidth
+            total = total + default.interface.value * bandwidth / default.bandwidth.value
         else:
             total = total + interface * bandwidth * BITS_PER_BYTE / (width * rate)
     return total

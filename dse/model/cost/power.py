@@ -1,18 +1,21 @@
 """Power of a design at full load: the unit kind with the higher power at its peak, and every memory at its bandwidth.
 
-    power = static + max(matrix unit, vector units) + sum over memories of energy per byte * bandwidth
+    power = leakage * area * voltage^2 + max(matrix unit, vector units) + sum over memories of energy per byte * bandwidth
 
-The power of a unit is the largest of energy per operation * peak over its precisions. Matrix and vector units do not run at full rate at
-the same time, because the same registers supply them. The model is compared with the thermal design power, which vendors choose freely:
-devices with the same die differ by more than a factor of 2.
+The power of a unit is the largest of energy per operation * rate over its precisions, at the clock that the design sustains: energy per
+operation follows the square of the voltage, and the voltage the clock (clock.py). Matrix and vector units do not run at full rate at the
+same time, because the same registers supply them. The model is compared with the thermal design power, which vendors choose freely: boards
+with the same die differ by a factor of 4, and so do their base clocks.
 
 A device never takes more than its power limit: work of a larger energy takes longer (`power_limited_time`).
 """
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.area import anchor_to_published, area
+from dse.model.cost.clock import supply_voltage, sustained_share, unit_clock
 from dse.model.cost.coefficients import PowerCoefficients, check_process, energy_scale, fitted_coefficients
 from dse.model.cost.design import Design
 from dse.sparsity.pattern import FloatOrArray
@@ -22,8 +25,9 @@ POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
 
 def power_drivers(design: Design, die_area: FloatOrArray) -> dict[str, FloatOrArray]:
     """The factor of each fitted coefficient, scaled to 7 nm, leakage first; `die_area` in m^2."""
-    rates, scale = design.rates, energy_scale(design.process)
-    return {"leakage": die_area, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
+    rates, squared_voltage = design.rates, supply_voltage(design) ** 2
+    scale = energy_scale(design.process) * squared_voltage * sustained_share(design)
+    return {"leakage": die_area * squared_voltage, "matrix": rates["matrix"] * scale, "vector": rates["vector"] * scale}
 
 
 def memory_power(design: Design) -> FloatOrArray:
@@ -34,16 +38,21 @@ def memory_power(design: Design) -> FloatOrArray:
 
 def static_power(design: Design) -> FloatOrArray:
     """Power of an idle design [W]: as stated plus the modelled difference to the published design, else its leakage."""
-    leakage = fitted_coefficients().power.leakage.value
-    return anchor_to_published(design, "cost.idle", leakage * area(design), leakage * area(design.published))
+    leakages = (leakage_power(each, area(each)) for each in (design, design.published))
+    return anchor_to_published(design, "cost.idle", *leakages)
+
+
+def leakage_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
+    """Power [W] of `die_area` [m^2] at the voltage of the design, without any work."""
+    coefficients = coefficients or fitted_coefficients().power
+    return coefficients.leakage.value * die_area * supply_voltage(design) ** 2
 
 
 def unit_power(design: Design, unit: str, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
-    """Power of a unit at its peak [W]: the largest over its precisions, which share wires and multipliers."""
-    peaks = design.accelerator.units[unit].peak
-    return design.maximum(
-        [energy_per_operation(design, unit, dtype, coefficients) * design.value(f"units.{unit}.peak.{dtype}") for dtype in peaks]
-    )
+    """Power of a unit at the sustained clock [W]: the largest over its precisions, which share wires and multipliers."""
+    energies = {dtype: energy_per_operation(design, unit, dtype, coefficients) for dtype in design.accelerator.units[unit].peak}
+    powers = [energy * design.value(f"units.{unit}.peak.{dtype}") for dtype, energy in energies.items()]
+    return design.maximum(powers) * sustained_share(design)
 
 
 def modelled_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
@@ -51,16 +60,20 @@ def modelled_power(design: Design, die_area: FloatOrArray, coefficients: PowerCo
     coefficients = coefficients or fitted_coefficients().power
     matrix = unit_power(design, design.matrix_unit, coefficients)
     vector = sum(unit_power(design, name, coefficients) for name in design.accelerator.units if name != design.matrix_unit)
-    return memory_power(design) + coefficients.leakage.value * die_area + design.maximum([matrix, vector])
+    return memory_power(design) + leakage_power(design, die_area, coefficients) + design.maximum([matrix, vector])
 
 
-def peak_share_at_power(
-    design: Design, limit: FloatOrArray, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None
-) -> FloatOrArray:
-    """Share of the peak of the unit with the highest power that a power limit [W] allows, memories idle: at most 1."""
-    coefficients = coefficients or fitted_coefficients().power
-    units = design.maximum([unit_power(design, name, coefficients) for name in design.accelerator.units])
-    return np.clip((limit - coefficients.leakage.value * die_area) / units, 0.0, 1.0)
+def peak_share_at_power(design: Design, limit: float, die_area: float, coefficients: PowerCoefficients | None = None) -> float:
+    """Share of the clock of its peaks at which a design takes a power limit [W], memories idle: at most 1."""
+    clock = unit_clock(design, design.matrix_unit)
+
+    def excess(share: float) -> float:
+        at_share = Design(design.accelerator, {**design.replaced, "cost.sustained_clock": share * clock}, design.base)
+        return modelled_power(at_share, die_area, coefficients) - memory_power(at_share) - limit
+
+    if excess(1.0) <= 0:
+        return 1.0
+    return float(brentq(excess, 0.0, 1.0)) if excess(0.0) < 0 else 0.0  # type: ignore[arg-type] # one number without 'full_output'
 
 
 def power(design: Design) -> FloatOrArray:

@@ -2,17 +2,26 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from dse.base.table_format import Row
 from dse.model.cost.area import modelled_area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
-from dse.model.cost.fit import PublishedDevice, fit_area, fit_power, load_published_devices
+from dse.model.cost.fit import PublishedDevice, complete_devices, fit_area, fit_power, load_published_devices
 from dse.model.cost.power import modelled_power, peak_share_at_power
+from dse.schema.accelerator import DesignFamily
 
-SMALL_POWER = 100  # W: below it, boards attain their peaks only for a moment
+SMALL_POWER = 100  # W
+GROUP_LABELS = {
+    "gpu": "of GPUs",
+    "accelerator": "of accelerators",
+    "block": "of blocks",
+    "below_100_w": f"below {SMALL_POWER} W",
+    "from_100_w": f"from {SMALL_POWER} W on",
+    "all": "with the dies that are not fitted",
+}
 
 
 def fitted_devices_without(die: str) -> list[PublishedDevice]:
@@ -23,28 +32,32 @@ def fitted_devices_without(die: str) -> list[PublishedDevice]:
 def leave_one_die_out() -> list[Row]:
     """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1].
 
-    `peak at power` is the share of its peak that a device attains at its published power, by the same coefficients.
+    The area of a die with circuits switched off is not compared: a more complete device of it is. `peak at power` is the share of its peak
+    that a device attains at its published power, by the same coefficients.
     """
-    rows = []
+    rows, complete = [], {device.device for device in complete_devices(load_published_devices())}
     for die in dict.fromkeys(device.die for device in load_published_devices()):
         others = fitted_devices_without(die)
-        area_coefficients, power_coefficients = fit_area(others), fit_power(others)
-        for device in (device for device in load_published_devices() if device.die == die):
-            area_mm2 = modelled_area(device.design, area_coefficients) * 1e6
+        devices = [device for device in load_published_devices() if device.die == die]
+        power_coefficients = fit_power(others)
+        area_coefficients = fit_area(others, "gpu" if devices[0].family == "gpu" else "accelerator")
+        for device in devices:
+            area_mm2 = modelled_area(device.design, area_coefficients) * 1e6 if device.device in complete else None
             power_w = modelled_power(device.design, device.area, power_coefficients)
             peak_share = peak_share_at_power(device.design, device.tdp_w, device.area, power_coefficients)
             rows.append(_row(device, area_mm2, power_w, float(peak_share)))
     return rows
 
 
-def _row(device: PublishedDevice, area_mm2: float, power_w: float, peak_share: float) -> Row:
+def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, peak_share: float) -> Row:
     return {
         "device": device.device,
         "die": device.die,
+        "family": device.family,
         "process [nm]": device.process_nm,
         "area [mm^2]": device.die_mm2,
         "predicted [mm^2]": area_mm2,
-        "area error": area_mm2 / device.die_mm2 - 1,
+        "area error": None if area_mm2 is None else area_mm2 / device.die_mm2 - 1,
         "power [W]": device.tdp_w,
         "predicted [W]": power_w,
         "power error": power_w / device.tdp_w - 1,
@@ -55,23 +68,30 @@ def _row(device: PublishedDevice, area_mm2: float, power_w: float, peak_share: f
 
 
 def summarise_errors(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Mean absolute errors of area and power, each die counted once: `mean` over the fitted dies, `below_100_w` and `from_100_w` over those
-    of them with such a power, `all` over all dies, and `stated`, the documented error of the fitted dies."""
-    dies = [row["die"] for row in rows]
-    weight = np.array([1 / dies.count(die) for die in dies])
-    fitted = np.array([row["fitted"] == "yes" for row in rows])
-    is_small = np.array([row["power [W]"] < SMALL_POWER for row in rows])
-    errors = {key: np.abs([row[f"{key} error"] for row in rows]) for key in ("area", "power")}
+    """Mean absolute errors of area and power, each die counted once.
+
+    `mean` is that of the fitted dies and `stated` its documented value, followed by those of each family and range of power; `all` is that
+    of all dies.
+    """
+    fitted = [row for row in rows if row["fitted"] == "yes"]
+    groups = {"mean": fitted} | {family: [row for row in fitted if row["family"] == family] for family in get_args(DesignFamily)}
+    groups["below_100_w"] = [row for row in fitted if row["power [W]"] < SMALL_POWER]
+    groups["from_100_w"] = [row for row in fitted if row["power [W]"] >= SMALL_POWER]
+    groups["all"] = list(rows)
     return {
-        key: {
-            "mean": float(np.average(sizes, weights=weight * fitted)),
-            "below_100_w": float(np.average(sizes, weights=weight * fitted * is_small)),
-            "from_100_w": float(np.average(sizes, weights=weight * fitted * ~is_small)),
-            "all": float(np.average(sizes, weights=weight)),
-            "stated": published_coefficients().stated_error[key].value,
-        }
-        for key, sizes in errors.items()
+        key: {name: _mean_error(group, f"{key} error") for name, group in groups.items()}
+        | {"stated": published_coefficients().stated_error[key].value}
+        for key in ("area", "power")
     }
+
+
+def _mean_error(rows: Sequence[Row], key: str) -> float:
+    """Mean absolute error over dies; the devices of a die are averaged first."""
+    errors: dict[str, list[float]] = {}
+    for row in rows:
+        if row[key] is not None:
+            errors.setdefault(row["die"], []).append(abs(row[key]))
+    return float(np.mean([np.mean(of_die) for of_die in errors.values()])) if errors else float("nan")
 
 
 def report_errors(as_json: bool) -> tuple[str, bool]:
@@ -84,25 +104,25 @@ def report_errors(as_json: bool) -> tuple[str, bool]:
 
 
 def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> str:
-    labelled = [{**row, "fitted": "" if row["fitted"] == "yes" else "not fitted: " + row["note"]} for row in rows]
+    labelled = [{**row, "fitted": row["note"] if row["fitted"] == "yes" else "not fitted: " + row["note"]} for row in rows]
     columns = [key for key in labelled[0] if key != "note"]
     cells = [[key.replace("fitted", "") for key in columns], *([_format_cell(key, row[key]) for key in columns] for row in labelled)]
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    lines.append("mean absolute errors of the fitted dies, each die counted once:")
     for key, error in summary.items():
-        mean, of_all, stated, small, large = (f"{error[name]:.0%}" for name in ("mean", "all", "stated", "below_100_w", "from_100_w"))
-        lines.append(
-            f"{key}: mean error {mean} (stated: {stated}), {small} below {SMALL_POWER} W, {large} above, {of_all} with the dies that are "
-            "not fitted; each die counted once"
-        )
+        groups = ", ".join(f"{error[name]:.0%} {label}" for name, label in GROUP_LABELS.items())
+        lines.append(f"{key}: {error['mean']:.0%} (stated: {error['stated']:.0%}); {groups}")
     lines.append("peak at power: the share of its peak that a device attains at its published power, memories idle")
     lines.append(describe_uncertain_coefficients())
     return "\n".join(lines)
 
 
 def _format_cell(key: str, value: Any) -> str:
+    if value is None:
+        return ""
     if key.endswith("error"):
         return f"{value:+.0%}"
     if key == "peak at power":
         return f"{value:.0%}"
-    return f"{value:.0f}" if isinstance(value, float) else str(value)
+    return f"{value:.0f}" if isinstance(value, float) and value >= 10 else f"{value:.3g}" if isinstance(value, float) else str(value)
