@@ -44,9 +44,9 @@ def chip(runs=(), vector=None):
 
 
 def test_area_by_hand():
-    """100 TFLOP/s at 1 GHz are 1e5 operations a cycle; 1 TB/s are 2.2 stacks of HBM2E at 460 GB/s."""
+    """100 TFLOP/s at 1 GHz are 1e5 operations a cycle; 1 TB/s are 2.2 stacks of HBM2E at 460.8 GB/s."""
     coefficients = fitted_coefficients().area.accelerator
-    expected = coefficients.fixed.value + coefficients.matrix.value * 1e5 + HBM2E.interface.value * 1000 / 460
+    expected = coefficients.fixed.value + coefficients.matrix.value * 1e5 + HBM2E.interface.value * 1e12 / HBM2E.bandwidth.value
     assert modelled_area(Design(chip())) == pytest.approx(expected, rel=1e-12)
     with_vector = expected + coefficients.vector.value * 2 * 5e3  # an fp32 operand counts as two of 16 bits
     assert modelled_area(Design(chip(vector=5e12).replace({"units.two.clock": "1 GHz"}))) == pytest.approx(with_vector, rel=1e-12)
