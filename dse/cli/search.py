@@ -15,14 +15,11 @@ from dse.base import catalog, output_file
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.base.progress import logger, shows_progress
-from dse.plot import save_figure
-from dse.plot import search as search_figure
 from dse.searching import report, run
 from dse.searching.analysis import search_randomly
-from dse.searching.archive import MAX_TIED
+from dse.searching.archive import MAX_TIED, Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.journal import Journal
-from dse.sweeping import store
 
 
 def execute(options: Namespace) -> str:
@@ -47,7 +44,16 @@ def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, j
     storage = _open_storage(journal, options.storage, must_exist=options.resume)
     archive = run.run_search(evaluator, name, storage, options.resume, False, progress=shows_progress())
     archive.check_feasible()
-    random = search_randomly(archive)
+    return _write_results(options, archive, folder)
+
+
+def _write_results(options: Namespace, archive: Archive, folder: Path) -> str:
+    """Write the output folder and describe the best design."""
+    from dse.plot import save_figure  # imported late, because a search shows its first designs after a few seconds
+    from dse.plot import search as search_figure
+    from dse.sweeping import store
+
+    evaluator, random = archive.evaluator, search_randomly(archive)
     front = run.to_dataset(archive, random)
     best = pd.DataFrame(json.loads(front.attrs["best_designs"]))
     store.write(front, folder / "front.nc")

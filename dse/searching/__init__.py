@@ -8,7 +8,7 @@ Data flows through the modules in this order:
   `robust` (samples of uncertain efficiencies), `variant_choice` with `monotonicity` (the variant that each network runs), `over_networks`
   (one figure for several networks, relative to the dense ones), and `uncertainty` (prediction intervals);
 * `samplers` (all designs, or those that Optuna proposes, with a `journal` of its trials), `evolutionary_sampler` (the default one) and
-  `local_search`: methods that propose designs;
+  `local_search`: methods that propose designs, with `infeasibility` (whether there is any feasible design);
 * `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `analysis` (elasticities, importances, regret),
   and `report`;
 * `run`: the whole search with its warnings, as the function `dse.search`.

@@ -167,13 +167,13 @@ class Evaluator:
         size = MAX_BATCH
         if robust := self.problem.search.robust:
             size = max(1, min(MAX_BATCH, MAX_SAMPLED_LATENCIES // (robust.samples * len(self.variants))))
-        config_numbers = self._number_configs(designs)
+        config_numbers = self.number_configs(designs)
         for number in np.unique(config_numbers):
             rows = np.flatnonzero(config_numbers == number)
             for start in range(0, len(rows), size):
                 yield rows[start : start + size], self.config(designs[rows[0]])
 
-    def _number_configs(self, designs: DesignMatrix) -> Int[np.ndarray, "design"]:
+    def number_configs(self, designs: DesignMatrix) -> Int[np.ndarray, "design"]:
         """A number of the categorical configuration of each design."""
         categorical = [number for number, dimension in enumerate(self.space.dimensions) if dimension.categorical]
         if not categorical:

@@ -27,6 +27,7 @@ from dse.schema.search import SearchSpec
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.evolutionary_sampler import FixedSampler, propose_designs
+from dse.searching.infeasibility import check_infeasibility
 from dse.searching.problem import SearchProblem
 from dse.searching.space import DesignMatrix, Dimension, Space
 
@@ -61,8 +62,11 @@ def run_trials(archive: Archive, study: Study, advance: Callable[[int, str], obj
     """Evaluate designs until the study has as many complete trials as the search specifies.
 
     `advance` is called with the number of designs of each batch and a text about the best design so far.
+
+    Raises:
+        InfeasibleError: no design of the first batch is feasible, and it is certain that no other one is.
     """
-    search, space = archive.evaluator.problem.search, archive.evaluator.space
+    search, space, is_checked = archive.evaluator.problem.search, archive.evaluator.space, False
     while (complete := len(_trials_in_state(study, TrialState.COMPLETE))) < search.sampled_trials:
         max_number = search.sampled_trials + len(_trials_in_state(study, TrialState.FAIL))
         known = _recall_archive(archive.evaluator, study) if SHARED in study.user_attrs else archive
@@ -70,9 +74,24 @@ def run_trials(archive: Archive, study: Study, advance: Callable[[int, str], obj
         if not trials:
             return  # other workers have the remaining trials
         designs = _to_designs(space, [trial.params for trial in trials])
-        for trial, objectives, excess in zip(trials, *archive.evaluate(designs), strict=True):
+        for trial, objectives, excess in zip(trials, *_evaluate_by_config(archive, designs, advance), strict=True):
             report_scores(study, trial, search, objectives, excess)
-        advance(len(trials), _best_so_far(archive))
+        if not (archive.feasible_count or is_checked):
+            check_infeasibility(archive.evaluator)
+        is_checked = True
+
+
+def _evaluate_by_config(
+    archive: Archive, designs: DesignMatrix, advance: Callable[[int, str], object]
+) -> tuple[Float[np.ndarray, "design objective"], Float[np.ndarray, "design constraint"]]:
+    """The scores of a batch, with a report after each categorical configuration: compiling the first designs of each takes seconds."""
+    search, numbers = archive.evaluator.problem.search, archive.evaluator.number_configs(designs)
+    objectives, excess = np.empty((len(designs), len(search.objectives))), np.empty((len(designs), len(search.bounds)))
+    for number in np.unique(numbers):
+        rows = np.flatnonzero(numbers == number)
+        objectives[rows], excess[rows] = archive.evaluate(designs[rows])
+        advance(len(rows), _best_so_far(archive))
+    return objectives, excess
 
 
 def finish_stale_trials(archive: Archive, study: Study) -> int:
@@ -286,6 +305,8 @@ def evaluate_all(archive: Archive, advance: Callable[[int], object] = no_progres
             f"{space.size:.3g} designs are too many for 'exhaustive'", f"stay below {MAX_DESIGNS:g}, or choose another sampler"
         )
     for start in range(0, space.size, CHUNK_DESIGNS):
+        if start == CHUNK_DESIGNS and not archive.feasible_count:
+            check_infeasibility(archive.evaluator)
         stop = min(start + CHUNK_DESIGNS, space.size)
         designs = space.grid_designs(start, stop)
         if len(designs):
