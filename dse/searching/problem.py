@@ -27,7 +27,7 @@ from dse.searching.network_selection import select_networks
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
-from dse.sweeping.linked_axes import link_accelerators
+from dse.sweeping.linked_axes import changes_energy, link_accelerators
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
@@ -96,6 +96,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     accelerators = link_accelerators(spec, document, accelerators, problems)
     problems.raise_if_any()
     (accelerator,) = accelerators
+    _check_energy_axes(spec, search, document, accelerator, problems)
     space = build_space(spec, document, accelerator)
     with problems.collect(*document.locate(("accelerators", 0))):
         list_executions(accelerator, spec.dtype[0], spec.model.fidelity)
@@ -145,9 +146,6 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
     if not spec.free_axes:
         fix = "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'"
         problems.add(document.make_problem(("axes",), "a search needs at least one axis", fix))
-    if "cost.process" in spec.axes and {"energy", "edp"} & spec.search.costs:
-        fix = "search at one process, or leave 'energy' and 'edp' out"
-        problems.add(document.make_problem(("axes", "cost.process"), "the energy is modelled for one process, not for several", fix))
     for key, selection in spec.workloads.items():
         if selection.patterns:
             message = "hypothetical variants have no accuracy, which a search needs for its tolerance"
@@ -155,6 +153,17 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
             problems.add(document.make_problem(("workloads", key, "patterns"), message, fix))
     problems.raise_if_any()
     return spec.search
+
+
+def _check_energy_axes(
+    spec: SweepSpec, search: SearchSpec, document: YamlDocument, accelerator: Accelerator, problems: ProblemCollector
+) -> None:
+    """A search has one energy of each operation and byte."""
+    for path in spec.free_axes if {"energy", "edp"} & search.costs else ():
+        if path in accelerator.paths() and changes_energy(accelerator, path, spec.free_axes):
+            what = "process" if path == "cost.process" else "clock" if path.endswith("clock") else "value"
+            fix = f"search at one {what}, or leave 'energy' and 'edp' out"
+            problems.add(document.make_problem(("axes", path), f"the energy is modelled for one {what}, not for several", fix))
 
 
 def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> Networks:

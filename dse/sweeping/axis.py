@@ -27,7 +27,7 @@ from dse.sparsity import grammar
 Role = Literal["rate", "categorical", "tabulated", "unused"]
 
 MAX_CATEGORICAL_STEPS = 1000
-_ENERGY = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
+ENERGY_PATH = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
 _CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+)|memory\.\w+\.technology|cost\.family")
 
 
@@ -106,7 +106,7 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerato
 def _check_path(path: str, spec: RangeAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> None:
     if isinstance(spec, RangeAxis) and spec.steps is None:
         raise InputError(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
-    if _ENERGY.fullmatch(path):
+    if ENERGY_PATH.fullmatch(path):
         raise InputError(f"'{path}' is an energy, which is not varied", "write an accelerator for each value")
     for accelerator in accelerators:
         if path not in accelerator.paths():

@@ -1,5 +1,6 @@
 """A compiled sweep: what its chunks share, so that none of them assembles terms or compiles again."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from dse.sweeping.chunk import Chunk, restrict_plan
 from dse.sweeping.job import Job, JobNetworks, job_count, jobs_of
 from dse.sweeping.job_evaluator import Block, JobEvaluator
 from dse.sweeping.kernel_shapes import KernelShapes
+from dse.sweeping.linked_axes import changes_energy
 from dse.sweeping.plan import Plan
 
 BYTES_PER_JOB = 12_000  # that a job takes besides its arrays, measured on small networks
@@ -68,16 +70,30 @@ class CompiledSweep:
         return replace(self, plan=restrict_plan(self.plan, chunk), jobs=jobs, evaluators=evaluators, block=block)
 
     def energy(self, job: Job, evaluator: JobEvaluator) -> np.ndarray:
-        """Energy of the work [J] over the axes that are not outer loops; the process is such an axis, though it changes no rate."""
+        """Energy of the work [J] over the axes that are not outer loops.
+
+        Axes that change the energy of an operation or a byte, as the process and the clock do, are taken value by value.
+        """
         axes = [axis for axis in self.plan.axes if axis.path not in job.indices]
-        process = next((axis for axis in axes if axis.path == "cost.process"), None)
-        numbers = [{}] if process is None else [{process.path: value} for value in process.values]
-        base, dtype = self.plan.accelerators[job.indices["accelerator"]], self.plan.spec.dtype[job.indices["dtype"]].compute
-        designs = [Design(job.accelerator, changed, base) for changed in numbers]
-        energy = np.stack([evaluator.energy(self.block, design, dtype) for design in designs])
-        order = sorted(range(len(axes)), key=lambda n: (axes[n] is not process, n))  # the process is the first axis here
-        sizes = [len(axes[n]) if axes[n].role == "rate" or axes[n] is process else 1 for n in order]
-        return energy.reshape(sizes).transpose(np.argsort(order))
+        accelerator, names = job.accelerator, [axis.path for axis in self.plan.axes]
+        stepped = [axis for axis in axes if changes_energy(accelerator, axis.path, names)]
+        base, dtype = self.plan.accelerators[job.indices["accelerator"]].base, self.plan.spec.dtype[job.indices["dtype"]].compute
+        energy = np.empty([len(axis) if axis.role == "rate" or axis in stepped else 1 for axis in axes])
+        for indices in itertools.product(*(range(len(axis)) for axis in stepped)):
+            at = {axis.path: index for axis, index in zip(stepped, indices, strict=True)}
+            design = Design(accelerator, {axis.path: axis.values[at[axis.path]] for axis in stepped}, base)
+            part = evaluator.energy(self._block_at(at), design, dtype)
+            place = tuple(slice(at[axis.path], at[axis.path] + 1) if axis.path in at else slice(None) for axis in axes)
+            energy[place] = part.reshape(energy[place].shape)
+        return energy
+
+    def _block_at(self, at: Mapping[str, int]) -> Block:
+        """The block with one value of some axes, by their index in the block."""
+        starts = [part.start or 0 for part in self.block]
+        return tuple(
+            slice(start + at[path], start + at[path] + 1) if path in at else part
+            for path, part, start in zip(self.plan.rate_axes, self.block, starts, strict=True)
+        )
 
     @cached_property
     def _jobs_by_setting(self) -> dict[frozenset[tuple[str, int]], list[int]]:

@@ -1,5 +1,6 @@
 """Links in sweeps and searches: axes that follow from other axes, and what an axis changes besides its own number."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import product
@@ -12,7 +13,9 @@ from dse.base.strict_model import explain_validation_error
 from dse.base.yaml_document import YamlDocument
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
-from dse.sweeping.axis import Axis
+from dse.sweeping.axis import ENERGY_PATH, Axis
+
+ENERGY_NUMBER = re.compile(r"cost\.(process|sustained_clock)|units\.\w+\.clock|" + ENERGY_PATH.pattern)  # energies depend on these
 
 
 def link_accelerators(
@@ -43,6 +46,11 @@ def changed_paths(accelerator: Accelerator, path: str, axes: Iterable[str]) -> l
     axes = set(axes)
     followers = accelerator.links.dependents(axes)
     return [path, *(follower for follower in followers if path in accelerator.links.sources(follower, axes))]
+
+
+def changes_energy(accelerator: Accelerator, path: str, axes: Iterable[str]) -> bool:
+    """Whether an axis changes the energy of an operation or of a byte."""
+    return any(ENERGY_NUMBER.fullmatch(changed) for changed in changed_paths(accelerator, path, axes))
 
 
 def mark_roles(

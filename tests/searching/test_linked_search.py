@@ -71,13 +71,14 @@ def test_gradients_follow_links(folder, fidelity):
     evaluator = Evaluator(space, problem)
     design = np.array([1.3e9, 6.0, 1.0, 9e5])
     with jax.enable_x64(True):
-        objective, *_ = compile_derivatives(evaluator, evaluator.config(design))
+        derivatives = compile_derivatives(evaluator, evaluator.config(design))
         values = space.numeric_values(design[None])
         logarithms, choice = np.log([values[path][0] for path in NUMERIC]), variants_of(evaluator, design)
-        gradient = np.asarray(objective(logarithms, choice)[1])
+        gradient = np.asarray(derivatives(logarithms, choice)[1])[0]
         step = 1e-6
         for number in range(len(NUMERIC)):
-            ends = [float(objective(logarithms + sign * step * np.eye(len(NUMERIC))[number], choice)[0]) for sign in (1, -1)]
+            shift = step * np.eye(len(NUMERIC))[number]
+            ends = [float(derivatives(logarithms + sign * shift, choice)[0][0]) for sign in (1, -1)]
             assert gradient[number] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-4, abs=1e-8)
     assert gradient[0] != 0
     archive = Archive(evaluator)
@@ -86,8 +87,8 @@ def test_gradients_follow_links(folder, fidelity):
 
 
 def test_a_search_moves_along_links(folder):
-    """Refined by gradients, the clock is that at which the peak no longer limits the network within the power."""
-    search = {"maximize": ["performance"], "constraints": ["power <= 60 W"], "sampler": "random", "trials": 30}
+    """The best design takes all of the power, which depends on the clock and the channels through links only."""
+    search = {"maximize": ["performance"], "constraints": ["power <= 30 W"], "sampler": "random", "trials": 600}
     results = dse.search(specification(folder, "sol", search))
     best = results.isel(point=int(np.flatnonzero(results["best"].values)[0]))
-    assert float(best.power) == pytest.approx(60, rel=0.02)
+    assert float(best.power) == pytest.approx(30, rel=0.02)

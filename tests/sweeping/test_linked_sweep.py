@@ -215,6 +215,10 @@ def test_published_figures_stay_those_of_the_description(folder):
             {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.peak.fp16": {"link": "10 TFLOP/s - units.tensor.clock * 5000 FLOP"}},
             "which follows from it: '10 TFLOP/s - units.tensor.clock * 5000 FLOP' is 0 FLOP/s",
         ),
+        (
+            {"memory.dram.rate": ["4 GT/s", "8 GT/s"], "memory.dram.capacity": {"link": "memory.dram.energy * 1 GB / (1 pJ/B)"}},
+            "the description gives no number 'memory.dram.energy'",
+        ),
         ({"memory.dram.channels": {"from": 1, "to": 8, "steps": 4}}, "takes 3.33333, which is not a count"),
     ],
 )
@@ -222,3 +226,23 @@ def test_bad_links_of_axes_are_refused(folder, axes, message):
     with pytest.raises(InputError) as caught:
         dse.sweep(specification(folder, CHIP, axes, "sol", ["latency"]))
     assert message in str(caught.value)
+
+
+def test_energies_that_follow_from_an_axis(folder):
+    chip = copy.deepcopy(CHIP)
+    chip["memory"]["dram"]["energy"] = {"link": "40 pJ/B * memory.dram.rate / (8 GT/s)"}
+    axes = {"memory.dram.channels": [4, 8], "memory.dram.rate": ["4 GT/s", "8 GT/s"], "cost.process": ["7 nm", "5 nm"]}
+    together = dse.sweep(specification(folder, chip, axes, "capacity"))
+    for rate, process in itertools.product(range(2), range(2)):
+        values = {"memory.dram.rate": axes["memory.dram.rate"][rate], "cost.process": axes["cost.process"][process]}
+        design = Accelerator.from_dict(chip).replace(values).to_dict()
+        alone = dse.sweep(specification(folder, design, {"memory.dram.channels": [4, 8]}, "capacity"))
+        at = together.isel({"memory.dram.rate": rate, "cost.process": process})
+        np.testing.assert_allclose(at.energy.values, alone.energy.values, rtol=1e-12)
+
+
+def test_a_search_has_one_energy_of_each_operation(folder):
+    axes = {"units.tensor.clock": {"from": "1 GHz", "to": "2 GHz"}}
+    search = {"minimize": ["energy"], "sampler": "random", "trials": 10}
+    with pytest.raises(InputError, match="axes.units.tensor.clock: the energy is modelled for one clock, not for several"):
+        dse.search({**specification(folder, CHIP, axes), "search": search})
