@@ -62,8 +62,8 @@ def written_out(accelerator: Accelerator) -> dict[str, Any]:
     """The description with every number as a plain one."""
     data = copy.deepcopy(CHIP)
     tensor, unit = data["units"]["tensor"], accelerator.units["tensor"]
-    for key in ("clock", "macs"):
-        del tensor[key]
+    del tensor["macs"]
+    tensor["clock"] = f"{accelerator.value('units.tensor.clock')!r} Hz"  # area and power depend on it
     tensor["peak"] = {name: f"{peak.value!r} FLOP/s" for name, peak in unit.peak.items()}
     tensor["runs"]["sparse"]["efficiency"] = unit.runs["sparse"].efficiency.value
     tensor["runs"]["sparse"]["gain"] = accelerator.value("units.tensor.runs.sparse.gain")
@@ -104,7 +104,7 @@ RATES = st.recursive(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(rate=RATES, factor=PLAIN, fidelity=st.sampled_from(["sol", "capacity"]))
 def test_linked_designs_equal_written_out_ones(folder, rate, factor, fidelity):
     links = {"units.tensor.peak.fp16": rate, "memory.l2.rate": f"1 GT/s * {factor}"}
@@ -136,7 +136,7 @@ def test_roles_follow_links(folder):
     assert roles("sol", added) == {"clock": "tabulated", "processors": "tabulated", "channels": "rate"}
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(rate=RATES, factor=PLAIN, fidelity=st.sampled_from(["sol", "capacity"]))
 def test_layers_grouped_by_linked_axes_give_the_same_latencies(folder, rate, factor, fidelity):
     """Grouping drops executions and terms that never decide, by the extremes of quotients of rates; it is exact."""
@@ -191,9 +191,9 @@ def test_provenance_has_the_formulas(folder):
 
 def test_published_figures_stay_those_of_the_description(folder):
     chip = {**CHIP, "cost": {"process": "7 nm", "area": "100 mm^2"}}
-    linked = {"units.tensor.clock": ["1 GHz", "2 GHz"], "units.tensor.peak.fp16": {"link": "units.tensor.clock * 10000 FLOP"}}
+    linked = {"memory.dram.channels": [8, 16], "units.tensor.peak.fp16": {"link": "memory.dram.channels * 1.25 TFLOP/s"}}
     area = dse.sweep(specification(folder, chip, linked, "sol", ["latency", "area"])).area.values.ravel()
-    assert area[0] == pytest.approx(100e-6, rel=1e-12)  # at 1 GHz the description itself
+    assert area[0] == pytest.approx(100e-6, rel=1e-12)  # with 8 channels the description itself
     assert area[1] > area[0]
 
 
@@ -244,5 +244,5 @@ def test_energies_that_follow_from_an_axis(folder):
 def test_a_search_has_one_energy_of_each_operation(folder):
     axes = {"units.tensor.clock": {"from": "1 GHz", "to": "2 GHz"}}
     search = {"minimize": ["energy"], "sampler": "random", "trials": 10}
-    with pytest.raises(InputError, match="axes.units.tensor.clock: the energy is modelled for one clock, not for several"):
+    with pytest.raises(InputError, match="the energy is modelled for one clock, not for several"):
         dse.search({**specification(folder, CHIP, axes), "search": search})
