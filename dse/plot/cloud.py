@@ -1,4 +1,4 @@
-"""The cloud of all points behind a Pareto front; of very many, one point for each place that can be told apart."""
+"""The cloud of all points behind a Pareto front; of very many, one point for each cell of a fine grid."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -66,8 +66,8 @@ def select_candidates(columns: Sequence[Float[np.ndarray, " point"]]) -> Int[np.
         chunks = parts if selected is None else [selected[part] for part in parts]
         sample = slice(None, None, left // SAMPLE) if selected is None else selected[:: left // SAMPLE]
         table = RankFilter.from_sample(np.stack([columns[number][sample] for number in order], axis=-1))
-        kept = [table.select([columns[number][chunk] for number in order]) for chunk in chunks]
-        selected = np.concatenate([_indices(chunk, inside) for chunk, inside in zip(chunks, kept, strict=True)])
+        remaining = [table.select([columns[number][chunk] for number in order]) for chunk in chunks]
+        selected = np.concatenate([_indices(chunk, inside) for chunk, inside in zip(chunks, remaining, strict=True)])
     return np.arange(len(columns[0])) if selected is None else selected
 
 

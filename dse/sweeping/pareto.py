@@ -111,8 +111,8 @@ def find_front(columns: list[np.ndarray], bits: np.ndarray) -> tuple[np.ndarray,
     if finite.all():
         candidates = select_candidates(columns)
     else:
-        kept = np.flatnonzero(finite)
-        candidates = kept[select_candidates([column[kept] for column in columns])]
+        complete = np.flatnonzero(finite)
+        candidates = complete[select_candidates([column[complete] for column in columns])]
     points = np.stack([column[candidates] for column in columns], axis=-1).astype(float)
     on_front = nondominated(points, bits)
     return candidates[on_front], points[on_front], PointStatistics(int(finite.sum()), worst, best)
