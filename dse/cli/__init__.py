@@ -1,9 +1,11 @@
 """The command `dse`: `entry` parses the command line, `subcommands` lists the subcommands and `arguments` has their options; the other
 modules run one subcommand each.
 
+completion                             names and files that a shell completes
 init                                   write a description to start from
 
 sweep, search                          evaluate a specification
+destination                            where a command writes, and what it may replace
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
 html_report, explore                   `dse report` and `dse explore`
 descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`

@@ -40,6 +40,8 @@ def execute(options: Namespace) -> str:
     """
     if options.few is None and (not options.measurements or options.out is None):
         raise InputError("the measurements or the output file are missing", "write 'dse calibrate TABLE ... -o FILE', or see '--few'")
+    if options.few is None:
+        output_file.check_not_overwritten(options.out, force=options.force)
     others = _load_others(options.prior)
     if options.few is not None:
         return few_shapes.report(options, others)

@@ -5,18 +5,22 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 import xarray as xr
+from matplotlib.figure import Figure
 
 from dse import plot
 from dse.base import output_file
 from dse.base.errors import InputError
-from dse.base.progress import logger
+from dse.base.progress import announced_step, logger
+from dse.cli.destination import check_results_file, is_file
 from dse.plot import pareto as pareto_figure
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
 from dse.schema.figures import FigureKind
 from dse.sweeping import pareto, store
 from dse.sweeping.select_values import select_values
+from dse.sweeping.table_file import is_table_path, write_table
 
 RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep' or 'dse search' wrote
 
@@ -27,12 +31,14 @@ def draw_figures(options: Namespace) -> str:
     Raises InputError if none can be drawn, FiguresNotDrawnError (after the files of the others are printed) if some cannot.
     """
     path = results_path(options.dataset)
-    dataset = select_values(store.read(path), parse_pairs(options.select))
+    with announced_step(f"reading {path}"):
+        dataset = select_values(store.read(path), parse_pairs(options.select))
     plot.check_sweep_results(dataset)
     kinds = options.kind or _kinds_with_axes(dataset, options.x, options.y) or plot.default_kinds(dataset)
     folder, axes = options.out or path.parent, {"x": options.x, "y": options.y}
     try:
-        written = plot.save_figures(dataset, kinds, folder, file_prefix(path), image=options.format, **axes)
+        with announced_step("writing figures"):
+            written = plot.save_figures(dataset, kinds, folder, file_prefix(path), image=options.format, **axes)
     except plot.FiguresNotDrawnError as error:
         if not error.written:
             raise InputError.from_problems(error.problems) from error
@@ -62,15 +68,20 @@ def file_prefix(dataset: Path) -> str:
 def find_fronts(options: Namespace) -> str:
     """Write the fronts and return them as CSV or as a table; the files are listed on stderr."""
     path = results_path(options.dataset)
-    dataset = select_values(store.read(path), parse_pairs(options.at))
+    if options.out is not None and options.out.resolve() == path.resolve():
+        raise InputError(f"'{options.out}' is also the input", "give another output file")
+    check_results_file(options.out, (".nc", ".csv", ".parquet"), options.force)
+    with announced_step(f"reading {path}"):
+        dataset = select_values(store.read(path), parse_pairs(options.at))
     reference = parse_numbers(parse_pairs(options.reference))
     stem = _output_stem(path, options.out)
-    written = stem.with_name(f"{stem.name}.nc")
+    written = stem.with_name(f"{stem.name}.nc") if options.out is None or not is_table_path(options.out) else options.out
     output_file.check_writable(written, *plot.figure_files(stem))
-    front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
-    table, figure = pareto_figure.front_table(front), pareto_figure.draw_figure(dataset, front)
-    store.write(front, written)
-    logger.info("\n".join(map(str, [written, *plot.save_figure(figure, table, stem)])))
+    with announced_step("finding the front"):
+        front = pareto.pareto(dataset, options.maximize, options.minimize, reference, ties=not options.unique, pool=options.pool)
+    with announced_step("writing the figure"):
+        table, figure = pareto_figure.front_table(front), pareto_figure.draw_figure(dataset, front)
+    logger.info("\n".join(map(str, _write_front(front, written, figure, table, stem))))
     if len(records := pareto.front_records(front)) > 1:
         lines = map(pareto_figure.summary_line, records)
         logger.info("\n".join(["a front for each of these (--pool: one over all):", *lines]))
@@ -78,11 +89,21 @@ def find_fronts(options: Namespace) -> str:
     return table.to_csv(index=False).removesuffix("\n") if style == "csv" else render(result_tables(front), style)
 
 
+def _write_front(front: xr.Dataset, path: Path, figure: Figure, table: pd.DataFrame, stem: Path) -> list[Path]:
+    """Write the front as a dataset or as a table with units, and its figure; returns the files."""
+    if not is_table_path(path):
+        store.write(front, path)
+        return [path, *plot.save_figure(figure, table, stem)]
+    image = plot.figure_files(stem)[0]
+    plot.save_image(figure, image)
+    knee = xr.DataArray(table.knee.to_numpy(), dims="point", attrs={"long_name": "whether the point is the knee of its front"})
+    write_table(front.assign(knee=knee), path)
+    return [path, image]
+
+
 def _output_stem(dataset: Path, out: Path | None) -> Path:
-    """Path of the output files without their endings: OUT if it is a .nc file, else 'pareto' in the folder OUT or that of the dataset."""
-    if out is not None and out.suffix == ".nc":
-        if out.resolve() == dataset.resolve():
-            raise InputError(f"'{out}' is also the input", "give another output file")
+    """Path of the output files without their endings: OUT if it is a file, else 'pareto' in the folder OUT or that of the dataset."""
+    if out is not None and is_file(out):
         return out.with_suffix("")
     return (out or dataset.parent) / f"{file_prefix(dataset)}pareto"
 

@@ -7,6 +7,7 @@ stdout has the results, stderr progress, warnings and errors. Exit codes: 0 succ
 import argparse
 import io
 import logging
+import os
 import sys
 import traceback
 import warnings
@@ -26,7 +27,9 @@ OUT_OF_MEMORY = "out of memory ({reason}); evaluate less at once, or run it with
 
 LEVELS = {-1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}  # by verbosity: -q, neither, -v
 
-Handler = Callable[[argparse.Namespace], str | int]
+COMPLETION = "_ARGCOMPLETE"  # set by a shell that requests completions
+
+Handler = Callable[..., str | int]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,9 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # file names need not be valid text
-    options = build_parser().parse_args(arguments)
-    verbosity = getattr(options, "verbosity", 0)
+    parser, verbosity = build_parser(), 0
     try:
+        if COMPLETION in os.environ:
+            load_handler("dse.cli.completion:complete")(parser)
+        options = parser.parse_args(arguments)
+        verbosity = getattr(options, "verbosity", 0)
         with warnings.catch_warnings(), _messages(LEVELS[verbosity]):
             warnings.showwarning = _print_warning
             result = load_handler(options.handler)(options)

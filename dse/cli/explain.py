@@ -4,6 +4,7 @@ from argparse import Namespace
 
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.progress import announced_step
 from dse.cli.dataset import parse_pairs
 from dse.explaining.explain import explain
 from dse.explaining.text import format_explanation
@@ -21,8 +22,11 @@ def execute(options: Namespace) -> str:
     figure = options.figure
     if figure is not None and figure.suffix not in (".png", ".svg", ".pdf"):
         raise InputError(f"'{figure}' is not a figure that can be written", "end it in .png, .svg or .pdf", key="--figure")
-    output_file.check_writable(*(path for path in (options.out, figure) if path is not None))
-    explanation = explain(options.a, options.b, quantity=options.quantity, reach=options.reach, **shared)
+    named = [path for path in (options.out, figure) if path is not None]
+    output_file.check_not_overwritten(*named, force=options.force)
+    output_file.check_writable(*named)
+    with announced_step("explaining"):
+        explanation = explain(options.a, options.b, quantity=options.quantity, reach=options.reach, **shared)
     if figure is not None:
         from dse.plot.waterfall import draw_figure  # matplotlib takes a second to import
 
@@ -32,4 +36,4 @@ def execute(options: Namespace) -> str:
     if options.out is None:
         return text
     output_file.replace_file(options.out, lambda path: path.write_text(text + "\n", "utf-8"))
-    return "\n".join([explanation.sentence, *(str(path) for path in (options.out, figure) if path is not None)])
+    return "\n".join([explanation.sentence, *map(str, named)])

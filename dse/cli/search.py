@@ -15,6 +15,8 @@ from dse.base import catalog, output_file
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.base.progress import logger, shows_progress
+from dse.base.yaml_document import load_document
+from dse.cli.destination import CONTINUE, check_modes
 from dse.searching import report, run
 from dse.searching.analysis import search_randomly
 from dse.searching.archive import MAX_TIED, Archive
@@ -24,6 +26,8 @@ from dse.searching.journal import Journal
 
 def execute(options: Namespace) -> str:
     """Search, write the output folder and describe the best design. Raises InputError, and InfeasibleError if no design is feasible."""
+    check_modes(options)
+    _check_new(options)
     name, evaluator = catalog.find_path("sweeps", options.spec).stem, run.load_evaluator(options.spec)
     folder = options.out or Path(evaluator.problem.name)
     journal = folder / "study.journal"
@@ -36,7 +40,18 @@ def execute(options: Namespace) -> str:
         archive = run.run_search(evaluator, name, storage, options.resume, True, progress=shows_progress())
         return f"joined: {archive.evaluated_count} designs evaluated by all workers"
     with output_file.hold_write_lock(journal):
+        if options.force:
+            journal.unlink(missing_ok=True)
         return _search(options, name, evaluator, folder, journal)
+
+
+def _check_new(options: Namespace) -> None:
+    """Raise InputError, before the specification is evaluated, if the output folder has a search that is not to be continued."""
+    if options.resume or options.join or options.storage is not None:
+        return
+    spec = catalog.find_path("sweeps", options.spec)
+    folder = options.out or Path(str(load_document(spec).data.get("name", spec.stem)))
+    output_file.check_not_overwritten(folder / "study.journal", force=options.force, fix=CONTINUE)
 
 
 def _search(options: Namespace, name: str, evaluator: Evaluator, folder: Path, journal: Path) -> str:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.base.progress import logger
+from dse.base.progress import announced_step, logger
 from dse.cli.dataset import parse_pairs, results_path
 from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
@@ -22,9 +22,10 @@ def execute(options: Namespace) -> str:
     path = find_results(options.what)
     if path is None:
         return _description_text(options.what)
-    dataset = select_values(store.read(path), parse_pairs(options.select))
     chosen = ShowOptions(options.top, options.maximize, options.minimize, options.drop, options.any_accuracy)
-    return render(result_tables(dataset, chosen), options.format)
+    with announced_step(f"reading and ranking {path}"):
+        dataset = select_values(store.read(path), parse_pairs(options.select))
+        return render(result_tables(dataset, chosen), options.format)
 
 
 def find_results(what: str) -> Path | None:

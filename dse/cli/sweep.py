@@ -1,6 +1,8 @@
 """`dse sweep`: evaluate a sweep specification, write its results and draw its figures."""
 
 import logging
+import os
+import shutil
 from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -12,18 +14,23 @@ import xarray as xr
 from dse import plot
 from dse.base import catalog, output_file
 from dse.base.errors import InputError
-from dse.base.progress import logger, shows_progress
+from dse.base.output_file import check_not_overwritten
+from dse.base.progress import announced_step, logger, shows_progress
+from dse.cli.destination import CONTINUE, FORMATS, check_modes, check_results_file, is_file
 from dse.cli.show import print_summary
 from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
-from dse.sweeping import run, store
+from dse.sweeping import run, store, table_file
 from dse.sweeping.distributed.processes import worker_processes
+from dse.sweeping.distributed.reduction_sink import ORIGIN, partials_folder
 from dse.sweeping.distributed.run import run_distributed
 from dse.sweeping.distributed.sink import is_zarr_path
 from dse.sweeping.plan import Plan, describe_plan
 from dse.sweeping.plan_builder import build_plan, check_result_size
 from dse.sweeping.sweep import is_distributable, not_distributable
+from dse.sweeping.table_file import is_table_path
+from dse.sweeping.zarr_store import is_store
 
 
 def execute(options: Namespace) -> str:
@@ -31,10 +38,13 @@ def execute(options: Namespace) -> str:
 
     Raises FiguresNotDrawnError if a figure cannot be drawn, after all others are drawn and the files are printed.
     """
+    check_modes(options)
+    continued = options.resume or options.shard is not None
+    check_results_file(options.out, FORMATS, options.force or options.dry_run, continued)
     plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=shows_progress())
     folder, prefix = _output_folder(options.out, plan.spec.name)
-    results: Path = folder / f"{prefix or 'results.'}nc" if options.out is None or not is_zarr_path(options.out) else options.out
-    is_chunked = is_distributable(plan, results)
+    results: Path = options.out if options.out is not None and is_file(options.out) else folder / "results.nc"
+    is_chunked = is_distributable(plan, results) and not is_table_path(results)
     if not is_chunked and (options.resume or options.shard or options.dask is not None or options.workers):
         raise not_distributable(plan)
     if not is_zarr_path(results) or plan.spec.plots:
@@ -43,12 +53,18 @@ def execute(options: Namespace) -> str:
         return describe_plan(plan)
     _report_default_inputs(plan)
     output_file.check_writable(*([] if is_zarr_path(results) else [results]), *_derived_files(plan, folder, prefix))
+    if is_chunked and not continued:
+        check_not_overwritten(partials_folder(results), force=options.force, fix=CONTINUE)
     try:
         with output_file.hold_write_lock(results, shared=options.shard is not None):
+            if options.force:
+                _remove_results(results)
             dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
             if dataset is not None:
-                print_summary(dataset, results)
-            derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
+                with announced_step("ranking designs"):
+                    print_summary(dataset, results)
+            with announced_step("writing figures"):
+                derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.FiguresNotDrawnError as error:
         print(results, *error.written, sep="\n")
         raise
@@ -57,7 +73,7 @@ def execute(options: Namespace) -> str:
 
 def _output_folder(out: Path | None, name: str) -> tuple[Path, str]:
     """The output folder, and what file names in it start with: nothing, or the name of a results file that the user chose."""
-    if out is not None and out.suffix in (".nc", ".zarr"):
+    if out is not None and is_file(out):
         return out.parent, f"{out.stem}."
     return out or Path(name), ""
 
@@ -90,7 +106,10 @@ def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: 
 
 def _evaluate_in_memory(plan: Plan, path: Path) -> xr.Dataset:
     dataset = run.run_in_memory(plan, progress=shows_progress())
-    store.write(dataset, path)
+    if is_table_path(path):
+        table_file.write_table(dataset, path)
+    else:
+        store.write(dataset, path)
     return dataset
 
 
@@ -146,3 +165,15 @@ def _address_error(address: str, reason: str) -> InputError:
         fix = "give certificates in the Dask configuration (distributed.comm.tls), or an address as in 'tcp://127.0.0.1:8786'"
         return InputError(message, fix)
     return InputError(message, "write one as in 'tcp://127.0.0.1:8786'")
+
+
+def _remove_results(results: Path) -> None:
+    """Remove the store or the partials of a reduction that a sweep is to replace; raises InputError if they are something else."""
+    for path, belongs in ((results, is_store), (partials_folder(results), lambda folder: (folder / ORIGIN).is_file())):
+        if not path.is_dir():
+            continue
+        if not belongs(path):
+            raise InputError(f"'{path}' exists already, and is not a store of a sweep", "give another path")
+        with output_file.temporary_path(path) as removed:
+            os.rename(path, removed)
+            shutil.rmtree(removed)

@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from dse.base.errors import InputError
+from dse.base.progress import announced_step
 from dse.calibrate import r3
 from dse.model.cost.validate import report_errors
 
@@ -12,7 +13,8 @@ def execute(options: Namespace) -> int:
     if (options.what == "power") != (options.table is not None):
         raise InputError("a table of powers goes with 'power' alone", "write 'dse validate power TABLE'")
     if options.what == "cost":
-        text, passed = report_errors(options.json)
+        with announced_step("leaving out each device"):
+            text, passed = report_errors(options.json)
     elif options.what == "power":
         text, passed = _report_power(options), True
     else:

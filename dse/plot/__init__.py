@@ -125,10 +125,14 @@ def figure_files(stem: Path, image: ImageFormat = "png") -> list[Path]:
     return [stem.with_name(f"{stem.name}.{ending}") for ending in (image, "csv")]
 
 
+def save_image(figure: Figure, path: Path, image: ImageFormat = "png") -> None:
+    with matplotlib.rc_context(EDITABLE_TEXT):
+        output_file.replace_file(path, lambda fresh: figure.savefig(fresh, dpi=150, format=image))
+
+
 def save_figure(figure: Figure, table: pd.DataFrame, stem: Path, image: ImageFormat = "png") -> list[Path]:
     """Write the image and STEM.csv; returns the paths."""
     picture, csv = figure_files(stem, image)
-    with matplotlib.rc_context(EDITABLE_TEXT):
-        output_file.replace_file(picture, lambda path: figure.savefig(path, dpi=150, format=image))
+    save_image(figure, picture, image)
     output_file.replace_file(csv, lambda path: table.to_csv(path, index=False))
     return [picture, csv]

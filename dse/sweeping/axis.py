@@ -17,7 +17,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from dse.base.errors import InputError, Problem, did_you_mean
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.units import Count, Quantity
 from dse.schema.accelerator import Accelerator
 from dse.schema.links import quantity_kind
@@ -119,7 +119,13 @@ def _parse_numbers(path: str, raw: Sequence[Any], accelerators: Sequence[Acceler
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     if any(isinstance(value, dict) and "link" in value for value in raw):
         raise InputError(f"'{path}' has a link among its values", f"write '{path}: {{link: ...}}' without values")
-    quantities, *_ = [[_read_value(accelerator, path, value) for value in raw] for accelerator in accelerators]
+    problems, quantities = ProblemCollector(), list[Quantity]()
+    for value in raw:
+        for accelerator in accelerators[::-1]:
+            with problems.collect():
+                quantity = _read_value(accelerator, path, value)
+                quantities += [quantity] * (accelerator is accelerators[0])
+    problems.raise_if_any()
     return np.array([quantity.value for quantity in quantities]), type(quantities[0]).unit
 
 
@@ -131,7 +137,11 @@ def _parse_labels(path: str, raw: RangeAxis | Sequence[Any]) -> Axis:
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
     if path.endswith(".enabled") and not all(isinstance(value, bool) for value in raw):
         raise InputError(f"'{path}' is a switch", "write true and false")
-    labels = [value if isinstance(value, bool) else _label(path, value) for value in raw]
+    problems, labels = ProblemCollector(), list[Any]()
+    for value in raw:
+        with problems.collect():
+            labels.append(value if isinstance(value, bool) else _label(path, value))
+    problems.raise_if_any()
     if len(set(labels)) < len(labels):
         raise _repeated_value(path)
     return Axis(path, tuple(raw), np.array(labels), "", "categorical")

@@ -77,3 +77,14 @@ def test_invalid_axes_are_refused(with_axes, axes, expected):
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == (path, 7)
     assert expected in str(problem)
+
+
+def test_all_wrong_values_of_an_axis_are_reported_at_once(with_axes):
+    axes = f"{{memory.dram.bandwidth: [1 TB/s, 2 TB, -1 TB/s, 3], {RUN}.pattern: ['2:4', '5:4', 'x']}}"
+    with pytest.raises(InputError) as error:
+        dse.sweep(with_axes(axes))
+    messages = [problem.message for problem in error.value.problems]
+    assert len(messages) == 5
+    assert all(
+        any(text in message for message in messages) for text in ("'TB' is the wrong unit", "-1 TB/s", "3 has no unit", "5:4", "'x'")
+    )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dse.cli.arguments.common import Subcommands, add_json, add_subcommand
+from dse.cli.arguments.common import Subcommands, add_force, add_json, add_subcommand
 
 EXAMPLES = {
     "measure": (
@@ -45,6 +45,7 @@ def add_calibrate(subcommands: Subcommands) -> None:
         "measurements", nargs="*", type=Path, help="tables (.csv, .csv.gz) of 'dse measure' or published ones, or folders of them"
     )
     parser.add_argument("-o", "--out", type=Path, help="output file of fitted efficiencies (YAML)")
+    add_force(parser)
     parser.add_argument("--draws", type=int, default=30, help="bootstrap samples (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
     what = "efficiencies (YAML) whose kernels are the prior, or 'none' (default: shipped)"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dse.cli.arguments.common import Subcommands, add_subcommand
+from dse.cli.arguments.common import Subcommands, add_force, add_subcommand
 from dse.schema.figures import FIGURE_KINDS, FREE_AXES, IMAGE_FORMATS
 
 EXAMPLES = {
@@ -87,7 +87,8 @@ def add_pareto(subcommands: Subcommands) -> None:
     parser.add_argument("--unique", action="store_true", help="list only the first of points that are equal in every objective")
     formats = "of the front on standard output: csv has all points in SI units (default: table on a terminal, else csv)"
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), help=formats)
-    parser.add_argument("-o", "--out", type=Path, help="output folder, or .nc file (default: next to the dataset)")
+    parser.add_argument("-o", "--out", type=Path, help="output folder, .nc file, or table (.csv, .parquet) (default: next to the dataset)")
+    add_force(parser)
 
 
 def add_report(subcommands: Subcommands) -> None:
@@ -95,7 +96,8 @@ def add_report(subcommands: Subcommands) -> None:
     parser = add_subcommand(subcommands, "report", "dse.cli.html_report:execute", sentence, EXAMPLES["report"])
     what = "datasets (.nc, .zarr) or folders of 'dse sweep', 'dse pareto' and 'dse search', tables (.csv) of 'dse validate -o'"
     parser.add_argument("results", type=Path, nargs="+", help=what)
-    parser.add_argument("-o", "--out", type=Path, default=Path("report.html"), help="output file (default: report.html)")
+    parser.add_argument("-o", "--out", type=Path, help="output file (default: report.html)")
+    add_force(parser)
     parser.add_argument("--title", default="", help="title of the page (default: the names of the datasets)")
     objectives = "variables or coordinates of the Pareto front (default: latency, accuracy_drop and costs, where they vary)"
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help=objectives)
@@ -134,3 +136,4 @@ def add_explain(subcommands: Subcommands) -> None:
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="of the text (default: table)")
     parser.add_argument("-o", "--out", type=Path, help="file for the text; stdout then has the sentence")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw a waterfall (.png, .svg or .pdf)")
+    add_force(parser)
