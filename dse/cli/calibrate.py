@@ -40,8 +40,6 @@ def execute(options: Namespace) -> str:
     """
     if options.few is None and (not options.measurements or options.out is None):
         raise InputError("the measurements or the output file are missing", "write 'dse calibrate TABLE ... -o FILE', or see '--few'")
-    if options.few is None:
-        output_file.check_not_overwritten(options.out, force=options.force)
     others = _load_others(options.prior)
     if options.few is not None:
         return few_shapes.report(options, others)
@@ -107,8 +105,11 @@ def _load_all(options: Namespace) -> tuple[MeasurementSet, AttentionSet]:
         with problems.collect():
             if path in products:
                 sets.append(load_measurements(path))
-        if path.exists() and options.out.exists() and path.samefile(options.out):
-            problems.add(Problem(f"'{path}' would be overwritten", "write the efficiencies to another file"))
+    inputs = [path for path in options.measurements if path.exists() and options.out.exists() and path.samefile(options.out)]
+    for path in inputs:
+        problems.add(Problem(f"'{path}' would be overwritten", "write the efficiencies to another file"))
+    with problems.collect():
+        output_file.check_not_overwritten(options.out, force=options.force or bool(inputs))
     for name in ("draws", "seed"):
         if getattr(options, name) < 0:
             problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))

@@ -30,7 +30,7 @@ Completer = Callable[..., list[str]]
 def complete(parser: argparse.ArgumentParser) -> None:
     """Print the completions of the command line that the shell states, and exit; raises InputError without argcomplete."""
     try:
-        import argcomplete
+        import argcomplete  # pyright: ignore[reportMissingImports] # an optional dependency
     except ImportError as error:
         raise InputError("completion needs argcomplete", "install it: pip install 'sparse-dse[completion]'") from error
     add_completers(parser, argcomplete.FilesCompleter())

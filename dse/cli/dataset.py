@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dse import plot
 from dse.base import output_file
-from dse.base.errors import InputError
+from dse.base.errors import InputError, ProblemCollector
 from dse.base.progress import announced_step, logger
 from dse.cli.destination import check_results_file, is_file
 from dse.plot import pareto as pareto_figure
@@ -19,7 +19,7 @@ from dse.report.result_table import render
 from dse.report.show_results import result_tables
 from dse.schema.figures import FigureKind
 from dse.sweeping import pareto, store
-from dse.sweeping.select_values import select_values
+from dse.sweeping.select_values import parse_number, select_values
 from dse.sweeping.table_file import is_table_path, write_table
 
 RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep' or 'dse search' wrote
@@ -73,7 +73,7 @@ def find_fronts(options: Namespace) -> str:
     check_results_file(options.out, (".nc", ".csv", ".parquet"), options.force)
     with announced_step(f"reading {path}"):
         dataset = select_values(store.read(path), parse_pairs(options.at))
-    reference = parse_numbers(parse_pairs(options.reference))
+    reference = parse_numbers(parse_pairs(options.reference), dataset)
     stem = _output_stem(path, options.out)
     written = stem.with_name(f"{stem.name}.nc") if options.out is None or not is_table_path(options.out) else options.out
     output_file.check_writable(written, *plot.figure_files(stem))
@@ -116,9 +116,15 @@ def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def parse_numbers(values: Mapping[str, str]) -> dict[str, float]:
-    """The values as numbers; raises InputError."""
-    try:
-        return {name: float(text) for name, text in values.items()}
-    except ValueError as error:
-        raise InputError(str(error), "write a number, in the unit of the dataset") from error
+def parse_numbers(values: Mapping[str, str], dataset: xr.Dataset) -> dict[str, float]:
+    """The values as numbers in the units of a dataset, each written with a unit or without; raises InputError with every problem."""
+    numbers, problems = dict[str, float](), ProblemCollector()
+    for name, text in values.items():
+        unit = str(dataset[name].attrs.get("units", "")) if name in dataset.variables else ""
+        with problems.collect(key=f"--reference {name}"):
+            number = parse_number(text, unit)
+            if number is None:
+                raise InputError(f"'{name}={text}' has no number", f"write a number{f', in {unit} or with its unit' if unit else ''}")
+            numbers[name] = number
+    problems.raise_if_any()
+    return numbers

@@ -49,7 +49,8 @@ def select_visible(x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"
     for start in range(0, len(x), CHUNK):
         rows, columns = (_cell(column[start : start + CHUNK], *limits) for column, limits in zip((x, y), ends, strict=True))
         shown[rows * CELLS + columns] = np.arange(start, start + len(rows))
-    return np.unique([*shown[shown >= 0], x.argmin(), x.argmax(), y.argmin(), y.argmax()])
+    ends_of_axes = np.array([x.argmin(), x.argmax(), y.argmin(), y.argmax()])
+    return np.unique(np.concatenate([shown[shown >= 0], ends_of_axes]))
 
 
 def _cell(values: Float[np.ndarray, " point"], low: float, high: float) -> Int[np.ndarray, " point"]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
+from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.interval import SAMPLES
@@ -132,6 +133,14 @@ class Plan:
             yield {"batch": b, "dtype": d}, batch, dtype
 
 
+def _range_text(axis: Axis) -> str:
+    """The ends of an axis of numbers: ' from 1 TB/s to 8 TB/s'."""
+    if axis.values.dtype.kind not in "if":
+        return ""
+    low, high = (format_quantity(float(end), axis.unit) for end in (axis.values.min(), axis.values.max()))
+    return f" from {low} to {high}"
+
+
 def describe_plan(plan: Plan) -> str:
     """What a sweep would evaluate, and how large its results would be: the text of `dse sweep --dry-run`."""
     spec = plan.spec
@@ -142,7 +151,7 @@ def describe_plan(plan: Plan) -> str:
         f"accelerators {', '.join(accelerator.name for accelerator in plan.accelerators)}",
         f"workloads    {', '.join(workload.name for workload in plan.workloads)}",
         *(f"run on       {workload.name}: {workload.run_on}" for workload in plan.workloads if workload.run_on),
-        *(f"axis         {axis.path}: {len(axis)} values ({ROLE_EFFECTS[axis.role]})" for axis in plan.axes),
+        *(f"axis         {axis.path}: {len(axis)} values{_range_text(axis)} ({ROLE_EFFECTS[axis.role]})" for axis in plan.axes),
         *(f"linked       {path} = {axis.link}" for path, axis in spec.linked_axes.items()),
         f"evaluates    {counts}, layers: {layers}",
         f"results      at most {plan.result_bytes / 1e6:.3g} MB: {', '.join(spec.store.variables)}",

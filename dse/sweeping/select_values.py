@@ -31,7 +31,7 @@ def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
 def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:
     values, unit = coordinate.values, str(coordinate.attrs.get("units", "1"))
     is_numeric = values.dtype.kind in "if"
-    number = _parse_number(text, unit) if is_numeric else None
+    number = parse_number(text, unit) if is_numeric else None
     if is_numeric:
         matches = np.zeros(len(values), bool) if number is None else np.isclose(values, number, rtol=1e-6, atol=0)
     else:
@@ -42,8 +42,8 @@ def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:
     return matches
 
 
-def _parse_number(text: str, unit: str) -> float | None:
-    """The number that a text states, in the unit of its coordinate; None if it is none."""
+def parse_number(text: str, unit: str) -> float | None:
+    """The number that a text states, in the unit of its coordinate or variable; None if it is none."""
     try:
         return float(text)
     except ValueError:

@@ -35,8 +35,16 @@ def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
     for wrong in ("batch", "=1", "batch="):
         with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
             parse_pairs([wrong])
-    with pytest.raises(InputError, match="could not convert string to float: 'x'; write a number"):
-        parse_numbers({"speedup": "x"})
+
+
+def test_a_reference_has_the_unit_of_its_objective_or_none(results):
+    assert parse_numbers({"latency": "2 ms", "speedup": "1.5"}, results) == {"latency": pytest.approx(2e-3), "speedup": 1.5}
+    assert parse_numbers({"latency": "2e-3"}, results) == {"latency": 2e-3}
+    with pytest.raises(InputError) as error:
+        parse_numbers({"speedup": "x", "latency": "2 W"}, results)
+    messages = str(error.value)
+    assert "--reference speedup: 'speedup=x' has no number; write a number" in messages
+    assert "--reference latency: 'W' is the wrong unit here; write a quantity in s" in messages
 
 
 def test_the_command_writes_a_dataset_a_table_and_a_figure(results, tmp_path, capsys):
