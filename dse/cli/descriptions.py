@@ -65,13 +65,12 @@ def _kind(document: YamlDocument) -> str:
 
 
 def _list_derived(path: Path) -> str:
-    """The numbers of an accelerator that follow from others, one a line; empty for other descriptions."""
+    """The numbers of an accelerator that follow from others, with area and power; empty for other descriptions."""
     if path.is_dir() or path.name == "workload.yaml" or _kind(load_document(path)) != "accelerator":
         return ""
-    accelerator = read_accelerator(path)
-    rows = [(name, accelerator.at(name).text, formula.text) for name, formula in accelerator.links.formulas.items()]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    return "".join(f"  {name:{widths[0]}}  {text:{widths[1]}}  = {formula}\n" for name, text, formula in rows)
+    from dse.report.derived_numbers import list_derived_numbers
+
+    return list_derived_numbers(read_accelerator(path))
 
 
 def list_catalog(options: Namespace) -> str:
