@@ -9,6 +9,7 @@ bound), until all are excluded, a corner is feasible, or `MAX_CORNERS` corners a
 import ast
 import itertools
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,8 @@ MARGINS = (2.0, 1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # by which constrain
 POSITIONS = 1024  # of a continuous dimension, between which boxes end
 INCREASING, DECREASING = ("area", "power"), ("latency",)  # with the numbers of a design
 INCREASING_IF_FASTEST = ("performance", "throughput")  # with the numbers of a design, as latency decreases
-OTHER_PREFIXES = ("cost.", "overhead.")  # of numbers that change area, power or latency in other directions
+# Numbers that change area, power or latency in other directions: a higher clock takes fewer multipliers for the same peak.
+OTHER_NUMBER = re.compile(r"(cost|overhead)\..*|units\.\w+\.clock|memory\.\w+\.(width|rate)")
 
 LOWER, UPPER = 0, 1  # corners
 
@@ -135,7 +137,7 @@ def _is_monotonic(evaluator: Evaluator) -> bool:
         configs <= MAX_CONFIGS
         and problem.options.fidelity != "calibrated"
         and not space.accelerator.links.formulas
-        and not any(dimension.path.startswith(OTHER_PREFIXES) for dimension in space.dimensions)
+        and not any(OTHER_NUMBER.fullmatch(dimension.path) for dimension in space.dimensions)
     )
 
 
