@@ -114,8 +114,11 @@ def _best_design_lines(best: pd.DataFrame, front: xr.Dataset) -> list[str]:
 
 def _ties_lines(front: xr.Dataset) -> list[str]:
     """How many designs equal the best one, and which of them is reported."""
-    if (tied := int(front.attrs["tied"])) < 2:
+    near, tolerance = int(front.attrs["near_tied"]), front.attrs["tie_tolerance"]
+    if (tied := int(front.attrs["tied"])) < 2 and near < 2:
         return []
+    if near > tied:
+        return [f"{near} designs are within {100 * tolerance:g}% of the best; reported is the one with the least area, then power"]
     objectives = " and ".join(text.partition(" ")[2] for text in json.loads(front.attrs["objectives"]))
     count = f"at least {tied}" if tied == MAX_TIED else str(tied)
     return [f"{count} designs are equal in {objectives}; reported is the one with the best constrained values, then the simplest"]

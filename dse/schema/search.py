@@ -191,6 +191,15 @@ class SearchSpec(StrictModel):
         description="refine the best designs by local search, within the trials: gradients on continuous axes, steps on the others",
     )
 
+    tie_tolerance: float = Field(
+        default=0.001,
+        ge=0,
+        lt=1,
+        description="designs within this relative difference of the best value of a single objective are equal: of these, the one with the "
+        "least area, then power, is reported as the best",
+        examples=[0.01],
+    )
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         texts = [str(objective) for objective in (*self.maximize, *self.minimize)]

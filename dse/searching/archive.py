@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from dse.base.errors import InfeasibleError
+from dse.base.errors import InfeasibleError, InputError
 from dse.searching.evaluator import Evaluator
 from dse.searching.simplicity import complexity
 from dse.searching.space import DesignMatrix
-from dse.sweeping.pareto_front import nondominated
+from dse.sweeping.pareto_front import nondominated, round_to_bits
 
 MAX_BEST = 1000  # designs in the archive besides the front
 MAX_NEAREST = 20  # infeasible designs in the archive, until there are feasible ones
@@ -39,6 +39,8 @@ class Archive:
     history: list[tuple[int, Values]] = field(default_factory=list)  # after each batch: number of evaluations, values of the front
     undefined_counts: dict[str, int] = field(default_factory=dict)  # designs without a finite value, by the text of the expression
     tied_designs: DesignMatrix = field(init=False)  # distinct designs that equal the best one in all objectives
+    preferred: Float[np.ndarray, "dimension"] | None = None  # the design that is reported as the best, if that is not the best one itself
+    near_tied_count: int = 1  # designs in the archive within the tie tolerance of the best one
 
     def __post_init__(self) -> None:
         self.designs = np.empty((0, len(self.evaluator.space.dimensions)))
@@ -100,10 +102,25 @@ class Archive:
         """Replace designs in the archive by equivalent ones."""
         objectives, excess = self.evaluator.score(replacements)
         values = self._with_limited_results(objectives, excess)
+        if self.preferred is not None and (is_preferred := (designs == self.preferred).all(axis=1)).any():
+            self.preferred = replacements[is_preferred][0]
         removed = {design.tobytes() for design in designs}
         others = np.array([design.tobytes() not in removed for design in self.designs], bool)
         designs, values = np.concatenate([replacements, self.designs[others]]), np.concatenate([values, self.values[others]])
         self.designs, self.values = _without_repetitions(designs, values)
+
+    def prefer_cheapest(self) -> None:
+        """Report, of the designs within the tie tolerance of the best value of a single objective, the one with least area, then power."""
+        search, column = self.evaluator.problem.search, self.values[:, 0]
+        rows = np.flatnonzero(column <= column.min() + search.tie_tolerance * abs(column.min()))
+        if len(search.objectives) > 1 or not search.tie_tolerance or len(rows) < 2:
+            return
+        try:
+            costs = round_to_bits(self.evaluator.evaluate_costs(self.designs[rows]))
+        except InputError:  # the accelerator states no process
+            return
+        ranking = self._rank(self.designs[rows], np.concatenate([costs, self.values[rows]], axis=1))
+        self.preferred, self.near_tied_count = self.designs[rows[ranking[0]]], len(rows)
 
     def front_indices(self) -> Int[np.ndarray, "front"]:
         """Indices of the designs in the archive that no other one dominates."""
@@ -111,10 +128,13 @@ class Archive:
 
     def ranking(self) -> Int[np.ndarray, "design"]:
         """Indices of the designs in the archive, best first: by the objectives, then by the limited results, then the simplest."""
-        return self._rank(self.designs, self.values)
+        ranking = self._rank(self.designs, self.values)
+        return ranking if self.preferred is None else np.concatenate([[first := self.best_index()], ranking[ranking != first]])
 
     def best_index(self) -> int:
-        """Index of the best design in the archive."""
+        """Index of the best design in the archive, or of the preferred one."""
+        if self.preferred is not None:
+            return int(np.flatnonzero((self.designs == self.preferred).all(axis=1))[0])
         candidates = np.flatnonzero(self.values[:, 0] == self.values[:, 0].min())
         return int(candidates[self._rank(self.designs[candidates], self.values[candidates])[0]])
 

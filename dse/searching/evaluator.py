@@ -117,6 +117,14 @@ class Evaluator:
                 each.setdefault(name, np.empty((networks, len(designs))))[:, rows] = values
         return BatchResults(combined, each, choice)
 
+    def evaluate_costs(self, designs: DesignMatrix) -> Float[np.ndarray, "design 2"]:
+        """Area [m^2] and power [W] of designs, also where the search names neither; raises InputError if they are not known."""
+        costs = np.empty((len(designs), 2))
+        for rows, config in self._split_batches(designs):
+            design = Design(config.accelerator, self.space.numeric_values(designs[rows]), self.space.accelerator.base)
+            costs[rows, 0], costs[rows, 1] = area(design), power(design)
+        return costs
+
     def chosen_variants(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Variant]:
         """The variant that each network runs on one design."""
         choice = self.evaluate_networks(design[None]).choice[:, 0]

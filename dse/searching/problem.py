@@ -32,7 +32,7 @@ from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
 RULES_VERSION = "2"  # of scoring and storing designs: searches that began with another version are not resumed
-IRRELEVANT_OPTIONS = {"trials", "ask_batch", "sampler", "seed", "polish"}  # of a search, to the score of a design
+IRRELEVANT_OPTIONS = {"trials", "ask_batch", "sampler", "seed", "polish", "tie_tolerance"}  # of a search, to the score of a design
 
 Networks = Mapping[str, tuple[Workload, WorkloadSelection]]
 

@@ -15,6 +15,7 @@ from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.base.expression import split_brackets
 from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.schema.accelerator import read_accelerator
@@ -68,6 +69,9 @@ def best_designs_table(archive: Archive) -> pd.DataFrame:
         table["networks"] = [_describe_networks(evaluator, scores.each, number) for number in range(len(designs))]
     variants = [evaluator.chosen_variants(design) for design in designs]
     table["bound"] = [_describe_bounds(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
+    unused = [_list_unused_runs(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
+    if any(unused):
+        table["unused"] = [", ".join(runs) for runs in unused]
     table["states"] = ["; ".join(f"{name}: {_describe_variant(variant)}" for name, variant in chosen.items()) for chosen in variants]
     return table
 
@@ -102,15 +106,31 @@ def _describe_networks(evaluator: Evaluator, results: dict[str, np.ndarray], des
 
 def _describe_bounds(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> str:
     """Shares of the latency by the resource that sets it, as in 'resnet50: tensor_core 61%, dram 39%'."""
-    problem, accelerator, texts = evaluator.problem, evaluator.space.accelerator_at(design), []
-    efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
-    for name, variant in variants.items():
-        terms = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
-        layers = layer_results(terms, accelerator, variant, problem.dtype, problem.options, problem.batch)
+    texts = []
+    for name, layers in _layer_results(evaluator, design, variants).items():
         shares = layers.latency.groupby(layers.bound).sum() / layers.latency.sum()
         ordered = sorted(zip(shares.bound.values, shares.values, strict=True), key=lambda pair: -pair[1])
         texts.append(f"{name}: " + ", ".join(f"{resource} {100 * share:.0f}%" for resource, share in ordered))
     return "; ".join(texts)
+
+
+def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> list[str]:
+    """The enabled runs that no layer of any network uses, as in 'tensor_core.sparse_24': the design does not need them."""
+    accelerator, dtype = evaluator.space.accelerator_at(design), evaluator.problem.dtype.compute
+    used = {str(name) for layers in _layer_results(evaluator, design, variants).values() for name in layers.execution.values}
+    runs = [f"{unit}.{name}" for unit, each in accelerator.units.items() for name in enabled_runs(each, dtype) if name != "dense"]
+    return [run for run in runs if not any(name == run or name.startswith(f"{run} ") for name in used)]
+
+
+def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> dict[str, xr.Dataset]:
+    """The results of each layer of each network on a design."""
+    problem, accelerator = evaluator.problem, evaluator.space.accelerator_at(design)
+    efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
+    results = {}
+    for name, variant in variants.items():
+        terms = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
+        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, problem.batch)
+    return results
 
 
 def _describe_variant(variant: Variant) -> str:
@@ -133,7 +153,7 @@ def evaluate_devices(evaluator: Evaluator) -> pd.DataFrame:
 
 def front_dataset(archive: Archive) -> xr.Dataset:
     """The Pareto front along `point`: every axis and result; `best` marks the best design."""
-    indices, evaluator = archive.front_indices(), archive.evaluator
+    indices, evaluator = np.union1d(archive.front_indices(), [archive.best_index()]), archive.evaluator
     order = indices[np.argsort(archive.values[indices, 0], kind="stable")]
     designs = archive.designs[order]
     units = {dimension.path: dimension.axis.unit or "1" for dimension in evaluator.space.dimensions if not dimension.categorical}

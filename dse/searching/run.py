@@ -94,6 +94,7 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
         if search.polish:
             refine(archive, max(search.trials, archive.evaluated_count))
     if archive.feasible_count:
+        archive.prefer_cheapest()
         simplify_reported(archive)
     undefined = [
         f"'{text}' is not a finite number for {count} of {archive.evaluated_count} designs, which are infeasible"
@@ -130,6 +131,8 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
         "evaluated": archive.evaluated_count,
         "feasible": archive.feasible_count,
         "tied": len(archive.tied_designs),
+        "near_tied": archive.near_tied_count,
+        "tie_tolerance": archive.evaluator.problem.search.tie_tolerance,
         "hypervolume_share": float(own_volumes[-1]),
         "hypervolume_share_of_random": float(random_volumes[-1]),
         "elasticities": json.dumps(compute_elasticities(archive)),

@@ -163,3 +163,31 @@ def test_devices_next_to_a_search_have_published_costs(folder):
     for name in devices.index:
         cost = dse.load_accelerator(name).cost
         assert devices.loc[name, ["area", "power"]].tolist() == pytest.approx([cost.area.value, cost.power.value], rel=1e-9)
+
+
+def test_the_cheapest_of_nearly_equal_designs_is_reported(folder):
+    """Within the tolerance: the least area, then power, whether the search limits them or not. Without one: the best value."""
+    axes = "\n  memory.dram.bandwidth: {from: 0.9 TB/s, to: 1 TB/s, steps: 400}\n  units.tensor.peak.fp16: {from: 90 TFLOP/s, to: 100 TFLOP/s, steps: 20}\n"
+    for constraints in ("", "constraints: [area <= 900 mm^2]\n"):
+        evaluator = run.load_evaluator(dense_only(folder, f"{constraints}sampler: exhaustive\ntie_tolerance: 0.01", axes))
+        designs = evaluator.space.grid_designs(0, evaluator.space.size)
+        performance, costs = evaluator.evaluate(designs)["performance"], evaluator.evaluate_costs(designs)
+        archive = run.run_search(evaluator, "x", None, False, False, False)
+        rows = np.array([(archive.designs == design).all(axis=1).any() for design in designs])
+        near = np.flatnonzero(rows & (performance >= 0.99 * performance.max() * (1 + 1e-12)))
+        cheapest = near[np.lexsort(costs[near].T[::-1])[0]]
+        reported = archive.designs[[archive.best_index()]]
+        np.testing.assert_allclose(evaluator.evaluate_costs(reported)[0], costs[cheapest], rtol=1e-9)
+        assert costs[cheapest, 0] < costs[performance.argmax(), 0]
+        assert archive.near_tied_count > 1
+        assert report.front_dataset(archive).best.values.sum() == 1
+        exact = run.run_search(evaluator.with_search(tie_tolerance=0.0), "x", None, False, False, False)
+        assert evaluator.evaluate(exact.designs[[exact.best_index()]])["performance"][0] == performance.max()
+
+
+def test_runs_that_no_layer_uses_are_listed(folder):
+    """The description enables both runs, and a dense network uses neither."""
+    path = dense_only(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
+    archive = Archive(run.load_evaluator(path))
+    evaluate_all(archive)
+    assert report.best_designs_table(archive).iloc[0]["unused"] == "tensor.sparse_24, vector.csr"
