@@ -22,6 +22,7 @@ SEARCH_RESULTS = {
     "latency": "of the network, at iso-accuracy [s]",
     "energy": "of one run of the network, at iso-accuracy [J]",
     "edp": "energy x latency [J s]",
+    "batch": "size: samples in one run of the network",
     "throughput": "samples (images, sequences, tokens) per second: the batch size / latency [1/s]",
     "occupancy": "share of the outermost memory that the network occupies: weights, key-value cache and activations",
     "area": "[m^2]",

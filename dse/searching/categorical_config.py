@@ -46,6 +46,7 @@ class CategoricalConfig:
     """
 
     accelerator: Accelerator
+    batch: int
     terms: list[LayerTerms]
     executions: tuple[Execution, ...]
     arrays: BatchArrays
@@ -121,6 +122,7 @@ def build_config(
     inside = (level.reuse_capacity for level in memory_levels(by_capacity[0], problem.options.fidelity))
     return CategoricalConfig(
         accelerator,
+        problem.batch,
         [each[0] for each in tabulated],
         executions,
         arrays,

@@ -71,8 +71,10 @@ class Evaluator:
     def over_networks(self) -> OverNetworks:
         weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
         search = self.problem.search
-        batch = self.problem.batch if "throughput" in search.results else None
-        return OverNetworks(self.base, weights, search.over_workloads == "worst", batch, self.problem.selections)
+        has_throughput = "throughput" in search.results
+        return OverNetworks(
+            self.base, weights, search.over_workloads == "worst", self.problem.batch, has_throughput, self.problem.selections
+        )
 
     def with_search(self, **options: Any) -> "Evaluator":
         """The evaluator of the same designs and scores under other options of the sampler; it shares all compiled functions."""
@@ -135,7 +137,8 @@ class Evaluator:
         key = tuple(value for value, dimension in zip(design.tolist(), self.space.dimensions, strict=True) if dimension.categorical)
         if key not in self._configs:
             accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
-            self._configs[key] = build_config(accelerator, self.space, self.problem, self.variants, self.problem.needs_energy)
+            problem = replace(self.problem, batch=self.space.batch_at(design, self.problem.batch))
+            self._configs[key] = build_config(accelerator, self.space, problem, self.variants, self.problem.needs_energy)
         return self._configs[key]
 
     def differentiable_results(self, config: CategoricalConfig) -> Callable[[Array, Array], tuple[dict[str, Any], dict[str, Any]]]:
@@ -164,8 +167,8 @@ class Evaluator:
                 choice = self.variant_rule.choose_by_one_number(latency, energy, self.network_slices, jnp)
             else:
                 choice = choice[:, None]
-            each = self._results_of_networks(latency, energy, choice, jnp, self._occupancy(config, design, 1))
-            combined = self.over_networks.combine_results(each, jnp) | self._costs(design)
+            each = self._results_of_networks(config, latency, energy, self._occupancy(config, design, 1), choice, jnp)
+            combined = self.over_networks.combine_results(each, jnp) | self._costs(config, design)
             return {name: jnp.ravel(values)[0] for name, values in combined.items()}, {name: values[:, 0] for name, values in each.items()}
 
         return results
@@ -192,14 +195,14 @@ class Evaluator:
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix) -> BatchResults:
         values = self.space.all_values(self.space.numeric_values(designs), config.accelerator)
         design = Design(config.accelerator, values, self.space.accelerator.base)
-        costs = self._costs(design)
+        costs = self._costs(config, design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs)
         latency, dynamic_energy = _latency_and_energy(config, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
         occupancy = self._occupancy(config, design, len(designs))
-        choice = self._choose_variants(latency, energy, occupancy, costs)
-        each = self._results_of_networks(latency, energy, choice, occupancy=occupancy)
+        choice = self._choose_variants(config, latency, energy, occupancy, costs)
+        each = self._results_of_networks(config, latency, energy, occupancy, choice)
         return BatchResults(self.over_networks.combine_results(each) | costs, each, choice)
 
     def _evaluate_robustly(
@@ -215,16 +218,18 @@ class Evaluator:
         quantile = 1 - samples.options.quantile
         energy = None if energies[0] is None else np.quantile(np.stack(energies), quantile, axis=0)
         occupancy = self._occupancy(config, design, count)
-        choice = self._choose_variants(np.quantile(np.stack(latencies), quantile, axis=0), energy, occupancy, costs)
-        each = [self._results_of_networks(*results, choice, occupancy=occupancy) for results in zip(latencies, energies, strict=True)]
+        choice = self._choose_variants(config, np.quantile(np.stack(latencies), quantile, axis=0), energy, occupancy, costs)
+        each = [self._results_of_networks(config, *results, occupancy, choice) for results in zip(latencies, energies, strict=True)]
         combined = [self.over_networks.combine_results(results) for results in each]
         quantiles = {name: samples.worse_quantile(name, combined) for name in combined[0]}
         network_quantiles = {name: samples.worse_quantile(name, each) for name in each[0]}
         return BatchResults(quantiles | costs, network_quantiles, choice)
 
-    def _costs(self, design: Design) -> dict[str, Any]:
-        named = self.problem.search.costs
-        return {name: evaluate(design) for name, evaluate in (("area", area), ("power", power)) if name in named}
+    def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, Any]:
+        """The named results that do not depend on the networks."""
+        named, batch = self.problem.search.results, np.full(1, float(config.batch))
+        functions = (("area", area), ("power", power), ("batch", lambda _: batch))
+        return {name: evaluate(design) for name, evaluate in functions if name in named}
 
     def _occupancy(self, config: CategoricalConfig, design: Design, count: int) -> Any:
         """Share of the outermost memory that each variant occupies on `count` designs [variant, design]; None if it is not needed.
@@ -237,16 +242,19 @@ class Evaluator:
         footprints = np.array([terms.footprint for terms in config.terms])[:, None] * np.ones(count)
         return footprints / (np.inf if capacity is None else capacity)
 
-    def _results_of_networks(self, latency: Any, energy: Any, choice: Any, array_module: Any = np, occupancy: Any = None) -> dict[str, Any]:
+    def _results_of_networks(
+        self, config: CategoricalConfig, latency: Any, energy: Any, occupancy: Any, choice: Any, array_module: Any = np
+    ) -> dict[str, Any]:
         """Results of the networks [network, design] in the chosen variants, from those of all variants [variant, design]."""
         dense = array_module.stack([latency[variants.start] for variants in self.network_slices])
         chosen_energy = None if energy is None else take_variants(energy, choice, array_module)
         chosen_occupancy = None if occupancy is None else take_variants(occupancy, choice, array_module)
         chosen = take_variants(latency, choice, array_module)
-        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy)
+        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy, config.batch)
 
     def _choose_variants(
         self,
+        config: CategoricalConfig,
         latency: Float[np.ndarray, "variant design"],
         energy: Float[np.ndarray, "variant design"] | None,
         occupancy: Float[np.ndarray, "variant design"] | None,
@@ -256,7 +264,7 @@ class Evaluator:
             return self.variant_rule.choose_by_one_number(latency, energy, self.network_slices)
 
         def evaluate_keys(choice: Choice) -> Float[np.ndarray, "key design"]:
-            each = self._results_of_networks(latency, energy, choice, occupancy=occupancy)
+            each = self._results_of_networks(config, latency, energy, occupancy, choice)
             objectives, excess = self._score({**self.over_networks.combine_results(each), **costs}, each, latency.shape[1])
             largest_excess = np.maximum(excess, 0.0).max(axis=1, initial=0.0)
             is_undefined = ~np.isfinite(objectives).all(axis=1)

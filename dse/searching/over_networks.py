@@ -51,25 +51,35 @@ class Base:
 class OverNetworks:
     """Combines the results of several networks: the geometric mean with `weights`, or the `worst` network relative to `base`.
 
-    `batch`: the batch size, None if no throughput is needed; `selections`: the indices of the networks of each name with brackets.
+    `batch`: the batch size of the base; `has_throughput`: whether the search names it; `selections`: the indices of the networks of each
+    name with brackets.
     """
 
     base: Base
     weights: Float[np.ndarray, "network"]
     worst: bool
-    batch: int | None = None
+    batch: int = 1
+    has_throughput: bool = False
     selections: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def results_of_networks(
-        self, latency: Any, energy: Any | None, dense: Any, array_module: Any = np, occupancy: Any | None = None
+        self,
+        latency: Any,
+        energy: Any | None,
+        dense: Any,
+        array_module: Any = np,
+        occupancy: Any | None = None,
+        batch: int | None = None,
     ) -> dict[str, Any]:
         """Results of each network [network, ...].
 
         `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
+        `batch`: its batch size, as that of the base if not given; performance compares the times of one sample.
         """
         base = self.base.latency.reshape(-1, *(1,) * (array_module.ndim(latency) - 1))
-        results = {"performance": base / latency, "speedup": dense / latency, "latency": latency}
-        results |= {} if self.batch is None else {"throughput": self.batch / latency}
+        batch = self.batch if batch is None else batch
+        results = {"performance": batch / self.batch * base / latency, "speedup": dense / latency, "latency": latency}
+        results |= {"throughput": batch / latency} if self.has_throughput else {}
         results |= {} if energy is None else {"energy": energy, "edp": energy * latency}
         return results if occupancy is None else results | {"occupancy": occupancy}
 

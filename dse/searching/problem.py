@@ -49,7 +49,7 @@ class SearchProblem:
     """
 
     networks: Networks
-    batch: int
+    batch: int  # the first one, where the batch size is a dimension
     dtype: OperandDtypes
     options: ModelOptions
     search: SearchSpec
@@ -140,7 +140,7 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
         problems.add(document.make_problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
         problems.raise_if_any()
     assert spec.search is not None
-    for key, count in (("accelerators", len(spec.accelerators)), ("batch", len(spec.batch)), ("dtype", len(spec.dtype))):
+    for key, count in (("accelerators", len(spec.accelerators)), ("dtype", len(spec.dtype))):
         if count > 1:
             problems.add(document.make_problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
     if not spec.free_axes:

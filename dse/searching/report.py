@@ -31,7 +31,7 @@ MAX_ATTRIBUTE = 50_000  # characters: HDF5 stores attributes up to 64 KiB
 ACTIVE_MARGIN = 0.02  # a constraint within this share of its bound is active
 UNITS = {
     "performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W", "throughput": "1/s",
-    "occupancy": "1",
+    "occupancy": "1", "batch": "1",
 }  # fmt: skip
 INTERVAL_ENDS = {"low": "5% quantile over samples of the kernel parameters", "high": "95% quantile over samples of the kernel parameters"}
 
@@ -126,10 +126,10 @@ def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"],
     """The results of each layer of each network on a design."""
     problem, accelerator = evaluator.problem, evaluator.space.accelerator_at(design)
     efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
-    results = {}
+    results, batch = {}, evaluator.space.batch_at(design, problem.batch)
     for name, variant in variants.items():
-        terms = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
-        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, problem.batch)
+        terms = network_terms(accelerator, variant, batch, problem.dtype, problem.options, efficiency)
+        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, batch)
     return results
 
 
@@ -162,7 +162,8 @@ def front_dataset(archive: Archive) -> xr.Dataset:
         for path, values in evaluator.space.decode(designs).items()
     }
     results = evaluator.evaluate(designs) | uncertainty.interval_columns(evaluator, designs)
-    variables = {name.replace("/", ", "): ("point", values, _attributes(name)) for name, values in results.items()}  # netCDF refuses '/'
+    named = {name.replace("/", ", "): (name, values) for name, values in results.items() if name not in coords}  # netCDF refuses '/'
+    variables = {text: ("point", values, _attributes(name)) for text, (name, values) in named.items()}
     return xr.Dataset({**variables, "best": ("point", order == archive.best_index())}, coords)
 
 

@@ -115,8 +115,8 @@ def _run_sampler(evaluator: Evaluator, name: str, storage: str | BaseStorage | N
     with tqdm(total=search.trials, initial=archive.evaluated_count, unit=" designs", disable=not progress) as bar:
 
         def advance(count: int, best: str) -> None:
+            bar.set_postfix_str(best, refresh=False)
             bar.update(count)
-            bar.set_postfix_str(best)
 
         samplers.run_trials(archive, study, advance)
     archive = Archive(evaluator)

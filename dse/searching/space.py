@@ -19,6 +19,8 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.axis import Axis
 
+BATCH = "batch"  # the path of the dimension of batch sizes, which is no part of an accelerator
+
 DesignMatrix = Float[np.ndarray, "design dimension"]
 
 VALUES_PER_OCTAVE = 16  # of the grid of a continuous tabulated dimension
@@ -213,8 +215,14 @@ class Space:
         return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
 
     def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
-        """Values of the categorical dimensions, as a description states them."""
-        return {d.path: d.axis.yaml_values[int(design[number])] for number, d in enumerate(self.dimensions) if d.categorical}
+        """Values of the categorical dimensions of an accelerator, as a description states them."""
+        categorical = [(number, d) for number, d in enumerate(self.dimensions) if d.categorical and d.path != BATCH]
+        return {d.path: d.axis.yaml_values[int(design[number])] for number, d in categorical}
+
+    def batch_at(self, design: Float[np.ndarray, "dimension"], default: int) -> int:
+        """The batch size of a design; `default` where the space has one batch size only."""
+        sizes = [int(d.axis.values[int(design[number])]) for number, d in enumerate(self.dimensions) if d.path == BATCH]
+        return sizes[0] if sizes else default
 
     def accelerator_at(self, design: Float[np.ndarray, "dimension"]) -> Accelerator:
         """The description of one design."""

@@ -236,6 +236,7 @@ def test_expressions_change_only_in_the_directions_of_their_trend(text, latency,
 
     def value(time, joules):
         results = {"latency": time, "performance": 3 / time, "speedup": 2 / time, "energy": joules, "edp": joules * time}
+        results |= {"throughput": 4 / time, "batch": 4, "occupancy": 0.1 * time + 0.2 * joules}
         with np.errstate(all="ignore"):
             return float(
                 np.asarray(parsed.evaluate({name: np.float64(x) for name, x in (results | {"area": cost, "power": 2 * cost}).items()}))
