@@ -11,7 +11,6 @@ A device never takes more than its power limit: work of a larger energy takes lo
 """
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.area import anchor_to_published, area
@@ -73,6 +72,8 @@ def peak_share_at_power(design: Design, limit: float, die_area: float, coefficie
 
     if excess(1.0) <= 0:
         return 1.0
+    from scipy.optimize import brentq  # takes half a second: 'dse check' answers at once
+
     return float(brentq(excess, 0.0, 1.0)) if excess(0.0) < 0 else 0.0  # type: ignore[arg-type] # one number without 'full_output'
 
 
