@@ -10,7 +10,7 @@ from dse.schema.model_options import Fidelity
 
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
 CostVariable = Literal[
-    "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency"
+    "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency", "cost_usd"
 ]
 # Variables with one number for each design, network state and batch; the shares have more dimensions.
 SCALAR_VARIABLES = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))
@@ -56,6 +56,7 @@ ATTRIBUTES = {
         "long_name": "latency at which the average power is at most the power of the design: no less than the latency, infinite where "
         "leakage alone exceeds the power",
     },
+    "cost_usd": {"units": "USD", "long_name": "manufacturing cost of the good die and its interposer, without memory, test and margin"},
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
     "accuracy": {"long_name": "metric of the pruned network"},

@@ -10,6 +10,7 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.design import Design
+from dse.model.cost.manufacturing import describe_assumptions, manufacturing_cost
 from dse.model.cost.power import power, power_limited_time, static_power
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
@@ -22,6 +23,7 @@ NEEDED_BY = {  # array: variables of the results that need it
     "power": {"power", "performance_per_watt", *ENERGY_VARIABLES},  # the average power is compared with it
     "leakage": ENERGY_VARIABLES,
     "energy": ENERGY_VARIABLES,
+    "cost_usd": {"cost_usd"},
 }
 STATED_BY = {  # variable of the results: figure under `cost` of an accelerator that it starts from
     "area": "area",
@@ -33,11 +35,14 @@ STATED_BY = {  # variable of the results: figure under `cost` of an accelerator 
 
 
 def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
-    """Area [m^2], power [W] and leakage [W] of each design [accelerator, *axes], and zeros for the energy, over all dimensions."""
+    """Area [m^2], power [W], leakage [W] and manufacturing cost [USD] of each design [accelerator, *axes].
+
+    The energy has zeros, over all dimensions.
+    """
     shape, dtype = tuple(plan.dims.values()), plan.spec.store.dtype
     names = [name for name, variables in NEEDED_BY.items() if variables & plan.spec.store.cost_variables]
     arrays = {name: np.zeros(shape if name == "energy" else shape[: 1 + len(plan.axes)], dtype) for name in names}
-    for name, evaluate in (("area", area), ("power", power), ("leakage", static_power)):
+    for name, evaluate in (("area", area), ("power", power), ("leakage", static_power), ("cost_usd", manufacturing_cost)):
         for position, accelerator in plan.categorical_designs() if name in arrays else ():
             index = (position["accelerator"], *(position.get(axis.path, slice(None)) for axis in plan.axes))
             arrays[name][index] = evaluate(_design_at(plan, position, accelerator))
@@ -90,6 +95,8 @@ def source_attributes(name: str, plan: Plan) -> dict[str, str]:
         "model_error": f"mean relative leave-one-device-out error of the cost model: {errors}",
         "coefficients": describe_uncertain_coefficients(),
     }
+    if name == "cost_usd":
+        attributes["assumptions"] = describe_assumptions()
     if name in NEEDED_BY["energy"]:  # of the traffic at these levels
         names = {a.name: [level.name for level in memory_levels(a, plan.spec.model.fidelity)] for a in plan.accelerators}
         attributes["memory_levels"] = json.dumps(names)
