@@ -109,7 +109,7 @@ def _best_design_lines(best: pd.DataFrame, front: xr.Dataset) -> list[str]:
     ]
     slopes = sorted(json.loads(front.attrs["elasticities"]).items(), key=lambda item: -abs(item[1]))
     lines += _ties_lines(front)
-    return [*lines, "", "1% more of each changes the objective by", *(f"  {path}: {slope:+.3f}%" for path, slope in slopes)]
+    return [*lines, "", "1% more of each changes the objective by", *(f"  {path}: {round(slope, 3) + 0.0:+.3f}%" for path, slope in slopes)]
 
 
 def _ties_lines(front: xr.Dataset) -> list[str]:

@@ -56,7 +56,7 @@ class AxisFactor:
         distinct = [sum(log for used, log in zip(row, logarithms, strict=True) if used) * np.ones(len(self.values)) for row in combinations]
         pairs = [(first, second) for first in range(len(distinct)) for second in range(first)]
         at = [extreme for a, b in pairs for extreme in ((distinct[a] - distinct[b]).argmin(), (distinct[a] - distinct[b]).argmax())]
-        return self.at(np.unique([0, *at]))
+        return self.at(np.unique(np.array([0, *at])))
 
 
 def inverse_rates(executions: Sequence[Execution], accelerator: Accelerator) -> Float[np.ndarray, "execution term"]:
