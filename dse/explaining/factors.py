@@ -194,6 +194,8 @@ def mix_sides(a: Side, b: Side, factors: Sequence[Factor], from_b: Iterable[str]
         return b
     keys = {factor.key for factor in factors} & chosen
     accelerator = _mix_accelerators(a.accelerator, b.accelerator, [f for f in factors if f.key in keys])
+    if ACCELERATOR in keys:  # a dtype that the other accelerator lacks belongs to it
+        keys.add("dtype")
     sources = {name: b if name in keys else a for name in ("batch", "dtype", *ModelOptions.model_fields)}
     options = {name: getattr(sources[name].options, name) for name in ModelOptions.model_fields}
     parts = {factor.key for factor in factors if factor.key in LABELS}

@@ -121,6 +121,16 @@ def test_dtypes_that_one_device_lacks_are_one_factor_with_it():
     assert result.parts[0].share == pytest.approx(1)
 
 
+@pytest.mark.parametrize("quantity", ["latency", "energy"])
+def test_a_dtype_that_belongs_to_the_accelerator_is_exchanged_with_it(quantity):
+    """A V100 has no int8 in its matrix unit, so that its dtype belongs to it: exchanging the sides negates every part."""
+    a, b = "v100-sxm2-32gb, 4096x4096x64, fp16, batch=8", "cloud-ai-100-ultra, 4096x4096x64, int8, batch=256"
+    there, back = dse.explain(a, b, quantity), dse.explain(b, a, quantity)
+    parts, negated = ({part.key: sign * part.value for part in each.parts} for each, sign in ((there, 1), (back, -1)))
+    assert "accelerator" in parts
+    assert parts == pytest.approx(negated, rel=1e-9)
+
+
 def test_inputs_of_a_network_are_factors():
     result = dse.explain("a100-sxm4-80gb, llama-2-7b, phase=decode, sequence=1024", "sequence=2048, batch=4")
     assert {part.key for part in result.parts} == {"sequence", "batch"}
