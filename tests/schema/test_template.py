@@ -14,8 +14,9 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.yaml_document import parse_document
 from dse.cli.entry import main
-from dse.schema.accelerator import Accelerator, Cost, Memory, Overhead
+from dse.schema.accelerator import Accelerator
 from dse.schema.compute_unit import Activations, Run, Unit
+from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.json_schema import SCHEMAS, Kind
 from dse.schema.search import SearchSpec
 from dse.schema.sweep import SweepSpec

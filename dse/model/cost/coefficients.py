@@ -15,7 +15,7 @@ from dse.base.strict_model import StrictModel
 from dse.base.units import Area, EnergyPerByte, EnergyPerOperation, Frequency, Length, Quantity, SourceKind
 from dse.base.yaml_document import load_document
 from dse.model.cost.design import Design
-from dse.schema.accelerator import DesignFamily
+from dse.schema.device import DesignFamily
 from dse.sparsity.pattern import FloatOrArray
 
 FOLDER = Path(__file__).parent

@@ -29,7 +29,8 @@ from dse.model.cost.coefficients import (
 from dse.model.cost.design import Design
 from dse.model.cost.memory_interface import interface_area
 from dse.model.cost.power import memory_power, power_drivers
-from dse.schema.accelerator import Accelerator, DesignFamily
+from dse.schema.accelerator import Accelerator
+from dse.schema.device import DesignFamily
 from dse.schema.memory_technology import ON_CHIP
 
 MATRIX_DTYPES = ("tf32", "fp16", "fp8", "int8", "fp4")

@@ -11,7 +11,7 @@ from dse.model.cost.area import modelled_area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.fit import PublishedDevice, complete_devices, fit_area, fit_power, load_published_devices
 from dse.model.cost.power import modelled_power, peak_share_at_power
-from dse.schema.accelerator import DesignFamily
+from dse.schema.device import DesignFamily
 
 SMALL_POWER = 100  # W
 GROUP_LABELS = {
