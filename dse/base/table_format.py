@@ -25,7 +25,30 @@ def format_table(rows: list[Row]) -> str:
     columns = [column for column in (cells[0] if cells else ()) if any(row[column] for row in cells)]
     widths = {column: max(len(column), *(len(row[column]) for row in cells)) for column in columns}
     lines = [{column: column for column in columns}, *cells]
-    return "\n".join("  ".join(line[column].ljust(widths[column]) for column in columns).rstrip() for line in lines)
+    return _join_lines([[line[column] for column in columns] for line in lines], [widths[column] for column in columns])
+
+
+def format_narrow_table(rows: list[dict[str, str]]) -> str:
+    """Aligned columns under their names, a name that is longer than its cells on two lines: 'memory.sram.' over 'capacity [MB]'."""
+    columns = list(rows[0]) if rows else []
+    cells = [[row[column] for column in columns] for row in rows]
+    heads = [_split_head(column, max(len(line[index]) for line in cells)) for index, column in enumerate(columns)]
+    lines = [[top for top, _ in heads], [bottom for _, bottom in heads], *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    return _join_lines(lines if any(lines[0]) else lines[1:], widths)
+
+
+def _split_head(name: str, width: int) -> tuple[str, str]:
+    """Two lines of a name, after a dot or a space, as narrow as possible; one line where it is not longer than `width`."""
+    if len(name) <= width:
+        return "", name
+    places = [place + 1 for place, character in enumerate(name[:-1]) if character in ". "]
+    halves = [("", name), *((name[:place].rstrip(), name[place:]) for place in places)]
+    return min(halves, key=lambda half: max(map(len, half)))
+
+
+def _join_lines(lines: Iterable[Sequence[str]], widths: Sequence[int]) -> str:
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
 def _cell_text(value: Any) -> str:

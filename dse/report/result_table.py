@@ -9,17 +9,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from textwrap import fill
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from dse.base.display_units import DisplayUnit, format_number, select_unit
-from dse.base.table_format import format_table
+from dse.base.table_format import format_narrow_table
 
 Format = Literal["table", "csv", "json", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SHARES = ("sparsity", "nominal_sparsity", "faster_probability")  # shown in percent
+LINE = 120  # characters of a line of text above a table
 INTERVALS = ("_low", "_high", "_bound")
 LABELS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "bound": "bound by"}
 HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", "dense_accuracy", "accuracy", "best")
@@ -60,7 +62,7 @@ def _text(table: ResultTable, style: Format) -> str:
     if style == "markdown":
         parts = [f"**{table.title}**", shared, _markdown(rows), *table.notes]
         return "\n\n".join(filter(None, parts))
-    return "\n".join(filter(None, [table.title, shared, format_table(rows), *table.notes]))
+    return "\n".join(filter(None, [table.title, fill(shared, LINE), format_narrow_table(rows), *table.notes]))
 
 
 def _with_unit(label: str, text: str) -> str:

@@ -22,7 +22,8 @@ def swept(edited, folder, monkeypatch, capsys):
 def test_a_sweep_prints_files_to_stdout_and_the_best_designs_to_stderr(swept):
     assert swept.out == "out/results.nc\n"
     assert "best designs by lowest latency" in swept.err
-    assert "memory.dram.bandwidth" in swept.err
+    assert "memory.dram." in swept.err
+    assert "bandwidth [TB/s]" in swept.err
 
 
 def test_results_are_shown_by_file_and_by_folder(swept, capsys):
@@ -31,7 +32,7 @@ def test_results_are_shown_by_file_and_by_folder(swept, capsys):
         assert entry.main(["show", what, "--select", "batch=16", "memory.dram.bandwidth=4 TB/s"]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
-    assert "memory.dram.bandwidth [TB/s]" in texts[0]
+    assert "bandwidth [TB/s]" in texts[0]
     assert entry.main(["show", "out", "--format", "json", "--top", "1"]) == 0
     assert [row["rank"] for row in json.loads(capsys.readouterr().out)[0]["rows"]] == [1, 1]
 
@@ -54,7 +55,7 @@ def test_a_search_is_shown_with_its_best_designs(folder, capsys, monkeypatch):
 def test_a_pareto_front_is_printed_in_units_on_request(swept, capsys):
     command = ["pareto", "out/results.nc", "--minimize", "latency", "memory.dram.bandwidth"]
     assert entry.main([*command, "--format", "table"]) == 0
-    assert "memory.dram.bandwidth [TB/s]" in capsys.readouterr().out
+    assert "bandwidth [TB/s]" in capsys.readouterr().out
     assert entry.main(command) == 0
     assert capsys.readouterr().out.startswith("latency,memory.dram.bandwidth,")  # SI units, as before
 

@@ -122,7 +122,8 @@ def test_every_format_has_the_same_numbers(results):
     np.testing.assert_allclose(rows[latency] * size, [row["latency"] for row in first["rows"]], rtol=1e-5)
     assert "memory.dram.bandwidth [TB/s]" in rows
     assert "| rank |" in texts["markdown"]
-    assert "memory.dram.bandwidth" in texts["table"]
+    assert "bandwidth [TB/s]" in texts["table"]
+    assert max(map(len, texts["table"].splitlines())) <= 140
     assert "e+1" not in texts["table"]
 
 
