@@ -108,7 +108,7 @@ def test_measured_efficiencies_of_an_object_are_found_from_anywhere(spec, edited
     ("changes", "expected"),
     [
         ({"accelerators": [3]}, "accelerators.0: '3' is not valid here (Input should be a valid string); write text"),
-        ({"accelerators": [{"name": "x", "source": "y", "units": {"u": {"peak": {"fp16": "1 TFLOP/s"}}}}]}, "accelerators.0.memory: 'memory' is missing; add 'memory: ...'"),
+        ({"accelerators": [{"name": "x", "source": "y", "units": {"u": {"peak": {"fp16": "1 TFLOP/s"}}}}]}, "accelerators.0.memory: 'memory' is missing; add 'memory: {dram: "),
         ({"accelerators": [yaml.load(CHIP, Loader=CoreLoader)] * 2}, "accelerators: 'chip' is listed twice; list it once"),
         ({"workloads": ["./net", "./net"]}, "workloads: './net' is listed twice; list it once"),
         ({"workloads": [{"name": "x", "task": "t", "metric": {"name": "m"}, "sources": ["s"]}]}, "workloads.0.network: a description outside a folder has no layers without 'network'; add 'network', or give the path of a workload folder"),
