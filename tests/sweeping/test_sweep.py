@@ -332,7 +332,7 @@ def test_netcdf_gives_the_dataset_back(spec_file, tmp_path):
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 1}}", 7, "axes.memory.dram.bandwidth.steps: 1 is out of range; write a number of at least 2"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, 1000 GB/s]}", 7, "axes.memory.dram.bandwidth: 'memory.dram.bandwidth' takes a value twice; give different values"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.runs.sparse_24.pattern: {from: 2:4, to: 1:4, steps: 2}}", 7, "axes.units.tensor.runs.sparse_24.pattern: 'units.tensor.runs.sparse_24.pattern' is not a number; write a list of values, as in '[true, false]'"),
-        ("dtype: fp16", "dtype: fp16\nstore: {variables: [speed]}", 7, "store.variables.0: 'speed' is not known here; write one of 'latency', 'dense_latency', 'speedup', 'bound_share', 'execution_share', 'fits', 'area', 'power', 'energy', 'edp', 'performance_per_area', 'performance_per_watt', 'average_power' or 'power_limited_latency'"),
+        ("dtype: fp16", "dtype: fp16\nstore: {variables: [speed]}", 7, "store.variables.0: 'speed' is not known here; write one of 'latency', 'dense_latency', 'speedup', 'bound_share', 'execution_share', 'fits', 'area', 'power', 'energy', 'edp', 'performance_per_area', 'performance_per_watt', 'average_power', 'power_limited_latency' or 'cost_usd'"),
         ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: slow}", 7, "model.fidelity: 'slow' is not known here; write one of 'sol', 'r3', 'capacity' or 'calibrated'"),
     ],
 )  # fmt: skip
