@@ -9,7 +9,6 @@ Not included: memory, package substrate, assembly, test, masks, design and margi
 
 from functools import cache
 from math import pi
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -20,8 +19,7 @@ from dse.base.yaml_document import load_document
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import FOLDER, check_process
 from dse.model.cost.design import Design
-from dse.model.cost.memory_interface import is_on_chip
-from dse.schema.memory_technology import BITS_PER_BYTE
+from dse.model.cost.memory_interface import channel_count
 from dse.sparsity.pattern import FloatOrArray
 
 STACKED = ("hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4")  # technologies that need an interposer
@@ -43,7 +41,7 @@ class ManufacturingFigures(StrictModel):
     source: str
     wafers: tuple[WaferPrice, ...] = Field(min_length=2)
     diameter: Length
-    defects_per_m2: Quantity  # without a unit of its own, as the clustering
+    defects_per_m2: Quantity  # a plain number
     clustering: Quantity
     interposer_wafer: WaferPrice
     stack: Area
@@ -88,12 +86,10 @@ def interposer_cost(design: Design, die_area: FloatOrArray) -> FloatOrArray:
     return np.where(np.asarray(stacks) > 0, price, 0.0)
 
 
-def _stacks(design: Design, memory: str) -> Any:
+def _stacks(design: Design, memory: str) -> FloatOrArray:
     """Stacks of memory that the bandwidth of a level takes; 0 for other technologies."""
-    bandwidth, technology = design.value(f"memory.{memory}.bandwidth"), design.accelerator.memory[memory].technology
-    if technology not in STACKED or bandwidth is None or is_on_chip(design, memory):
-        return 0.0
-    return bandwidth * BITS_PER_BYTE / (design.value(f"memory.{memory}.width") * design.value(f"memory.{memory}.rate"))
+    count = channel_count(design, memory) if design.accelerator.memory[memory].technology in STACKED else None
+    return 0.0 if count is None else count
 
 
 def describe_assumptions() -> str:

@@ -20,6 +20,12 @@ def is_on_chip(design: Design, memory: str) -> bool:
     return memory != design.accelerator.outermost if technology is None else technology == ON_CHIP
 
 
+def channel_count(design: Design, memory: str) -> FloatOrArray | None:
+    """Channels, devices or stacks that the bandwidth of a memory level takes; None where width, rate or bandwidth is not known."""
+    bandwidth, width, rate = (design.value(f"memory.{memory}.{key}") for key in ("bandwidth", "width", "rate"))
+    return None if bandwidth is None or width is None or rate is None else bandwidth * BITS_PER_BYTE / (width * rate)
+
+
 def interface_area(design: Design) -> FloatOrArray:
     """Area [m^2] of the interfaces of all memory levels outside the die."""
     default = memory_technologies()[DEFAULT_TECHNOLOGY]
@@ -28,9 +34,9 @@ def interface_area(design: Design) -> FloatOrArray:
         bandwidth = design.value(f"memory.{name}.bandwidth")
         if bandwidth is None or is_on_chip(design, name):
             continue
-        interface, width, rate = (design.value(f"memory.{name}.{key}") for key in ("interface", "width", "rate"))
-        if interface is None or width is None or rate is None:
+        interface, channels = design.value(f"memory.{name}.interface"), channel_count(design, name)
+        if interface is None or channels is None:
             total = total + default.interface.value * bandwidth / default.bandwidth.value
         else:
-            total = total + interface * bandwidth * BITS_PER_BYTE / (width * rate)
+            total = total + interface * channels
     return total
