@@ -74,6 +74,13 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     assert dead_links(page) == ["there.md#own", "gone.md", "#e"]
 
 
+@pytest.mark.parametrize("nav", sorted((TOP / "docs").rglob(".nav.yml")), ids=name)
+def test_the_navigation_names_every_page_and_folder_beside_it(nav):
+    entries = [next(iter(entry.values())) if isinstance(entry, dict) else entry for entry in yaml.safe_load(nav.read_text())["nav"]]
+    beside = {path.name for path in nav.parent.iterdir() if path.suffix == ".md" or any(path.glob("*.md"))}
+    assert "*" in entries or beside == set(entries)
+
+
 def test_every_page_notebook_and_figure_is_linked():
     linked = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
     assert {path.resolve() for pattern in ("*.md", "*.png", "*.ipynb") for path in (TOP / "docs").rglob(pattern)} <= linked

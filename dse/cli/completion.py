@@ -31,9 +31,10 @@ def complete(parser: argparse.ArgumentParser) -> None:
     """Print the completions of the command line that the shell states, and exit; raises InputError without argcomplete."""
     try:
         import argcomplete  # pyright: ignore[reportMissingImports] # an optional dependency
+        from argcomplete.completers import FilesCompleter  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InputError("completion needs argcomplete", "install it: pip install 'sparse-dse[completion]'") from error
-    add_completers(parser, argcomplete.FilesCompleter())
+    add_completers(parser, FilesCompleter())
     argcomplete.autocomplete(parser)
 
 
