@@ -223,10 +223,10 @@ def _value_texts(values: xr.DataArray) -> list[str]:
 
 def _details(evaluator: Evaluator, design: np.ndarray) -> list[dict[str, Any]]:
     """The layers of each network on a design, and the elasticities of the objective where they are known."""
-    accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem
+    accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem_at(design)
     networks = []
     for name, variant in evaluator.chosen_variants(design).items():
-        dense = problem.feasible_variants[name][0]
+        dense = evaluator.problem.feasible_variants[name][0]
         network = NetworkOnDesign(accelerator, variant, dense, problem.batch, problem.dtype, problem.options)
         networks.append(describe_layers(network, with_tornado=True) | {"network": name})
     return networks

@@ -137,9 +137,12 @@ class Evaluator:
         key = tuple(value for value, dimension in zip(design.tolist(), self.space.dimensions, strict=True) if dimension.categorical)
         if key not in self._configs:
             accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
-            problem = replace(self.problem, batch=self.space.batch_at(design, self.problem.batch))
-            self._configs[key] = build_config(accelerator, self.space, problem, self.variants, self.problem.needs_energy)
+            self._configs[key] = build_config(accelerator, self.space, self.problem_at(design), self.variants, self.problem.needs_energy)
         return self._configs[key]
+
+    def problem_at(self, design: Float[np.ndarray, "dimension"]) -> SearchProblem:
+        """The problem with the batch size and the dtype of a design."""
+        return replace(self.problem, **self.space.run_settings(design))
 
     def differentiable_results(self, config: CategoricalConfig) -> Callable[[Array, Array], tuple[dict[str, Any], dict[str, Any]]]:
         """A function for JAX to differentiate: the results of one design, over the networks and of each.

@@ -41,15 +41,15 @@ Networks = Mapping[str, tuple[Workload, WorkloadSelection]]
 class SearchProblem:
     """Networks with their selection of variants, and how designs are scored.
 
+    `batch` and `dtype` are the first ones of the specification, which the base has, where the search may choose among several.
     `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `selections`: the indices of
     the networks of each result with brackets; `kernels`: fitted ones, where the model options need them; `name`: of the specification;
     `origin`: a hash that differs between searches whose designs have other scores, or are stored in another way; `spec_warnings`: about
-    keys of the specification that a search does not read; `provenance`: the specification and hashes of all descriptions, as attributes
-    of a dataset.
+    keys of the specification; `provenance`: the specification and hashes of all descriptions, as attributes of a dataset.
     """
 
     networks: Networks
-    batch: int  # the first one, where the batch size is a dimension
+    batch: int
     dtype: OperandDtypes
     options: ModelOptions
     search: SearchSpec
@@ -98,8 +98,9 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     (accelerator,) = accelerators
     _check_energy_axes(spec, search, document, accelerator, problems)
     space = build_space(spec, document, accelerator)
-    with problems.collect(*document.locate(("accelerators", 0))):
-        list_executions(accelerator, spec.dtype[0], spec.model.fidelity)
+    for dtype in spec.dtype:
+        with problems.collect(*document.locate(("accelerators", 0))):
+            list_executions(accelerator, dtype, spec.model.fidelity)
     problems.raise_if_any()
     with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _load_kernels(spec, document, accelerator)
@@ -116,7 +117,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         kernels=kernels,
         name=spec.name,
         origin=_hash_origin(spec, accelerator, networks, kernels),
-        spec_warnings=_list_unread_keys(spec, document),
+        spec_warnings=_warn_of_spec(spec, document),
         provenance=_describe_provenance(spec, document, accelerator, networks, kernels),
     )
 
@@ -140,9 +141,8 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
         problems.add(document.make_problem((), "the specification has no 'search'", "add 'search: {maximize: [performance]}'"))
         problems.raise_if_any()
     assert spec.search is not None
-    for key, count in (("accelerators", len(spec.accelerators)), ("dtype", len(spec.dtype))):
-        if count > 1:
-            problems.add(document.make_problem((key,), f"a search starts from one of '{key}', not {count}", "keep one"))
+    if (count := len(spec.accelerators)) > 1:
+        problems.add(document.make_problem(("accelerators",), f"a search starts from one accelerator, not {count}", "keep one"))
     if not spec.free_axes:
         fix = "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'"
         problems.add(document.make_problem(("axes",), "a search needs at least one axis", fix))
@@ -221,9 +221,10 @@ def _select_networks(
 
 def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[FittedRecord, ...]:
     """The fitted kernels of the accelerator; raises InputError where an execution has none."""
-    kernels, dtype = available_kernels(accelerator, spec.model, document.path.parent), spec.dtype[0]
-    for execution in list_executions(accelerator, dtype, spec.model.fidelity) if kernels else ():
-        select_kernels(execution, execution.pattern, accelerator, dtype.compute, kernels)
+    kernels = available_kernels(accelerator, spec.model, document.path.parent)
+    for dtype in spec.dtype if kernels else ():
+        for execution in list_executions(accelerator, dtype, spec.model.fidelity):
+            select_kernels(execution, execution.pattern, accelerator, dtype.compute, kernels)
     return kernels
 
 
@@ -235,7 +236,11 @@ def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, 
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def _list_unread_keys(spec: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
-    """Warnings about keys of the specification that a search does not read."""
-    keys = [key for key in ("keep", "plots", "store") if key in spec.model_fields_set]
-    return tuple(str(document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'")) for key in keys)
+def _warn_of_spec(spec: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
+    """Warnings about keys of the specification that a search does not read, and about several dtypes."""
+    unread = [key for key in ("keep", "plots", "store") if key in spec.model_fields_set]
+    problems = [document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'") for key in unread]
+    if len(spec.dtype) > 1:
+        what = "accuracies do not depend on the dtype: what quantisation costs beyond pruning is not counted"
+        problems.append(document.make_problem(("dtype",), what, "list dtypes in which the networks are known to be as accurate"))
+    return tuple(map(str, problems))

@@ -116,7 +116,7 @@ def _describe_bounds(evaluator: Evaluator, design: Float[np.ndarray, "dimension"
 
 def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> list[str]:
     """The enabled runs that no layer of any network uses, as in 'tensor_core.sparse_24': the design does not need them."""
-    accelerator, dtype = evaluator.space.accelerator_at(design), evaluator.problem.dtype.compute
+    accelerator, dtype = evaluator.space.accelerator_at(design), evaluator.problem_at(design).dtype.compute
     used = {str(name) for layers in _layer_results(evaluator, design, variants).values() for name in layers.execution.values}
     runs = [f"{unit}.{name}" for unit, each in accelerator.units.items() for name in enabled_runs(each, dtype) if name != "dense"]
     return [run for run in runs if not any(name == run or name.startswith(f"{run} ") for name in used)]
@@ -124,12 +124,12 @@ def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension
 
 def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> dict[str, xr.Dataset]:
     """The results of each layer of each network on a design."""
-    problem, accelerator = evaluator.problem, evaluator.space.accelerator_at(design)
+    problem, accelerator = evaluator.problem_at(design), evaluator.space.accelerator_at(design)
     efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
-    results, batch = {}, evaluator.space.batch_at(design, problem.batch)
+    results = {}
     for name, variant in variants.items():
-        terms = network_terms(accelerator, variant, batch, problem.dtype, problem.options, efficiency)
-        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, batch)
+        terms = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
+        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, problem.batch)
     return results
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.searching.evaluator import Evaluator
-from dse.searching.space import BATCH, DesignMatrix, Dimension, Space
+from dse.searching.space import RUN_SETTINGS, DesignMatrix, Dimension, Space
 
 LESS_IS_BETTER = ("area", "power", "energy", "edp")
 TOLERANCE = 1e-12  # relative difference of results that count as equal
@@ -19,7 +19,7 @@ def complexity(space: Space, designs: DesignMatrix) -> Float[np.ndarray, "design
     measures = np.zeros((len(designs), 3))
     for number, dimension in enumerate(space.dimensions):
         values = dimension.decode(designs[:, number])
-        described = None if dimension.path == BATCH else space.accelerator.value(dimension.path)
+        described = None if dimension.path in RUN_SETTINGS else space.accelerator.value(dimension.path)
         if _is_switch(dimension):
             measures[:, 0] += values
         measures[:, 1] += designs[:, number] != (np.nan if dimension.described is None else dimension.described)

@@ -19,7 +19,7 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.axis import Axis
 
-BATCH = "batch"  # the path of the dimension of batch sizes, which is no part of an accelerator
+RUN_SETTINGS = ("batch", "dtype")  # paths of dimensions that say how a network is run, and are no part of an accelerator
 
 DesignMatrix = Float[np.ndarray, "design dimension"]
 
@@ -216,13 +216,13 @@ class Space:
 
     def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
         """Values of the categorical dimensions of an accelerator, as a description states them."""
-        categorical = [(number, d) for number, d in enumerate(self.dimensions) if d.categorical and d.path != BATCH]
+        categorical = [(number, d) for number, d in enumerate(self.dimensions) if d.categorical and d.path not in RUN_SETTINGS]
         return {d.path: d.axis.yaml_values[int(design[number])] for number, d in categorical}
 
-    def batch_at(self, design: Float[np.ndarray, "dimension"], default: int) -> int:
-        """The batch size of a design; `default` where the space has one batch size only."""
-        sizes = [int(d.axis.values[int(design[number])]) for number, d in enumerate(self.dimensions) if d.path == BATCH]
-        return sizes[0] if sizes else default
+    def run_settings(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+        """The batch size and the dtype of a design, as far as the search may choose them."""
+        chosen = [(number, d) for number, d in enumerate(self.dimensions) if d.path in RUN_SETTINGS]
+        return {d.path: d.axis.yaml_values[int(design[number])] for number, d in chosen}
 
     def accelerator_at(self, design: Float[np.ndarray, "dimension"]) -> Accelerator:
         """The description of one design."""

@@ -15,7 +15,7 @@ from dse.model.efficiency.fitted import slowdown_paths
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
-from dse.searching.space import BATCH, COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
+from dse.searching.space import COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values
 
@@ -36,17 +36,21 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
     problems.raise_if_any()
     check_linked_values([dimension.axis for dimension in dimensions.values()], [accelerator], document, problems)
     problems.raise_if_any()
-    if len(spec.batch) > 1:
-        dimensions[BATCH] = _batch_dimension(spec.batch)
+    dimensions |= _run_settings(spec)
     linked_grids = _linked_grids(list(dimensions.values()), spec, accelerator)
     space = Space(accelerator, tuple(_mark_tables(dimension, linked_grids) for dimension in dimensions.values()), linked_grids)
     _check_tabulated_combinations(space, document)
     return space
 
 
-def _batch_dimension(sizes: Sequence[int]) -> Dimension:
-    """The batch sizes that a search may choose, each of which changes the work of all layers."""
-    return Dimension(Axis(BATCH, sizes, np.array(sizes), "", "categorical"), False, False, None, len(sizes))
+def _run_settings(spec: SweepSpec) -> dict[str, Dimension]:
+    """The batch sizes and the dtypes, where a search may choose among several; each changes the work of all layers."""
+    labels = {"batch": np.array(spec.batch), "dtype": np.array([dtype.label for dtype in spec.dtype])}
+    return {
+        path: Dimension(Axis(path, getattr(spec, path), values, "", "categorical"), False, False, None, len(values))
+        for path, values in labels.items()
+        if len(values) > 1
+    }
 
 
 def _tabulated_paths(accelerator: Accelerator, spec: SweepSpec) -> tuple[list[str], list[str]]:

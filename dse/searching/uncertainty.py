@@ -37,7 +37,7 @@ def _results(
     """The results of one design in each sample."""
     latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
     dense_latency = _latencies(evaluator, design, dense, terms)
-    samples = evaluator.space.batch_at(design, evaluator.problem.batch) / evaluator.problem.batch  # in the time of one of the base
+    samples = evaluator.problem_at(design).batch / evaluator.problem.batch  # in the time of one of the base
     results = {"performance": samples * base / latency, "speedup": dense_latency / latency, "latency": latency}
     return {name: evaluator.over_networks.combine(name, values) for name, values in results.items()}
 
@@ -46,14 +46,13 @@ def _latencies(
     evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: dict[Any, LayerTerms]
 ) -> Float[np.ndarray, "network sample"]:
     """Latencies [s] of variants on a design, or on the accelerator as described. Designs that differ in rates only share their terms."""
-    problem, space = evaluator.problem, evaluator.space
+    space, problem = evaluator.space, evaluator.problem if design is None else evaluator.problem_at(design)
     accelerator = space.accelerator if design is None else space.accelerator_at(design)
     key = None if design is None else tuple(design[[not dimension.changes_rates_only for dimension in space.dimensions]])
     efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator)
-    batch = problem.batch if design is None else space.batch_at(design, problem.batch)
     for variant in variants.values():
         if (key, variant) not in terms:
-            terms[key, variant] = network_terms(accelerator, variant, batch, problem.dtype, problem.options, efficiency)
+            terms[key, variant] = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
     latencies = []
     for variant in variants.values():
         samples = latency_samples(terms[key, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
