@@ -21,7 +21,8 @@ from dse.base.table_format import format_narrow_table
 Format = Literal["table", "csv", "json", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SHARES = ("sparsity", "nominal_sparsity", "faster_probability")  # shown in percent
-LINE = 120  # characters of a line of text above a table
+LINE = 120  # characters of a line of text above or below a table
+MAX_CELL = 60  # characters: of columns with longer texts, only the first row is shown, below the table
 INTERVALS = ("_low", "_high", "_bound")
 LABELS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "bound": "bound by"}
 HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", "dense_accuracy", "accuracy", "best")
@@ -52,17 +53,20 @@ def render(tables: Sequence[ResultTable], style: Format) -> str:
 
 
 def _text(table: ResultTable, style: Format) -> str:
-    """Title, table and notes; columns with one value in all rows stand in a line above the table."""
+    """Title, table and notes; columns with one value in all rows stand in a line above the table, long texts below it."""
     table = replace(table, rows=for_people(table.rows))
     columns = _merge_intervals(table.rows, display_columns(table))
     common = {name: cells[0] for name, cells in columns.items() if len(cells) > 1 and len(set(cells)) == 1}
     varied = {name: cells for name, cells in columns.items() if name not in common and any(cells)}
     shared = ", ".join(_with_unit(label, text) for label, text in common.items() if text and label not in ("rank", "knee"))
-    rows = [dict(zip(varied, cells, strict=True)) for cells in zip(*varied.values(), strict=True)]
+    long = {} if style == "markdown" else {name: cells for name, cells in varied.items() if max(map(len, cells)) > MAX_CELL}
+    short = {name: cells for name, cells in varied.items() if name not in long}
+    rows = [dict(zip(short, cells, strict=True)) for cells in zip(*short.values(), strict=True)]
     if style == "markdown":
         parts = [f"**{table.title}**", shared, _markdown(rows), *table.notes]
         return "\n\n".join(filter(None, parts))
-    return "\n".join(filter(None, [table.title, fill(shared, LINE), format_narrow_table(rows), *table.notes]))
+    first = [fill(f"{name} of the first row: {cells[0]}", LINE, subsequent_indent="  ") for name, cells in long.items()]
+    return "\n".join(filter(None, [table.title, fill(shared, LINE), format_narrow_table(rows), *first, *table.notes]))
 
 
 def _with_unit(label: str, text: str) -> str:
