@@ -5,7 +5,9 @@ graph          which layer reads which tensor, and how long each tensor is neede
 architecture   the base class of architectures: a published configuration and the layers that follow from it
 config_keys    descriptions of the keys of published configurations
 registry       all architectures, by the `model_type` of their configuration
+experts        mixtures of experts: router, routed and shared experts
+alternating    decoders whose blocks alternate between a window of tokens and all tokens
 
-One module per architecture: bert, convnext, efficientnet, gpt2, llama (also Mistral, Mixtral and Qwen), mixer, mobilenet, opt, resnet,
-swin, vit (also DeiT).
+One module per architecture: bert, convnext, efficientnet, gemma (2 and 3), gpt2, gpt_oss, llama (also Mistral and Qwen), mixer, mixtral
+(also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, vit (also DeiT).
 """

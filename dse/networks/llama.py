@@ -1,17 +1,27 @@
 """LLaMA and its relatives: pre-norm decoders with rotary positions, grouped queries and gated units.
 
-Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Mixtral: Jiang et al.
-2024, arXiv 2401.04088; Qwen2 (biases on queries, keys and values): arXiv
-2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free unless `passes` are separate.
+Touvron et al. 2023, arXiv 2302.13971 and 2307.09288; Mistral: Jiang et al. 2023, arXiv 2310.06825; Qwen2 (biases on queries, keys and
+values): arXiv 2407.10671; Qwen3 (queries and keys normalised): arXiv 2505.09388. Positions are fused and free unless `passes` are separate.
+
+Other families change single steps: which tokens a block attends to (`window`), the projections (`_project`), the norms and the
+feed-forward network.
 """
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import model_validator
 
 from dse.base.strict_model import field_error
 from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
 from dse.networks.layers import LayerRow
+
+
+class Projections(NamedTuple):
+    """Names of the layers that compute queries, keys and values."""
+
+    query: str
+    key: str
+    value: str
 
 
 class Llama(Architecture):
@@ -47,75 +57,102 @@ class Llama(Architecture):
     def width(self) -> int:
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
+    @property
+    def query_width(self) -> int:
+        """Elements of the queries of a token."""
+        return self.num_attention_heads * self.width
+
+    @property
+    def key_width(self) -> int:
+        """Elements of the keys of a token, and of its values."""
+        return self.key_heads * self.width
+
+    @property
+    def has_qkv_bias(self) -> bool:
+        return self.attention_bias or self.model_type == "qwen2"
+
+    def normalizes_heads(self, block: int) -> bool:
+        """Whether queries and keys of a block are normalised, head by head."""
+        return self.model_type == "qwen3"
+
+    def window(self, block: int) -> int | None:
+        """Tokens that a query of a block attends to, its own included; None: all."""
+        return self.sliding_window
+
+    def keys(self, block: int, inputs: GenerationInputs) -> int:
+        """Tokens whose keys the last query of a block attends to, and which the key-value cache keeps."""
+        return min(inputs.sequence, self.window(block) or inputs.sequence)
+
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
         layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
         layers.elementwise("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
-        for number in range(self.num_hidden_layers):
-            self._add_attention(layers, f"model.layers.{number}", inputs)
-            self._add_feed_forward(layers, f"model.layers.{number}", inputs.queries)
+        for block in range(self.num_hidden_layers):
+            self._add_attention(layers, block, inputs)
+            self._add_feed_forward(layers, block, inputs.queries)
         layers.norm("model.norm", hidden, inputs.queries, hidden)
         layers.linear("lm_head", self.vocab_size, hidden, inputs.scored, bias=False, prunable=False)
         return layers
 
-    def _add_attention(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
-        queries, hidden, at = inputs.queries, self.hidden_size, f"{name}.self_attn"
-        query_width, key_width = self.num_attention_heads * self.width, self.key_heads * self.width
-        qkv_bias = self.attention_bias or self.model_type == "qwen2"
-        layers.norm(f"{name}.input_layernorm", hidden, queries, hidden)
-        keys, read = min(inputs.sequence, self.sliding_window or inputs.sequence), (f"{name}.input_layernorm",)
-        query, key, value = (f"{at}.{role}_proj" for role in "qkv")
-        normalised = self.model_type == "qwen3"
-        layers.linear(query, query_width, hidden, queries, qkv_bias, read)
-        layers.linear(key, key_width, hidden, queries, qkv_bias, read, cache_elements=0 if normalised else key_width * keys)
-        layers.linear(value, key_width, hidden, queries, qkv_bias, read, cache_elements=key_width * keys)
-        if normalised:
-            elements, projections = (query_width + key_width) * queries, (query, key)
-            query = key = f"{at}.qk_norm"
-            layers.elementwise(query, elements, elements, 2 * self.width, projections, cache_elements=key_width * keys)
+    def _add_attention(self, layers: LayerListBuilder, block: int, inputs: GenerationInputs) -> None:
+        name, queries = f"model.layers.{block}", inputs.queries
+        layers.norm(f"{name}.input_layernorm", self.hidden_size, queries, self.hidden_size + self.attention_parameters)
+        projections = self._project(layers, block, inputs)
+        if self.normalizes_heads(block):
+            projections = self._normalize_heads(layers, f"{name}.self_attn", projections, inputs, self.key_width * self.keys(block, inputs))
         if inputs.passes == "separate":
-            elements, rotated = (query_width + key_width) * queries, (query, key)
-            query = key = f"{at}.rotary"
-            layers.elementwise(query, elements, elements, reads=rotated)
-        fused = inputs.attention == "fused"
+            elements = (self.query_width + self.key_width) * queries
+            layers.elementwise(f"{name}.self_attn.rotary", elements, elements, reads=projections[:2])
+            projections = projections._replace(query=f"{name}.self_attn.rotary", key=f"{name}.self_attn.rotary")
+        self._attend(layers, block, projections, inputs)
+        layers.linear(f"{name}.self_attn.o_proj", self.hidden_size, self.query_width, queries, self.attention_bias)
+
+    @property
+    def attention_parameters(self) -> int:
+        """Parameters of a block's attention that are in no linear layer."""
+        return 0
+
+    def _project(self, layers: LayerListBuilder, block: int, inputs: GenerationInputs) -> Projections:
+        """Append the layers that compute queries, keys and values."""
+        name, hidden, queries = f"model.layers.{block}", self.hidden_size, inputs.queries
+        projections = Projections(*(f"{name}.self_attn.{role}_proj" for role in "qkv"))
+        cached, read = self.key_width * self.keys(block, inputs), (f"{name}.input_layernorm",)
+        cached_keys = 0 if self.normalizes_heads(block) else cached
+        layers.linear(projections.query, self.query_width, hidden, queries, self.has_qkv_bias, read)
+        layers.linear(projections.key, self.key_width, hidden, queries, self.has_qkv_bias, read, cache_elements=cached_keys)
+        layers.linear(projections.value, self.key_width, hidden, queries, self.has_qkv_bias, read, cache_elements=cached)
+        return projections
+
+    def _normalize_heads(
+        self, layers: LayerListBuilder, at: str, projections: Projections, inputs: GenerationInputs, cached: float
+    ) -> Projections:
+        """Append the normalisation of queries and keys, whose result the cache keeps."""
+        elements = (self.query_width + self.key_width) * inputs.queries
+        reads = tuple(dict.fromkeys(projections[:2]))
+        layers.elementwise(f"{at}.qk_norm", elements, elements, self.head_norm_parameters, reads, cache_elements=cached)
+        return projections._replace(query=f"{at}.qk_norm", key=f"{at}.qk_norm")
+
+    @property
+    def head_norm_parameters(self) -> int:
+        return 2 * self.width
+
+    def _attend(self, layers: LayerListBuilder, block: int, projections: Projections, inputs: GenerationInputs) -> None:
+        """Append the products of queries, keys and values."""
         layers.attention(
-            at, self.num_attention_heads, self.key_heads, self.width, queries, keys, fused, reads=(query, key, value), causal=True
-        )
-        layers.linear(f"{at}.o_proj", hidden, query_width, queries, self.attention_bias)
+            f"model.layers.{block}.self_attn", self.num_attention_heads, self.key_heads, self.width, inputs.queries,
+            self.keys(block, inputs), inputs.attention == "fused", reads=projections, causal=True,
+        )  # fmt: skip
 
-    def _add_feed_forward(self, layers: LayerListBuilder, name: str, positions: int) -> None:
-        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.mlp"
-        layers.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
-        for half in ("gate", "up"):
-            layers.linear(f"{at}.{half}_proj", inner, hidden, positions, self.mlp_bias, (f"{name}.post_attention_layernorm",))
-        halves = (f"{at}.gate_proj", f"{at}.up_proj")
-        layers.elementwise(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
-        layers.linear(f"{at}.down_proj", hidden, inner, positions, self.mlp_bias)
+    def _add_feed_forward(self, layers: LayerListBuilder, block: int, positions: int) -> None:
+        name = f"model.layers.{block}"
+        layers.norm(f"{name}.post_attention_layernorm", self.hidden_size, positions, self.hidden_size)
+        add_gated_unit(layers, f"{name}.mlp", self.hidden_size, self.intermediate_size, positions, self.mlp_bias)
 
 
-class Mixtral(Llama):
-    """Llama with a mixture of experts: each token uses `num_experts_per_tok` of the feed-forward networks."""
-
-    model_type: Literal["mixtral"]  # type: ignore[assignment]
-    num_local_experts: PositiveInt
-    num_experts_per_tok: PositiveInt
-
-    @model_validator(mode="after")
-    def _check_experts(self) -> Self:
-        if self.num_experts_per_tok > self.num_local_experts:
-            message = f"a token cannot use {self.num_experts_per_tok} of {self.num_local_experts} experts"
-            raise field_error(message, "write num_experts_per_tok <= num_local_experts")
-        return self
-
-    def _add_feed_forward(self, layers: LayerListBuilder, name: str, positions: int) -> None:
-        hidden, inner, at = self.hidden_size, self.intermediate_size, f"{name}.block_sparse_moe"
-        experts: dict[str, Any] = {"experts": self.num_local_experts, "active": self.num_experts_per_tok}
-        elements = positions * self.num_experts_per_tok * inner
-        layers.norm(f"{name}.post_attention_layernorm", hidden, positions, hidden)
-        layers.linear(f"{at}.gate", self.num_local_experts, hidden, positions, bias=False, prunable=False)
-        reads = (f"{name}.post_attention_layernorm", f"{at}.gate")
-        for half in ("w1", "w3"):
-            layers.linear(f"{at}.experts.{half}", inner, hidden, positions, False, reads, **experts)
-        halves = (f"{at}.experts.w1", f"{at}.experts.w3")
-        layers.elementwise(f"{at}.experts.product", 2 * elements, elements, reads=halves, per_channel=True)
-        layers.linear(f"{at}.experts.w2", hidden, inner, positions, bias=False, **experts)
+def add_gated_unit(layers: LayerListBuilder, at: str, hidden: int, inner: int, positions: int, bias: bool = False) -> None:
+    """Append a gated unit that reads the last layer: down_proj(act(gate_proj x) * up_proj x) (Shazeer 2020, arXiv 2002.05202)."""
+    halves, read = (f"{at}.gate_proj", f"{at}.up_proj"), (layers[-1].name,)
+    for half in halves:
+        layers.linear(half, inner, hidden, positions, bias, read)
+    layers.elementwise(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
+    layers.linear(f"{at}.down_proj", hidden, inner, positions, bias)

@@ -1,24 +1,29 @@
 """All architectures whose layers can be computed; `model_type` selects one."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
 from dse.networks.bert import BERT
 from dse.networks.convnext import ConvNeXt
 from dse.networks.efficientnet import EfficientNet
+from dse.networks.gemma import Gemma2, Gemma3Text
 from dse.networks.gpt2 import GPT2
-from dse.networks.llama import Llama, Mixtral
+from dse.networks.gpt_oss import GPTOSS
+from dse.networks.llama import Llama
 from dse.networks.mixer import Mixer
+from dse.networks.mixtral import Mixtral, Qwen3MoE
 from dse.networks.mobilenet import MobileNetV1
 from dse.networks.opt import OPT
+from dse.networks.phi3 import Phi3
 from dse.networks.resnet import ResNet
 from dse.networks.swin import Swin
 from dse.networks.vit import ViT
 
-ARCHITECTURES = (BERT, ConvNeXt, EfficientNet, GPT2, Llama, Mixtral, Mixer, MobileNetV1, OPT, ResNet, Swin, ViT)
-
 AnyArchitecture = Annotated[
-    BERT | ConvNeXt | EfficientNet | GPT2 | Llama | Mixtral | Mixer | MobileNetV1 | OPT | ResNet | Swin | ViT,
+    BERT | ConvNeXt | EfficientNet | Gemma2 | Gemma3Text | GPT2 | GPTOSS | Llama | Mixtral | Mixer | MobileNetV1 | OPT | Phi3 | Qwen3MoE
+    | ResNet | Swin | ViT,
     Field(discriminator="model_type"),
-]
+]  # fmt: skip
+
+ARCHITECTURES = get_args(get_args(AnyArchitecture)[0])

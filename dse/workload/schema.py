@@ -33,12 +33,14 @@ class PublishedCount(StrictModel):
 
 
 class PublishedCounts(StrictModel):
-    """Published counts to compare the layers with: all parameters of the network, multiply-adds of one sample."""
+    """Published counts to compare the layers with: all parameters of the network, and multiply-adds of one sample where they are known."""
 
     parameters: PublishedCount = Field(
         description="parameters of the whole network", examples=["{value: 25557032, source: torchvision model table}"]
     )
-    macs: PublishedCount = Field(description="multiply-adds of one sample", examples=["{value: 4089184256, source: model card}"])
+    macs: PublishedCount | None = Field(
+        None, description="multiply-adds of one sample", examples=["{value: 4089184256, source: model card}"]
+    )
 
 
 class Description(StrictModel):

@@ -6,7 +6,8 @@ import pytest
 import dse
 from dse.base import catalog
 from dse.networks.layers import LayerArrays
-from dse.networks.llama import Llama, Mixtral
+from dse.networks.llama import Llama
+from dse.networks.mixtral import Mixtral
 from dse.workload import tables
 
 WITH_PUBLISHED_COUNTS = [name for name in catalog.list_names("workloads") if dse.load_workload(name).description.published]
@@ -31,21 +32,27 @@ EXPECTED = [
     "llama-3.1-8b",
     "mixtral-8x7b",
 ]
+RECENT = [
+    "mistral-7b", "mistral-nemo-12b", "gemma-2-9b", "gemma-3-1b", "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b",
+    "gpt-oss-20b", "gpt-oss-120b", "phi-3-mini", "phi-4",
+]  # fmt: skip
 
 
 def test_common_networks_ship_with_published_counts():
-    assert set(EXPECTED) <= set(WITH_PUBLISHED_COUNTS)
+    assert {*EXPECTED, *RECENT} <= set(WITH_PUBLISHED_COUNTS)
 
 
 @pytest.mark.parametrize("name", WITH_PUBLISHED_COUNTS)
 def test_parameters_and_macs_agree_with_published_figures(name):
-    """Within 0.5%; each figure names its source."""
+    """Parameters within 0.5% (those of language models of 2024 and later within 0.1%), multiply-adds within 0.5%; each figure names its source."""
     published = dse.load_workload(name).description.published
-    for figure in (published.parameters, published.macs):
-        assert len(figure.source) > 10
-    layers = dse.load_workload(name, **published.macs.inputs).layers
-    assert layers.parameters == pytest.approx(published.parameters.value, rel=5e-3), published.parameters.source
-    assert layers.macs == pytest.approx(published.macs.value, rel=5e-3), published.macs.source
+    assert len(published.parameters.source) > 10
+    layers = dse.load_workload(name, **published.parameters.inputs).layers
+    assert layers.parameters == pytest.approx(published.parameters.value, rel=1e-3 if name in RECENT else 5e-3), published.parameters.source
+    if published.macs is not None:
+        assert len(published.macs.source) > 10
+        layers = dse.load_workload(name, **published.macs.inputs).layers
+        assert layers.macs == pytest.approx(published.macs.value, rel=5e-3), published.macs.source
 
 
 # Exact parameter counts, independent of the files: those of the reference implementations
@@ -62,7 +69,7 @@ def test_parameters_agree_exactly_with_reference_implementations(name):
     assert dse.load_workload(name).layers.parameters == PARAMETERS[name]
 
 
-GENERATIVE = [name for name in EXPECTED if name.startswith(("llama", "opt", "gpt", "mixtral"))]
+GENERATIVE = [name for name in EXPECTED + RECENT if name.startswith(("llama", "opt", "gpt", "mi", "gemma", "qwen", "phi"))]
 
 
 @pytest.mark.parametrize("name", GENERATIVE)
@@ -178,7 +185,7 @@ def test_the_vocabulary_is_scored_for_the_last_token_by_default():
 
 
 def test_the_output_of_every_layer_but_the_last_is_read():
-    for name in EXPECTED:
+    for name in EXPECTED + RECENT:
         layers = dse.load_workload(name).layers
         assert layers.graph is not None, name
         assert [number for number, users in enumerate(layers.graph.users) if not users] == [len(layers) - 1], name
