@@ -3,7 +3,7 @@
 A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
 takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits (with `tree` and `rank_code`). `windows`
 covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one,
-and `expectation` and `columns` compute means over random masks.
+and `expectation` and `columns` compute means over random masks. The patterns of attention scores are in `attention`.
 
 >>> import numpy as np
 >>> from dse.sparsity import apply
@@ -14,6 +14,7 @@ array([[0, 0, 1, 1, 0, 0, 1, 1]])
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dse.sparsity.attention import parse_attention
 from dse.sparsity.format import best_format
 from dse.sparsity.grammar import parse
 from dse.sparsity.mask import legal
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from dse.sparsity.encoding import count, decode, encode
     from dse.sparsity.pruning import apply, nearest, random_mask
 
-__all__ = ["apply", "best_format", "count", "decode", "encode", "expand_weights", "legal", "nearest", "parse", "random_mask"]
+__all__ = [
+    "apply", "best_format", "count", "decode", "encode", "expand_weights", "legal", "nearest", "parse", "parse_attention", "random_mask",
+]  # fmt: skip
 
 _MODULES = {
     "apply": "pruning", "nearest": "pruning", "random_mask": "pruning", "count": "encoding", "decode": "encoding", "encode": "encoding",

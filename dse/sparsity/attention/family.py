@@ -1,0 +1,87 @@
+"""Attention patterns that hardware lists: one pattern, or a family with free sizes.
+
+`window:*`, `window:*+global:*`, `strided:*`, `window:*+strided:*`, `chunk:*`, `topk:*`, `topk:*xB` (blocks of any multiple of B) and
+`block:RxC` (any share of the blocks of any multiple of R x C). Sizes are all free or all given.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from dse.base.errors import InputError
+from dse.base.strict_model import field_error
+from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
+from dse.sparsity.attention.containment import contains, most_tokens
+from dse.sparsity.attention.grammar import SIZE, UNION_PARTS, parse_attention
+from dse.sparsity.attention.kinds import Chunk, TokenUnion
+from dse.sparsity.attention.pattern import AttentionPattern
+
+
+@dataclass(frozen=True)
+class AttentionFamily:
+    """Patterns that a unit computes without the other scores: `pattern`, or all of the kind `text`."""
+
+    text: str
+    pattern: AttentionPattern | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def member_for(self, pattern: AttentionPattern) -> AttentionPattern | None:
+        """The member with the fewest scores that contains `pattern`; None if there is none."""
+        if self.pattern is not None:
+            return self.pattern if contains(self.pattern, pattern) else None
+        if self.text == "chunk:*":
+            return pattern if isinstance(pattern, Chunk) else None
+        if self.text == "topk:*":
+            most = most_tokens(pattern)
+            return None if most is None else TopTokens(most)
+        if match := re.fullmatch(f"topk:\\*x{SIZE}", self.text):
+            return pattern if isinstance(pattern, TopBlocks) and pattern.size % int(match[1]) == 0 else None
+        if match := re.fullmatch(f"block:{SIZE}x{SIZE}", self.text):
+            divides = isinstance(pattern, BlockShare) and pattern.rows % int(match[1]) == 0 and pattern.columns % int(match[2]) == 0
+            return pattern if divides else None
+        return self._union_for(pattern)
+
+    def _union_for(self, pattern: AttentionPattern) -> AttentionPattern | None:
+        parts = {UNION_PARTS[part.split(":")[0]] for part in self.text.split("+")}
+        if isinstance(pattern, Chunk) and "window" in parts:
+            return TokenUnion(window=pattern.size)
+        is_member = isinstance(pattern, TokenUnion) and all(name in parts or not size for name, size in vars(pattern).items())
+        return pattern if is_member else None
+
+
+FREE_FORMS = f"chunk:\\*|topk:\\*|topk:\\*x{SIZE}|block:{SIZE}x{SIZE}|(window|global|strided):\\*(\\+(global|strided):\\*){{0,2}}"
+
+
+def parse_family(text: str) -> AttentionFamily:
+    """Parse an attention pattern, or a family with free sizes; raises InputError."""
+    written = text.strip().lower().replace(" ", "")
+    if re.fullmatch(FREE_FORMS, written):
+        if len(set(parts := written.split("+"))) < len(parts):
+            raise InputError(f"'{text}' has the same part twice", "write it once")
+        return AttentionFamily(written)
+    pattern = parse_attention(text)
+    return AttentionFamily(str(pattern), pattern)
+
+
+def _validate_family(value: object) -> AttentionFamily:
+    if isinstance(value, AttentionFamily):
+        return value
+    if not isinstance(value, str):
+        raise field_error(f"'{value}' is not an attention pattern", "write text, as in 'window:*'")
+    try:
+        return parse_family(value)
+    except InputError as error:
+        raise field_error(error.problems[0].message, error.problems[0].fix) from error
+
+
+FAMILY_EXAMPLES = ["causal", "window:*", "window:*+global:*", "chunk:*", "topk:*", "topk:*x64", "block:64x64"]
+AttentionFamilyField = Annotated[
+    AttentionFamily,
+    PlainValidator(_validate_family),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": FAMILY_EXAMPLES}),
+]  # an attention pattern that a unit lists

@@ -1,0 +1,148 @@
+"""Attention patterns whose masks the positions fix.
+
+| text                          | the query at position p attends to                                                                  |
+|-------------------------------|-----------------------------------------------------------------------------------------------------|
+| `full`                        | all keys, later ones included                                                                       |
+| `causal`                      | the keys 0 to p                                                                                     |
+| `window:W`                    | the last W of them, p included (Longformer, arXiv 2004.05150; Mistral, arXiv 2310.06825)            |
+| `global:G`                    | the first G of them (attention sinks: StreamingLLM, arXiv 2309.17453)                               |
+| `strided:S`                   | p, p - S, p - 2 S, ... (Sparse Transformers, arXiv 1904.10509)                                      |
+| `window:W+global:G+strided:S` | the union; any of the three may be left out                                                         |
+| `chunk:C`                     | those in the same aligned chunk of C tokens (Llama 4)                                               |
+
+`dse.sparsity.attention.chosen` has those that choose keys by the data.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dse.sparsity.attention.pattern import FixedPattern, Ranges, Whole, capped_sum, triangle
+
+
+@dataclass(frozen=True)
+class Full(FixedPattern):
+    """Every query attends to every key, later ones included."""
+
+    def __str__(self) -> str:
+        return "full"
+
+    @property
+    def shortest_context(self) -> int:
+        return 1
+
+    def scores_before(self, position: Whole) -> Whole:
+        raise NotImplementedError("scores of later keys depend on their number")
+
+    def count_scores(self, queries: Whole | int, keys: Whole | int) -> Whole:
+        return np.asarray(queries, np.int64) * np.asarray(keys, np.int64)
+
+    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
+        raise NotImplementedError("keys after the last query depend on their number")
+
+    def tiled_keys(self, first: Whole, last: Whole, keys: int, columns: int) -> Whole:
+        return np.full_like(last, keys)
+
+
+@dataclass(frozen=True)
+class Causal(FixedPattern):
+    """Every query attends to all keys up to its own."""
+
+    def __str__(self) -> str:
+        return "causal"
+
+    @property
+    def shortest_context(self) -> int:
+        return 1
+
+    def scores_before(self, position: Whole) -> Whole:
+        return triangle(position)
+
+    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
+        return np.zeros_like(last)[..., None], (last + 1)[..., None]
+
+
+@dataclass(frozen=True)
+class TokenUnion(FixedPattern):
+    """The last `window` keys, the first `sinks` keys and every key at a distance that is a multiple of `stride`, together.
+
+    0 leaves a part out. A window of one more than a multiple of the stride ends in a key that the stride has anyway: the canonical
+    pattern has the shorter window.
+    """
+
+    window: int = 0
+    sinks: int = 0
+    stride: int = 0
+
+    def __str__(self) -> str:
+        parts = {"window": self.window, "global": self.sinks, "strided": self.stride}
+        return "+".join(f"{name}:{size}" for name, size in parts.items() if size)
+
+    @property
+    def shortest_context(self) -> int:
+        return max(self.window, self.sinks, self.stride)
+
+    @property
+    def longest_window(self) -> int:
+        """The last keys that are all attended to, those of the stride included."""
+        return self.window + 1 if self.stride and self.window % self.stride == 0 else self.window
+
+    def scores_before(self, position: Whole) -> Whole:
+        kept = capped_sum(position, self.window + self.sinks)
+        return kept + self._strided_before(position) if self.stride else kept
+
+    def _strided_before(self, position: Whole) -> Whole:
+        """Scores at multiples of the stride outside the window and the first keys."""
+        distances = np.maximum(position - self.sinks, 0)  # of the first key that counts, over all queries
+        near = np.minimum(self.window, distances)
+        inside = (self.window - 1) // self.stride  # multiples that the window has, without the distance 0
+        return _floor_sum(distances, self.stride) - _floor_sum(near, self.stride) - (distances - near) * inside
+
+    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
+        window = (np.maximum(first - self.window + 1, 0), last + 1) if self.window else (last * 0, last * 0)
+        sinks = last * 0, np.minimum(self.sinks, last + 1)
+        ranges = [np.stack(pair, axis=-1) for pair in zip(window, sinks, strict=True)]
+        if not self.stride:
+            return ranges[0], ranges[1]
+        distance = self.stride * np.arange(int(np.max(last)) // self.stride + 1)
+        strided = np.maximum(first[..., None] - distance, 0), np.maximum(last[..., None] - distance + 1, 0)
+        start, stop = (np.concatenate(pair, axis=-1) for pair in zip(ranges, strided, strict=True))
+        return start, stop
+
+    def max_ranges(self, keys: int) -> int:
+        return 2 + (keys // self.stride + 1 if self.stride else 0)
+
+    def cached_keys(self, keys: int) -> int:
+        return keys if self.stride else min(keys, self.window + self.sinks)
+
+
+@dataclass(frozen=True)
+class Chunk(FixedPattern):
+    """Every query attends to the keys up to its own in the same aligned chunk of `size` tokens."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"chunk:{self.size}"
+
+    @property
+    def shortest_context(self) -> int:
+        return self.size
+
+    def scores_before(self, position: Whole) -> Whole:
+        return position // self.size * triangle(np.int64(self.size)) + triangle(position % self.size)
+
+    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
+        return (first - first % self.size)[..., None], (last + 1)[..., None]
+
+    def cached_keys(self, keys: int) -> int:
+        return min(keys, self.size)
+
+
+FULL, CAUSAL = Full(), Causal()
+
+
+def _floor_sum(size: Whole, divisor: int) -> Whole:
+    """The sum of floor(x / divisor) over 0 <= x < size."""
+    whole, rest = size // divisor, size % divisor
+    return divisor * (whole * (whole - 1) // 2) + rest * whole
