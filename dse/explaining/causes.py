@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
-from dse.explaining.chosen_layers import ChosenLayers, PerLayer, choose_layers, distinct_layers, take_layers
+from dse.explaining.chosen_layers import ChosenLayers, PerLayer, choose_layers
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.shapley import make_game
 from dse.explaining.side import Side
@@ -90,30 +90,29 @@ def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Cau
     """The causes of one side; raises InputError where it cannot be evaluated."""
     ideal = ideal_density(side.variant)
     evaluator = evaluator or MixtureEvaluator(side, side, (), "speedup")
-    dense_terms, terms = evaluator.terms(side, side.dense), evaluator.terms(side, side.variant)
-    first, kind = distinct_layers(dense_terms, terms)
-    dense = choose_layers(side, side.dense, take_layers(dense_terms, first))
-    sparse = choose_layers(side, side.variant, take_layers(terms, first))
-    whole = _whole_layer_causes(side.variant, terms.layers, first, sparse)
-    density = side.variant.density[first]
+    kinds, terms = evaluator.layer_kinds(side), evaluator.terms(side, side.variant)
+    dense = choose_layers(side, side.dense, evaluator.terms(side, side.dense))
+    sparse = choose_layers(side, side.variant, terms)
+    kind, count, density = kinds.kind, terms.count[kinds.kind], side.variant.density[kinds.first]
+    whole = _whole_layer_causes(side.variant, terms.layers, density, sparse)
     names = tuple(name for name in CAUSES if name in _possible_causes(dense, sparse, whole, density, ideal))
     game = make_game(len(names))
     switched = {name: game.masks[:, number, None] for number, name in enumerate(names)}
     latencies = _idealised_latencies(side, dense, sparse, whole, density, ideal, switched, len(game.masks))
-    seconds = latencies[:, kind] * terms.count
-    dense_latency = dense.latency[kind] * terms.count
+    seconds = latencies[:, kind] * count
+    dense_latency = dense.latency[kind] * count
     parts = game.parts(dense_latency.sum() / seconds.sum(axis=1))
     return Causes(
-        names, 1 / ideal, parts, game.parts(seconds), dense_latency, sparse.latency[kind] * terms.count, whole[kind], sparse.take(kind),
+        names, 1 / ideal, parts, game.parts(seconds), dense_latency, sparse.latency[kind] * count, whole[kind], sparse.take(kind),
         dense.take(kind),
     )  # fmt: skip
 
 
-def _whole_layer_causes(variant: Variant, layers: LayerArrays, first: np.ndarray, sparse: ChosenLayers) -> np.ndarray:
+def _whole_layer_causes(variant: Variant, layers: LayerArrays, density: PerLayer, sparse: ChosenLayers) -> np.ndarray:
     """The cause that covers each distinct layer as a whole; '' for layers that run sparse, or smaller by structured pruning."""
-    pruned = variant.density[first] < 1
+    pruned = density < 1
     runs_sparse = sparse.is_sparse | (pruned & isinstance(variant.pattern, Structured))
-    names = np.where(pruned, "runs_dense", np.where(layers.has_weights[first], "not_pruned", "no_weights"))
+    names = np.where(pruned, "runs_dense", np.where(layers.has_weights, "not_pruned", "no_weights"))
     return np.where(runs_sparse, "", names)
 
 

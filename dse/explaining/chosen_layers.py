@@ -17,7 +17,6 @@ from dse.model.layer_times import layer_times
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.roofline import bounding_resource, choose
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
-from dse.networks.layers import LayerArrays
 from dse.workload import Variant
 
 PerLayer = Float[np.ndarray, "layer"]
@@ -75,13 +74,7 @@ def take_layers(terms: LayerTerms, index: Int[np.ndarray, "distinct"]) -> LayerT
     taken: dict[str, Any] = {name: getattr(terms, name)[index] for name in by_layer}
     taken |= {name: None if (v := getattr(terms, name)) is None else v[:1, index] for name in ("slowdown", "overhead")}
     kernels = None if terms.kernels is None else terms.kernels[index]
-    return replace(terms, layers=_take(terms.layers, index), kernels=kernels, traffic_bound=None, **taken)
-
-
-def _take(layers: LayerArrays, index: Int[np.ndarray, "distinct"]) -> LayerArrays:
-    columns = {name: getattr(layers, name) for name in LayerArrays.__dataclass_fields__}
-    taken: dict[str, Any] = {k: v[index] if isinstance(v, np.ndarray) else tuple(v[i] for i in index) for k, v in columns.items()}
-    return LayerArrays(**taken)
+    return replace(terms, layers=terms.layers.take(index), kernels=kernels, traffic_bound=None, **taken)
 
 
 def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLayers:

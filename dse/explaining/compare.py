@@ -8,7 +8,7 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.explaining import breakdown
-from dse.explaining.chosen_layers import PerLayer, choose_layers, distinct_layers, take_layers
+from dse.explaining.chosen_layers import PerLayer, choose_layers
 from dse.explaining.explanation import Explanation
 from dse.explaining.factors import ACCELERATOR, DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
 from dse.explaining.fidelity_parts import LABELS
@@ -275,7 +275,6 @@ def _breakdown(a: Side, b: Side, comparison: Comparison, quantity: str) -> tuple
 
 def _side_layers(side: Side, evaluator: MixtureEvaluator) -> tuple[PerLayer, np.ndarray]:
     """Latency of each layer with its repeats [s], and what bounds it."""
-    terms = evaluator.terms(side, side.variant)
-    first, kind = distinct_layers(terms)
-    chosen = choose_layers(side, side.variant, take_layers(terms, first))
-    return chosen.latency[kind] * terms.count, chosen.bound[kind]
+    terms, kind = evaluator.terms(side, side.variant), evaluator.layer_kinds(side).kind
+    chosen = choose_layers(side, side.variant, terms)
+    return (chosen.latency * terms.count)[kind], chosen.bound[kind]

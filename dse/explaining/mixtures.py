@@ -16,6 +16,7 @@ from dse.explaining.chosen_layers import distinct_layers, take_layers
 from dse.explaining.factors import Factor, mix_sides
 from dse.explaining.fidelity_parts import take_away
 from dse.explaining.relevance import COSTS, Relevance
+from dse.explaining.repeated_layers import LayerKinds
 from dse.explaining.side import Side
 from dse.model.cost.coefficients import check_process, has_known_process
 from dse.model.cost.design import COST_PATH, Design
@@ -72,6 +73,7 @@ class MixtureEvaluator:
     relevance: Relevance = field(init=False)
     _efficiencies: dict[tuple[str, ModelOptions], EfficiencyModel] = field(default_factory=dict)
     _layers: dict[Hashable, DistinctLayers] = field(default_factory=dict)
+    _kinds: dict[Hashable, LayerKinds] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.relevance = Relevance(self.a, self.b, self.quantity)
@@ -115,8 +117,16 @@ class MixtureEvaluator:
         dense = self._latencies(side, self._distinct(side, side.dense, (key, "dense")), values, len(masks))
         return MixtureResults(layers.sum(axis=1), dense.sum(axis=1), layers)
 
+    def layer_kinds(self, side: Side) -> LayerKinds:
+        """The kinds of layers of the network of a side."""
+        key = (side.variant, side.options.fusion)
+        if key not in self._kinds:
+            self._kinds[key] = LayerKinds.of(side)
+        return self._kinds[key]
+
     def terms(self, side: Side, variant: Variant) -> LayerTerms:
-        """The terms of a variant at the settings of a side."""
+        """The terms of one layer of each kind, at the settings of a side, of its variant or of the dense network."""
+        variant = self.layer_kinds(side).take_from(variant)
         terms = network_terms(side.accelerator, variant, side.batch, side.dtype, side.options, self._efficiency(side))
         if not side.without:
             return terms
@@ -139,9 +149,9 @@ class MixtureEvaluator:
     def _distinct(self, side: Side, variant: Variant, key: Hashable) -> DistinctLayers:
         """The distinct layers of a variant; sides with the same `key` have the same."""
         if key not in self._layers:
-            terms = self.terms(side, variant)
-            first, kind = distinct_layers(terms)
-            self._layers[key] = DistinctLayers(take_layers(terms, first), kind, terms.count)
+            terms, kind = self.terms(side, variant), self.layer_kinds(side).kind
+            first, distinct = distinct_layers(terms)
+            self._layers[key] = DistinctLayers(take_layers(terms, first), distinct[kind], terms.count[kind])
         return self._layers[key]
 
     def _latencies(self, side: Side, layers: DistinctLayers, values: Mapping[str, np.ndarray], mixtures: int) -> MixtureLayers:

@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 from dse.base.errors import InputError
 from dse.base.units import Count, Efficiency, Gain
-from dse.explaining.chosen_layers import distinct_layers
 from dse.explaining.factors import quantity_text
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.parts import ReachRow
@@ -139,11 +138,10 @@ def _breakpoints(terms: LayerTerms, side: Side, path: str) -> np.ndarray:
     """Ratios at which two terms of a layer take equally long, of which one depends on the rate; empty where times are not linear."""
     if side.options.resource_overlap != "full" or terms.overhead is not None:
         return np.zeros(0)
-    first, _ = distinct_layers(terms)
     accelerator = side.accelerator.without_links()
     constant, (factor,) = factored_inverse_rates(terms.executions, accelerator, {path: np.array([accelerator.value(path)])})
-    times = terms.slowed_work[0][first] * (constant[:, :, None] * factor.at())[..., 0]
-    legal = np.broadcast_to(terms.legal[first][:, :, None], times.shape)
+    times = terms.slowed_work[0] * (constant[:, :, None] * factor.at())[..., 0]
+    legal = np.broadcast_to(terms.legal[:, :, None], times.shape)
     flat = times.reshape(len(times), -1)
     scaled = np.where((factor.depends[None] & legal).reshape(flat.shape), flat, 0.0)
     fixed = np.where((~factor.depends[None] & legal).reshape(flat.shape), flat, 0.0)

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field, ValidationError, model_validator
 
 from dse.base.errors import InputError
@@ -207,6 +207,12 @@ class LayerArrays:
     def macs(self) -> float:
         """Multiply-adds of one sample in the dense network."""
         return float((np.where(self.has_flops, self.m * self.k * self.n, 0.0) * self.active * self.count).sum())
+
+    def take(self, index: Int[np.ndarray, "taken"]) -> "LayerArrays":
+        """The layers at some positions."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        taken: dict[str, Any] = {k: v[index] if isinstance(v, np.ndarray) else tuple(v[i] for i in index) for k, v in columns.items()}
+        return LayerArrays(**taken)
 
     def at_batch(self, batch: float) -> "LayerArrays":
         """The layers of a batch: samples widen n and are distributed over the experts.

@@ -180,10 +180,9 @@ class Accelerator(StrictModel):
         """The part of the description at a dotted path, with its source; raises InputError if the path does not exist."""
         part: object = self
         for name in path.split("."):
-            children = _children(part)
-            if name not in children:
+            if not _has_child(part, name):
                 raise self._unknown_path(path)
-            part = children[name]
+            part = part[name] if isinstance(part, Mapping) else getattr(part, name)
         return part
 
     def _unknown_path(self, path: str) -> InputError:
@@ -264,6 +263,13 @@ class Accelerator(StrictModel):
         """Every dotted path, each parent before its children."""
         parts = [path.split(".") for path in self.paths()]
         return list(dict.fromkeys(".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)))
+
+
+def _has_child(part: object, name: str) -> bool:
+    """Whether a part of a description has a named child (see `_children`)."""
+    if isinstance(part, BaseModel):
+        return not isinstance(part, Quantity) and name in type(part).model_fields
+    return isinstance(part, Mapping) and name in part
 
 
 def _children(part: object) -> Mapping[str, object]:

@@ -191,3 +191,10 @@ def test_a_measurement_against_the_speed_of_light_has_the_parts_of_the_calibrate
     assert {part.key for part in result.parts} == {"fidelity.efficiency", "fidelity.overhead", "fidelity.overlap", "not_predicted"}
     assert sum(part.value for part in result.parts) == pytest.approx(100e-6 - result.value_a)
     assert result.value_b == pytest.approx(100e-6)
+
+
+def test_costs_follow_the_channels_of_a_memory_and_no_number_that_they_do_not_depend_on():
+    explanation = dse.explain("l20, resnet50, dense", "a100-sxm4-80gb, resnet50, dense", "area")
+    factors = {part.key for part in explanation.parts}
+    assert {"memory.dram.width", "memory.dram.rate"} <= factors
+    assert not [factor for factor in factors if factor.endswith((".processors", ".scratchpad", ".efficiency"))]

@@ -3,11 +3,11 @@
 Coefficients are given at 7 nm; the scales are relative to it.
 """
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 from pydantic import Field
 
 from dse.base.errors import InputError
@@ -133,17 +133,17 @@ def describe_uncertain_coefficients() -> str:
 
 def logic_area_scale(design: Design) -> FloatOrArray:
     """Area of logic relative to the same logic at 7 nm [1]."""
-    return _relative_to_reference(design, lambda node: node.transistor.value)
+    return _relative_to_reference(design, "transistor")
 
 
 def sram_area_scale(design: Design) -> FloatOrArray:
     """Area of SRAM relative to the same SRAM at 7 nm [1]."""
-    return _relative_to_reference(design, lambda node: node.bitcell.value)
+    return _relative_to_reference(design, "bitcell")
 
 
 def reference_clock(design: Design) -> FloatOrArray:
     """Clock [Hz] at which the supply voltage of the process counts as 1."""
-    return _interpolate(design, design.process, lambda node: node.clock.value)
+    return _interpolate(design, design.process, "clock")
 
 
 def energy_scale(process: FloatOrArray) -> FloatOrArray:
@@ -175,14 +175,19 @@ def _process_range() -> tuple[float, float]:
     return min(nodes), max(nodes)
 
 
-def _relative_to_reference(design: Design, figure: Callable[[ProcessNode], float]) -> FloatOrArray:
-    """A figure of the process relative to that at 7 nm."""
+def _relative_to_reference(design: Design, figure: str) -> FloatOrArray:
+    """A figure of the process, by its name in the table of circuit sizes, relative to that at 7 nm."""
     return _interpolate(design, design.process, figure) / _interpolate(design, REFERENCE_PROCESS, figure)
 
 
-def _interpolate(design: Design, process: FloatOrArray, figure: Callable[[ProcessNode], float]) -> FloatOrArray:
+def _interpolate(design: Design, process: FloatOrArray, figure: str) -> FloatOrArray:
     """A figure of a process [m], interpolated linearly in the logarithms between the published ones."""
-    nodes = sorted(published_coefficients().scaling, key=lambda node: node.process.value)
-    log_processes, log_figures = np.log([node.process.value for node in nodes]), np.log([figure(node) for node in nodes])
     xp = design.array_module
-    return xp.exp(xp.interp(xp.log(process), log_processes, log_figures))
+    return xp.exp(xp.interp(xp.log(process), _log_figures("process"), _log_figures(figure)))
+
+
+@cache
+def _log_figures(figure: str) -> Float[np.ndarray, "node"]:
+    """Logarithms of a figure of the published processes, the smallest process first."""
+    nodes = sorted(published_coefficients().scaling, key=lambda node: node.process.value)
+    return np.log([getattr(node, figure).value for node in nodes])

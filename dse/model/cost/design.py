@@ -16,7 +16,7 @@ REFERENCE_BITS = 16
 
 # Dotted paths of the numbers on which area, power or energy may depend.
 COST_PATH = re.compile(
-    r"units\.\w+\.((peak|energy)\.\w+|clock|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy|interface)|cost\.(?!family)\w+"
+    r"units\.\w+\.((peak|energy)\.\w+|clock|runs\.\w+\.gain)|memory\.\w+\.(capacity|bandwidth|energy|interface|width|rate)|cost\.(?!family)\w+"
 )
 
 

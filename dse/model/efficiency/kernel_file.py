@@ -111,12 +111,12 @@ class KernelRecord(StrictModel):
     def __str__(self) -> str:
         return str(self.key)
 
-    @property
+    @cached_property
     def key(self) -> KernelKey:
         """The identity of the kernel."""
         return KernelKey(self.device, self.unit, self.kernel, self.release, self.family, self.dtype)
 
-    @property
+    @cached_property
     def compute_dtype(self) -> str:
         """The dtype in which it computes."""
         return parse_dtype(self.dtype).compute

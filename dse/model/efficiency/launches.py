@@ -39,12 +39,12 @@ class KernelKey:
         """The dtypes of the operands that the text `dtype` states."""
         return parse_dtype(self.dtype)
 
-    @property
+    @cached_property
     def has_scales(self) -> bool:
         """Whether an operand is stored with scales of its own, which take passes that other kernels do not have."""
         return any(name in SCALED_BITS_PER_ELEMENT for name in parse_roles(self.dtype).values())
 
-    @property
+    @cached_property
     def group(self) -> tuple[str, str, int, bool]:
         """What kernels of one population have in common: unit, family, width of a value [bit], and whether operands have scales."""
         return self.unit, self.family, BITS_PER_ELEMENT[storage_dtype(self.precision.compute)], self.has_scales
