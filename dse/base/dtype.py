@@ -1,7 +1,7 @@
-"""Number formats: the bits of an element, and the dtypes of the operands of one evaluation.
+"""The dtypes of the operands of one evaluation, by role.
 
-`fp8_block` and `nvfp4` store a scale for each block of values. They are formats of operands only: kernels compute with them in `fp8` and
-`fp4`.
+An operand may be stored in a format with scales (`dse.base.number_format`), in which no unit computes: kernels compute with its elements,
+or with what they convert these to.
 """
 
 import re
@@ -12,18 +12,11 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from dse.base.errors import did_you_mean
+from dse.base.number_format import BITS_PER_ELEMENT, NumberFormat, is_number_format, number_format
 from dse.base.strict_model import StrictModel, field_error
 
-BITS_PER_ELEMENT = {
-    "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "fp6": 6, "fp4": 4,
-    "int32": 32, "int16": 16, "int8": 8, "int4": 4,
-}  # fmt: skip
-SCALED_BITS_PER_ELEMENT = {  # with the bits of the scale
-    "fp8_block": 8 + 32 / 128,  # fp32 for 128 values of k (DeepSeek-V3, arXiv 2412.19437, section 3.3.2: activations)
-    "nvfp4": 4 + 8 / 16,  # fp8 for 16 values (NVIDIA, "Introducing NVFP4 for Efficient and Accurate Low-Precision Inference", 2025)
-}
-_UNSCALED = {"fp8_block": "fp8", "nvfp4": "fp4"}  # what kernels compute in
-_STORED_BITS = BITS_PER_ELEMENT | SCALED_BITS_PER_ELEMENT
+STORED_ROLES = ("weights", "activations", "outputs")
+OPTIONAL_ROLES = ("elementwise", "cache")
 
 
 @lru_cache(maxsize=1024)  # checks of a table call it several times a row
@@ -38,15 +31,20 @@ def accumulator_suffix(name: str) -> str:
 
 
 def check_dtype_name(name: str) -> None:
-    """Raise a validation error unless `name` is a known dtype, with or without an accumulator, or a known format with scales."""
-    if storage_dtype(name) not in BITS_PER_ELEMENT and name not in SCALED_BITS_PER_ELEMENT:
-        raise field_error(f"unknown dtype '{name}'", did_you_mean(name, _STORED_BITS))
+    """Raise a validation error unless `name` is a known dtype, with or without an accumulator, or a format with scales."""
+    number_format(storage_dtype(name) if storage_dtype(name) in BITS_PER_ELEMENT else name)
+
+
+def has_scales(name: str) -> bool:
+    """Whether a dtype is a format with scales."""
+    return is_number_format(name) and number_format(name).has_scales
 
 
 def _check_is_computed_in(name: str) -> None:
     """Raise a validation error for a format of operands that no unit computes in."""
-    if name in _UNSCALED:
-        fix = f"write '{_UNSCALED[name]} weights={name} activations={name} outputs=bf16', as far as it applies"
+    if has_scales(name):
+        element = number_format(name).element
+        fix = f"write '{element} weights={name} activations={name} outputs=bf16', as far as it applies"
         raise field_error(f"'{name}' is a format of operands, in which no unit computes", fix)
 
 
@@ -60,14 +58,14 @@ def parse_roles(text: str) -> dict[str, str]:
         raise field_error(
             f"'{text}' does not begin with the name of a dtype", "begin with the dtype of most roles, as in 'int8 outputs=int32'"
         )
-    roles: dict[str, str] = dict.fromkeys(("weights", "activations", "outputs"), storage_dtype(name)) | {"compute": name}
+    roles: dict[str, str] = dict.fromkeys(STORED_ROLES, storage_dtype(name)) | {"compute": name}
     seen = set[str]()
     for exception in exceptions:
         role, equals, value = exception.partition("=")
         if not equals:
             raise field_error(f"'{exception}' names no role", "write 'ROLE=NAME' after the first name, as in 'int8 outputs=int32'")
-        if role not in (*roles, "elementwise"):
-            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, [*roles, "elementwise"]))
+        if role not in (*roles, *OPTIONAL_ROLES):
+            raise field_error(f"unknown role '{role}' of a dtype", did_you_mean(role, [*roles, *OPTIONAL_ROLES]))
         if role in seen:
             raise field_error(f"'{role}' is given twice in '{text}'", "keep one of each role")
         seen.add(role)
@@ -81,7 +79,8 @@ class OperandDtypes(StrictModel):
 
     A single name sets all four; `int8 outputs=int32` sets all but the outputs. Products with weights have the dtypes `weights`,
     `activations` and `outputs`. What runs between them (normalisation, attention) reads and writes `elementwise`; default: it reads
-    `activations` and writes `outputs`, as if the products converted them.
+    `activations` and writes `outputs`, as if the products converted them. Keys and values of earlier tokens are stored as `cache`; default:
+    as what attention reads.
     """
 
     weights: str = Field(description="dtype of the weights in memory", examples=["int8"])
@@ -90,6 +89,9 @@ class OperandDtypes(StrictModel):
     compute: str = Field(description="dtype whose peak computes; a suffix names the accumulator", examples=["int8"])
     elementwise: str | None = Field(
         None, description="dtype between the products with weights; default: they convert it", examples=["bf16"]
+    )
+    cache: str | None = Field(
+        None, description="dtype of the key-value cache; default: 'elementwise', otherwise 'activations'", examples=["fp8"]
     )
 
     @model_validator(mode="before")
@@ -126,14 +128,19 @@ class OperandDtypes(StrictModel):
     @property
     def text(self) -> str:
         """The shortest text that `parse_roles` reads: the name of `compute`, then the roles with another dtype."""
-        stored = {role: storage_dtype(getattr(self, role)) for role in ("weights", "activations", "outputs")}
+        stored = {role: storage_dtype(getattr(self, role)) for role in STORED_ROLES}
         others = {role: name for role, name in stored.items() if name != storage_dtype(self.compute)}
-        others |= {"elementwise": self.elementwise} if self.elementwise else {}
+        others |= {role: name for role in OPTIONAL_ROLES if (name := getattr(self, role))}
         return " ".join([self.compute, *(f"{role}={name}" for role, name in others.items())])
 
+    def number_format(self, role: str) -> NumberFormat:
+        """The number format of `weights`, `activations`, `outputs` or `cache`."""
+        name = self.cache or self.elementwise or self.activations if role == "cache" else getattr(self, role)
+        return number_format(storage_dtype(name), role)
+
     def bytes_per_element(self, role: str) -> float:
-        """Bytes per element of `weights`, `activations` or `outputs`."""
-        return _STORED_BITS[storage_dtype(getattr(self, role))] / 8
+        """Mean bytes per element of `weights`, `activations` or `outputs`, with the scales of large matrices."""
+        return self.number_format(role).mean_bits / 8
 
     def bytes_between_products(self, role: str) -> float:
         """Bytes per element of what runs between the products with weights, as it reads `activations` or writes `outputs`."""

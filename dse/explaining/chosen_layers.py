@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dse.explaining.side import Side
-from dse.model import compaction, work
+from dse.model import compaction, traffic, work
 from dse.model.cost.energy import execution_preference
 from dse.model.layer_times import layer_times
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
@@ -117,13 +117,13 @@ def _stored_bytes(side: Side, variant: Variant, terms: LayerTerms, choice: Int[n
     layers = compacted.layers.at_batch(side.batch)
     names = {name: number for number, name in enumerate(layers.name)}
     index = np.array([names[name] for name in terms.layers.name], int)
-    elements, bits = np.zeros(len(index)), np.zeros(len(index))
+    values, metadata = np.zeros(len(index)), np.zeros(len(index))
     for number in np.unique(choice):
-        stored = work.store_weights(layers, compacted, terms.executions[number])
-        elements = np.where(choice == number, stored.elements[index], elements)
-        bits = np.where(choice == number, stored.metadata_bits[index], bits)
-    per_element = np.where(terms.layers.has_weights, side.dtype.bytes_per_element("weights"), 0.0)
-    return {"weight_bytes": per_element * elements, "metadata_bytes": np.where(terms.layers.has_weights, bits / 8, 0.0)}
+        stored = work.store_weights(layers, compacted, terms.executions[number], side.dtype.number_format("weights"))
+        positions = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
+        values = np.where(choice == number, (traffic.weight_bytes(layers, stored, side.dtype) - positions)[index], values)
+        metadata = np.where(choice == number, positions[index], metadata)
+    return {"weight_bytes": values, "metadata_bytes": metadata}
 
 
 def _pick(values: Float[np.ndarray, "layer execution"], choice: Int[np.ndarray, "layer"]) -> PerLayer:

@@ -2,9 +2,9 @@
 
     network latency = sum over layers of count * ( min over legal executions of ( combine over resources of work / rate ) + overhead )
 
-work        work (FLOPs), stored_weights (as one execution stores them), traffic and needed_inputs (compulsory bytes), capacity, reuse and
-            fusion (bytes against on-chip capacity), expanded (executions by windows over an expanded k); compaction shrinks the layers
-            next to structured pruning, footprint is the memory that a network occupies
+work        work (FLOPs), stored_weights (as one execution stores them), traffic, operand_blocks and needed_inputs (compulsory bytes),
+            capacity, reuse and fusion (bytes against on-chip capacity), expanded (executions by windows over an expanded k); compaction
+            shrinks the layers next to structured pruning, footprint is the memory that a network occupies
 rate        peak * efficiency: executions (which unit may run which pattern, with which cap of its gain) and memory_levels name the
             numbers that make up each rate, rates multiplies them; efficiency/ is constant (sol, r3) or fitted to measured kernels, which
             also have an overhead

@@ -15,17 +15,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dse.base.number_format import NumberFormat
 from dse.model.executions import Execution
 from dse.model.stored_weights import StoredWeights
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
 from dse.sparsity.pattern import Pattern
+from dse.sparsity.scales import scale_bits
 from dse.sparsity.windows import WindowCover, window_cover
 from dse.workload import Variant
 
 
-def expanded_storage(layers: LayerArrays, variant: Variant, execution: Execution) -> Iterator[StoredWeights]:
+def expanded_storage(layers: LayerArrays, variant: Variant, execution: Execution, numbers: NumberFormat) -> Iterator[StoredWeights]:
     """The stored forms of a variant by windows of the run's pattern, each legal where it stores less than all weights.
 
     First what the variant's pattern guarantees, then what was counted from its masks. A pattern that the run contains needs no windows.
@@ -35,15 +37,19 @@ def expanded_storage(layers: LayerArrays, variant: Variant, execution: Execution
     for pattern, possible in ((variant.pattern, pruned), *counted):
         cover = window_cover(pattern, execution.pattern)
         if cover is not None and execution.pattern.storage_pattern_for(pattern) is None:
-            yield _store_windows(layers, execution, cover, possible)
+            yield _store_windows(layers, execution, cover, possible, numbers)
 
 
-def _store_windows(layers: LayerArrays, execution: Execution, cover: WindowCover, possible: LayerMask) -> StoredWeights:
+def _store_windows(
+    layers: LayerArrays, execution: Execution, cover: WindowCover, possible: LayerMask, numbers: NumberFormat
+) -> StoredWeights:
     columns = cover.expanded_columns(layers.k)
     elements = cover.unit.stored_elements(layers.m, columns, np.ones(len(layers)))
     cost = execution.format.cost(cover.unit, layers.m, columns, elements)
     share = columns / np.maximum(layers.k, 1.0)
-    return StoredWeights(possible & cost.fits & (cost.elements < layers.weights), cost.elements, cost.metadata_bits, share, cost.elements)
+    scales = scale_bits(numbers, cover.unit, layers.m, columns, cost.elements)
+    legal = possible & cost.fits & (cost.elements < layers.weights)
+    return StoredWeights(legal, cost.elements, cost.metadata_bits, share, cost.elements, scales)
 
 
 def can_execute(run: Run, pattern: Pattern) -> bool:

@@ -10,12 +10,13 @@ from functools import lru_cache
 import numpy as np
 
 from dse.base.dtype import OperandDtypes
+from dse.model.operand_blocks import stored_cache_bytes
 from dse.networks.layers import LayerArrays, PerLayer
 
 
 def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:
     """Bytes of the key-value cache [B]."""
-    return float(layers.cache_elements.sum()) * batch * dtype.bytes_between_products("activations")
+    return stored_cache_bytes(layers, dtype.number_format("cache")) * batch
 
 
 def peak_activation_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes, expansion: PerLayer | float = 0.0) -> float:

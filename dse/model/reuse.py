@@ -149,7 +149,8 @@ def _layer_products(
     expansion = np.maximum(expansion_in_memory(stored, execution), 1.0)
     m, k, n = layers.m * traffic.output_share(layers, variant, execution), layers.k * expansion, layers.n
     # In a product of two activations, A is a share of the inputs.
-    a_inputs = np.where(layers.kind == "matmul", m * k / (m * k + k * n), 0.0) * operands.inputs
+    a_width = m * k * traffic.cache_width_ratio(layers, dtype)
+    a_inputs = np.where(layers.kind == "matmul", a_width / (a_width + k * n), 0.0) * operands.inputs
     uses, max_uses_per_side = input_uses(variant.layers) if options.activations == "implicit" else (np.ones(len(layers)),) * 2
     density = np.where(layers.has_weights, np.clip(stored.elements / (m * k), 1e-12, 1.0), 1.0)
     b_bytes = (operands.inputs - a_inputs) * expansion

@@ -15,6 +15,7 @@ from dse.model import compaction, footprint, traffic, work
 from dse.model.executions import Execution, list_executions
 from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.memory_levels import memory_levels
+from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
 from dse.model.stored_weights import StoredWeights
@@ -94,11 +95,15 @@ class LayerTerms:
 
 
 def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:
-    """The terms of `variant` where every byte crosses every memory once; raises InputError if no unit computes in `dtype`."""
+    """The terms of `variant` where every byte crosses every memory once.
+
+    Raises InputError if no unit computes in `dtype`, or if it cannot store an operand.
+    """
+    check_whole_blocks(variant.layers, dtype)
     candidates = [e for e in list_executions(accelerator, dtype, options.fidelity) if may_expand(e, options)]
     compacted = compaction.compact_variant(variant)
     layers = compacted.layers.at_batch(batch)
-    stored = [work.store_weights(layers, compacted, execution) for execution in candidates]
+    stored = [work.store_weights(layers, compacted, execution, dtype.number_format("weights")) for execution in candidates]
     legal, unsupported = _legal_executions(candidates, stored, compacted, options.dense_fallback)
     used = np.flatnonzero(legal.any(axis=0)).tolist()
     pairs = [(stored[number], candidates[number]) for number in used]

@@ -16,6 +16,7 @@ from dse.base.dtype import OperandDtypes
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
+from dse.model.operand_blocks import bytes_in_rows, cached_operand_bytes, reads_cache
 from dse.model.stored_weights import StoredWeights
 from dse.model.work import fit_activation_pattern
 from dse.networks.layers import LayerArrays, PerLayer
@@ -50,7 +51,7 @@ def operand_bytes(
     removed are not written.
     """
     inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
-    outputs = output_share(layers, variant, execution) * written_bytes_per_element(layers, dtype) * layers.output_elements
+    outputs = written_bytes(layers, dtype, output_share(layers, variant, execution) * layers.output_elements)
     return OperandBytes(weight_bytes(layers, stored, dtype), inputs, outputs)
 
 
@@ -62,7 +63,7 @@ def output_share(layers: LayerArrays, variant: Variant, execution: Execution) ->
 
 def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
     """Bytes of the inputs [B], compressed if the run has a format for them: matrices [n, inputs of a position] with random zeros."""
-    activations, total = execution.run.activations, read_bytes_per_element(layers, dtype) * elements
+    activations, total = execution.run.activations, read_bytes(layers, dtype, elements)
     if activations is None or activations.format is None:
         return total
     n, k = np.maximum(layers.n, 1.0), np.maximum(np.round(elements / np.maximum(layers.n, 1.0)), 1.0)
@@ -76,26 +77,39 @@ def _input_bytes(layers: LayerArrays, variant: Variant, execution: Execution, dt
 
 
 def weight_bytes(layers: LayerArrays, stored: StoredWeights, dtype: OperandDtypes) -> PerLayer:
-    """Bytes of the stored weights and their metadata [B]."""
-    return np.where(layers.has_weights, dtype.bytes_per_element("weights") * stored.elements + stored.metadata_bits / 8, 0.0)
+    """Bytes of the stored weights, their scales and their metadata [B]."""
+    bits = dtype.number_format("weights").element_bits * stored.elements + stored.scale_bits + stored.metadata_bits
+    return np.where(layers.has_weights, bits / 8, 0.0)
 
 
-def read_bytes_per_element(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
-    """Bytes of an input element of each layer [B]; 0 for a conversion where nothing is converted."""
+def read_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
+    """Bytes of the input elements of each layer [B]; 0 for a conversion where nothing is converted."""
     between = dtype.bytes_between_products("activations")
-    read = np.where(layers.has_weights, dtype.bytes_per_element("activations"), between)
-    return _of_conversions(layers, dtype, read, between, dtype.bytes_per_element("outputs"))
+    read = np.where(layers.has_weights, bytes_in_rows(dtype.number_format("activations"), elements, layers.n), between * elements)
+    if dtype.cache is not None:
+        cached = np.minimum(layers.m * layers.k, elements)
+        read_with_cache = cached_operand_bytes(layers, dtype.number_format("cache"), cached) + between * (elements - cached)
+        read = np.where(reads_cache(layers), read_with_cache, read)
+    return _of_conversions(layers, dtype, read, between * elements, dtype.bytes_per_element("outputs") * elements)
 
 
-def written_bytes_per_element(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
-    """Bytes of an output element of each layer [B]; 0 for a conversion where nothing is converted."""
+def written_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
+    """Bytes of the output elements of each layer [B]; 0 for a conversion where nothing is converted."""
     between = dtype.bytes_between_products("outputs")
-    written = np.where(layers.has_weights, dtype.bytes_per_element("outputs"), between)
-    return _of_conversions(layers, dtype, written, dtype.bytes_per_element("activations"), between)
+    written = np.where(layers.has_weights, bytes_in_rows(dtype.number_format("outputs"), elements, layers.n), between * elements)
+    return _of_conversions(layers, dtype, written, dtype.bytes_per_element("activations") * elements, between * elements)
 
 
-def _of_conversions(layers: LayerArrays, dtype: OperandDtypes, others: PerLayer, of_inputs: float, of_outputs: float) -> PerLayer:
-    """Bytes of an element of each layer, of conversions those of their kind: operands are quantised if `elementwise` is another dtype."""
+def cache_width_ratio(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
+    """Bytes of an element of the first operand of a product of activations over those of the second [1]: not 1 if it is in the cache."""
+    if dtype.cache is None:
+        return np.ones(len(layers))
+    ratio = dtype.number_format("cache").mean_bits / 8 / dtype.bytes_between_products("activations")
+    return np.where(reads_cache(layers), ratio, 1.0)
+
+
+def _of_conversions(layers: LayerArrays, dtype: OperandDtypes, others: PerLayer, of_inputs: PerLayer, of_outputs: PerLayer) -> PerLayer:
+    """Bytes of the elements of each layer, of conversions those of their kind: operands are quantised if `elementwise` is another dtype."""
     is_quantized = dtype.elementwise not in (None, dtype.activations)
     converted = np.where(layers.conversion == "inputs", of_inputs, of_outputs) * is_quantized
     return np.where(layers.conversion == "none", others, converted)

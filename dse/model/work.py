@@ -11,13 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from dse.base.number_format import NumberFormat
 from dse.model.executions import Execution
 from dse.model.expanded import expanded_storage
 from dse.model.stored_weights import StoredWeights, no_storage, smaller_storage
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.sparsity import expectation
-from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Structured
+from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
 from dse.sparsity.pattern import Pattern
+from dse.sparsity.scales import scale_bits
 from dse.workload import Variant
 
 
@@ -75,8 +77,8 @@ def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> 
     return share, index
 
 
-def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -> StoredWeights:
-    """How an execution stores each layer of a variant, and which layers it may run.
+def store_weights(layers: LayerArrays, variant: Variant, execution: Execution, numbers: NumberFormat) -> StoredWeights:
+    """How an execution stores each layer of a variant, its values as `numbers`, and which layers it may run.
 
     A sparse run may run the pruned layers whose pattern it contains, and an expanded one those whose pattern its windows cover. Of several
     stored forms of a layer, the one with the fewest executed elements is used, of equals the one with the least metadata. A dense execution
@@ -84,17 +86,19 @@ def store_weights(layers: LayerArrays, variant: Variant, execution: Execution) -
     `dense_fallback`.)
     """
     if not execution.is_sparse:
-        return _store_dense(layers, variant)
-    listed = (_store_as(layers, variant, execution, option) for option in _storage_options(layers, variant, execution))
-    forms = expanded_storage(layers, variant, execution) if execution.is_expanded else listed
+        return _store_dense(layers, variant, numbers)
+    listed = (_store_as(layers, variant, execution, option, numbers) for option in _storage_options(layers, variant, execution))
+    forms = expanded_storage(layers, variant, execution, numbers) if execution.is_expanded else listed
     best = reduce(smaller_storage, forms, no_storage(len(layers)))
     elements, executed = (np.where(best.legal, values, layers.weights) for values in (best.elements, best.executed_elements))
     return replace(best, elements=elements, executed_elements=executed)
 
 
-def _store_dense(layers: LayerArrays, variant: Variant) -> StoredWeights:
-    kept = layers.weights * (variant.density if isinstance(variant.pattern, Structured) else 1.0)
-    return StoredWeights(np.ones(len(layers), bool), kept, np.zeros(len(layers)), np.ones(len(layers)), kept)
+def _store_dense(layers: LayerArrays, variant: Variant, numbers: NumberFormat) -> StoredWeights:
+    stored_as = variant.pattern if isinstance(variant.pattern, Structured) else Dense()
+    kept = layers.weights * (variant.density if isinstance(stored_as, Structured) else 1.0)
+    scales = scale_bits(numbers, stored_as, layers.m, layers.k, kept) * layers.has_weights
+    return StoredWeights(np.ones(len(layers), bool), kept, np.zeros(len(layers)), np.ones(len(layers)), kept, scales)
 
 
 class _StorageOption(NamedTuple):
@@ -128,12 +132,13 @@ def _pattern_options(layers: LayerArrays, variant: Variant, run_pattern: Pattern
             yield _StorageOption(pattern, possible, pattern.stored_elements(layers.m, layers.k, variant.density))
 
 
-def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, option: _StorageOption) -> StoredWeights:
+def _store_as(layers: LayerArrays, variant: Variant, execution: Execution, option: _StorageOption, numbers: NumberFormat) -> StoredWeights:
     cost = execution.format.cost(option.pattern, layers.m, layers.k, option.elements)
     gathers = isinstance(option.pattern, VNM) and isinstance(execution.pattern, NM)
     column_share = VNM_COLUMNS / option.pattern.m if isinstance(option.pattern, VNM) and gathers else 1.0
     executed = _executed_elements(layers, variant, execution, option.pattern, cost.elements)
-    columns = (cost.elements, cost.metadata_bits, column_share, executed)
+    scales = scale_bits(numbers, option.pattern, layers.m, layers.k, cost.elements)
+    columns = (cost.elements, cost.metadata_bits, column_share, executed, scales)
     return StoredWeights(option.layers & cost.fits, *(np.zeros(len(layers)) + column for column in columns))
 
 

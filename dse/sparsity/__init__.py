@@ -3,7 +3,8 @@
 A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
 takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits (with `tree` and `rank_code`). `windows`
 covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one,
-and `expectation` and `columns` compute means over random masks. The patterns of attention scores are in `attention`.
+and `expectation` and `columns` compute means over random masks. `quantize` writes and reads matrices in number formats with scales
+(`number_codes` the single numbers), and `scales` counts the bits of these. The patterns of attention scores are in `attention`.
 
 >>> import numpy as np
 >>> from dse.sparsity import apply
@@ -23,13 +24,16 @@ from dse.sparsity.windows import expand_weights
 if TYPE_CHECKING:
     from dse.sparsity.encoding import count, decode, encode
     from dse.sparsity.pruning import apply, nearest, random_mask
+    from dse.sparsity.quantize import decode_numbers, encode_numbers
 
 __all__ = [
-    "apply", "best_format", "count", "decode", "encode", "expand_weights", "legal", "nearest", "parse", "parse_attention", "random_mask",
+    "apply", "best_format", "count", "decode", "decode_numbers", "encode", "encode_numbers", "expand_weights", "legal", "nearest", "parse",
+    "parse_attention", "random_mask",
 ]  # fmt: skip
 
 _MODULES = {
     "apply": "pruning", "nearest": "pruning", "random_mask": "pruning", "count": "encoding", "decode": "encoding", "encode": "encoding",
+    "decode_numbers": "quantize", "encode_numbers": "quantize",
 }  # fmt: skip
 
 

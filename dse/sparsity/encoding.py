@@ -52,10 +52,17 @@ def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
 
 def decode(encoded: Encoded) -> np.ndarray:
     """Decode the weights [m, k] from the values and the bits alone."""
-    layout = _encodable_layout(encoded.pattern, encoded.format)
-    padded = tree.pad_to_tiles(np.zeros(encoded.shape, encoded.values.dtype), encoded.pattern)
-    padded[tree.mask_from_fibres(_read_ranks(encoded, layout, padded.shape), layout, padded.shape)] = encoded.values
+    stored = decode_mask(encoded)
+    padded = np.zeros(stored.shape, encoded.values.dtype)
+    padded[stored] = encoded.values
     return padded[: encoded.shape[0], : encoded.shape[1]]
+
+
+def decode_mask(encoded: Encoded) -> Mask:
+    """Decode the stored places of the matrix, padded to complete tiles; the values are those of the places in the order of rows."""
+    layout = _encodable_layout(encoded.pattern, encoded.format)
+    shape = tree.pad_to_tiles(np.zeros(encoded.shape, bool), encoded.pattern).shape
+    return tree.mask_from_fibres(_read_ranks(encoded, layout, shape), layout, shape)
 
 
 def count(mask: Mask, pattern: Pattern, form: Format) -> StorageCost:

@@ -21,6 +21,7 @@ from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
 from dse.model.memory_levels import capacity_paths
+from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.figures import SweepContents, lacks_speedup, unmet_needs
@@ -52,6 +53,7 @@ def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) 
     reader.problems.raise_if_any()
     variants = reader.select_variants(workloads, progress)
     reader.check_executions(accelerators)
+    reader.check_blocks(variants)
     kernels, axes = reader.read_kernels(accelerators), reader.parse_axes(accelerators)
     networks = tuple(workload for _, workload in workloads)
     plan = Plan(reader.spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
@@ -87,6 +89,14 @@ class _SpecReader:
             for accelerator in accelerators:
                 with self.problems.collect(*self.document.locate(("dtype", index))):
                     list_executions(accelerator, dtype, self.spec.model.fidelity)
+
+    def check_blocks(self, variants: list[Variant]) -> None:
+        """Check that every dtype can store the operands of every network."""
+        distinct = {id(variant.layers): variant.layers for variant in variants}.values()
+        for index, dtype in enumerate(self.spec.dtype):
+            with self.problems.collect(*self.document.locate(("dtype", index))):
+                for layers in distinct:
+                    check_whole_blocks(layers, dtype)
 
     def read_kernels(self, accelerators: list[Accelerator]) -> list[tuple[FittedRecord, ...]]:
         """The fitted kernels of each accelerator; most fidelities need none."""

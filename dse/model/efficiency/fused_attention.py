@@ -73,8 +73,8 @@ def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Acce
 
 
 def _attention_dtype(dtype: OperandDtypes) -> str:
-    """The dtype of both products: that of what runs between the products with weights, if it is given."""
-    return dtype.elementwise or dtype.compute
+    """The dtype of both products: that of the cache or of what runs between the products with weights, if it is given."""
+    return dtype.cache or dtype.elementwise or dtype.compute
 
 
 def _query_dtype(described: Accelerator, unit: str, dtype: OperandDtypes) -> str | None:

@@ -1,0 +1,72 @@
+"""Bytes of operands in number formats with scales, and of the key-value cache.
+
+Rows of an operand run along the dimension that is summed over: an input of a product with weights is [n, k], its output [n, m]. Where the
+elements of a row are no whole number (convolutions with a stride), each element counts its mean share of a scale.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import InputError
+from dse.base.number_format import NumberFormat
+from dse.networks.layers import LayerArrays, LayerMask, PerLayer
+
+ROW_TOLERANCE = 1e-6  # relative; sizes at a batch are products of floats
+
+
+def bytes_in_rows(numbers: NumberFormat, elements: PerLayer, rows: PerLayer) -> PerLayer:
+    """Bytes of `elements` in so many rows of equal length, scales included [B]."""
+    if not numbers.has_scales:
+        return numbers.element_bits / 8 * elements
+    columns = elements / np.where(rows > 0, rows, 1.0)
+    whole = np.round(columns)
+    is_whole = np.abs(columns - whole) <= ROW_TOLERANCE * np.maximum(columns, 1.0)
+    scales = np.where(is_whole, numbers.scale_bits(rows, whole), (numbers.mean_bits - numbers.element_bits) * elements)
+    return (numbers.element_bits * elements + scales) / 8
+
+
+def check_whole_blocks(layers: LayerArrays, dtype: OperandDtypes) -> None:
+    """Raise InputError if a format has to divide the rows of an operand, and does not."""
+    for role, columns in (("weights", layers.k), ("activations", layers.k), ("outputs", layers.m)):
+        numbers = dtype.number_format(role)
+        cut = np.flatnonzero(layers.has_weights & ~np.broadcast_to(numbers.divides(columns), len(layers)))
+        if len(cut):
+            first = f"layer '{layers.name[cut[0]]}' has {columns[cut[0]]:g} {role} in a row"
+            problem = f"{first}, which the blocks of {numbers.columns:g} of '{getattr(dtype, role)}' do not divide"
+            shorter = str(numbers).removesuffix("!")
+            raise InputError(problem, f"write '{role}={shorter}', in which the rest of a row has a scale of its own")
+
+
+def reads_cache(layers: LayerArrays) -> LayerMask:
+    """Products of attention in a network with a key-value cache: their first operand is in it."""
+    return (layers.kind == "matmul") & (layers.cache_elements.sum() > 0)
+
+
+def cached_operand_bytes(layers: LayerArrays, numbers: NumberFormat, elements: PerLayer) -> PerLayer:
+    """Bytes of the keys or values that products of attention read, of which `elements` are read [B].
+
+    A key or value of one head is a row. Scores are keys [m, k] times queries; their products with the values read values [k, m].
+    """
+    width = np.where(_reads_values(layers), layers.m, layers.k)
+    return bytes_in_rows(numbers, elements, elements / np.maximum(width, 1.0))
+
+
+def stored_cache_bytes(layers: LayerArrays, numbers: NumberFormat) -> float:
+    """Bytes of the key-value cache of one sample [B]: rows are keys or values of one head, as wide as those that attention reads next."""
+    is_score, width, following = (layers.kind == "matmul") & ~_reads_values(layers), np.ones(len(layers)), 1.0
+    for layer in reversed(range(len(layers))):
+        following = layers.k[layer] if is_score[layer] else following
+        width[layer] = following
+    return float(bytes_in_rows(numbers, layers.cache_elements, layers.cache_elements / width).sum())
+
+
+def _reads_values(layers: LayerArrays) -> LayerMask:
+    """Products of scores and values: each is the next product of activations after its scores, and has their keys as columns."""
+    products = np.flatnonzero(layers.kind == "matmul")
+    reads_values, expects_values = np.zeros(len(layers), bool), False
+    for before, layer in pairwise(products):
+        expects_values = not expects_values and layers.m[before] == layers.k[layer]
+        reads_values[layer] = expects_values
+    return reads_values

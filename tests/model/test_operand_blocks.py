@@ -1,0 +1,162 @@
+"""Operands in number formats with scales: bytes of weights, inputs, outputs and the key-value cache, by hand."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import InputError
+from dse.model import footprint, traffic, work
+from dse.model.executions import Execution
+from dse.model.operand_blocks import check_whole_blocks
+from dse.model.terms import compulsory_terms
+from dse.networks.layers import LayerArrays, LayerRow
+from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Run
+from dse.schema.model_options import ModelOptions
+from dse.sparsity import parse
+from dse.workload import Variant
+from tests.model.test_laws import network
+
+DENSE = {"pattern": "dense"}
+SPARSE_24 = {"pattern": "2:4", "format": {"kind": "nm_index"}}
+
+
+def weight_bytes(m: int, k: int, dtype: str, run: dict, pattern: str = "dense", density: float = 1.0) -> float:
+    variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": 8, "count": 1}], pattern, density)
+    execution, roles = Execution("u", "r", Run.model_validate(run), ("p",), None, None, "m"), OperandDtypes.model_validate(dtype)
+    stored = work.store_weights(variant.layers, variant, execution, roles.number_format("weights"))
+    return float(traffic.weight_bytes(variant.layers, stored, roles)[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "m", "k", "expected"),
+    [
+        ("fp4 weights=nvfp4", 10, 100, (1000 * 4 + 10 * 7 * 8 + 32) / 8),
+        ("fp4 weights=mxfp4", 10, 100, (1000 * 4 + 10 * 4 * 8) / 8),
+        ("fp8 weights=fp8_block128", 130, 300, 130 * 300 + 2 * 3 * 4),
+        ("bf16 weights=int4:g128z4", 64, 200, (64 * 200 * 4 + 64 * 2 * 20) / 8),
+        ("int8 weights=int8:fp32/row", 64, 200, 64 * 200 + 64 * 4),
+    ],
+)
+def test_weights_are_stored_with_the_scales_of_incomplete_blocks(dtype, m, k, expected):
+    assert weight_bytes(m, k, dtype, DENSE) == expected
+
+
+@pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "fp8_block", "int4:g128z4"])
+def test_the_mean_agrees_where_blocks_divide(name):
+    mean = OperandDtypes.model_validate(f"bf16 weights={name}").bytes_per_element("weights")
+    assert weight_bytes(256, 512, f"bf16 weights={name}", DENSE) == mean * 256 * 512
+
+
+def test_2_4_in_nvfp4_has_a_scale_for_16_kept_values():
+    """Of 128 x 256 weights half are kept: 4 bits each, 2 bits of metadata each, 8 bits for each 16 of them, and 32 bits."""
+    kept = 128 * 256 // 2
+    assert weight_bytes(128, 256, "fp4 weights=nvfp4", SPARSE_24, "2:4", 0.5) == (kept * (4 + 2) + kept // 16 * 8 + 32) / 8
+
+
+def test_2_4_in_groups_of_gptq_has_a_scale_for_128_positions():
+    kept = 128 * 256 // 2
+    assert weight_bytes(128, 256, "fp16 weights=gptq", SPARSE_24, "2:4", 0.5) == (kept * (4 + 2) + 128 * 2 * 20) / 8
+
+
+def test_structured_pruning_removes_the_scales_of_its_rows_and_columns():
+    assert weight_bytes(128, 256, "fp8 weights=fp8_block", DENSE, "row", 0.5) == 64 * 256 + 64 * 2 * 4
+    assert weight_bytes(128, 256, "fp8 weights=fp8_block", DENSE, "column", 0.75) == 128 * 192 + 128 * 2 * 4
+
+
+def test_inputs_and_outputs_have_scales_along_their_rows():
+    """8 inputs of 100 values, and 8 outputs of 10."""
+    variant, *_ = network([{"kind": "gemm", "m": 10, "k": 100, "n": 8, "count": 1}], "dense", 1.0)
+    dtype = OperandDtypes.model_validate("fp8 activations=fp8_block128 outputs=mxfp8")
+    assert traffic.read_bytes(variant.layers, dtype, variant.layers.input_elements)[0] == 8 * (100 + 4)
+    assert traffic.written_bytes(variant.layers, dtype, variant.layers.output_elements)[0] == 8 * (10 + 1)
+
+
+ATTENTION = [
+    LayerRow(name="k_proj", kind="gemm", m=2 * 80, k=160, n=1, cache_elements=2 * 80 * 1000),
+    LayerRow(name="v_proj", kind="gemm", m=2 * 80, k=160, n=1, cache_elements=2 * 80 * 1000),
+    LayerRow(name="attn.scores", kind="matmul", m=1000, k=80, n=4, count=2, queries=1, input_elements=80 * 1004, output_elements=0),
+    LayerRow(name="attn.context", kind="matmul", m=80, k=1000, n=4, count=2, queries=1, input_elements=80 * 1000),
+]  # 2 key heads of width 80, shared by 4 query heads each; 1000 tokens
+
+
+@pytest.mark.parametrize(
+    ("cache", "row_bytes"),
+    [("fp8", 80), ("int4:g32", 40 + 3 * 2), ("int4:g64z4", 40 + 2 * 2.5), ("nvfp4", 40 + 5), ("int8:fp32/row", 80 + 4)],
+)
+def test_a_cache_in_blocks_of_each_head(cache, row_bytes):
+    """80 values are 3 groups of 32, the last of 16. The scale of NVFP4 of a whole tensor is 4 bytes for each operand."""
+    layers, dtype = LayerArrays.from_rows(ATTENTION), OperandDtypes.model_validate(f"bf16 cache={cache}")
+    of_tensor = 4 if cache == "nvfp4" else 0
+    assert footprint.kv_cache_bytes(layers, 3, dtype) == 3 * 2 * (2 * 1000 * row_bytes + of_tensor)
+    read = traffic.read_bytes(layers, dtype, layers.input_elements)
+    assert read[2] == 1000 * row_bytes + of_tensor + 2 * 80 * 4  # keys of one head, and its queries
+    assert read[3] == 1000 * row_bytes + of_tensor  # values
+
+
+def test_without_the_role_the_cache_is_stored_as_attention_computes():
+    layers = LayerArrays.from_rows(ATTENTION)
+    for text, width in (("bf16", 2), ("int8 elementwise=bf16", 2), ("int8", 1)):
+        dtype, same = OperandDtypes.model_validate(text), OperandDtypes.model_validate(f"{text} cache={'int8' if width == 1 else 'bf16'}")
+        assert footprint.kv_cache_bytes(layers, 1, dtype) == 2 * 2 * 80 * 1000 * width
+        for each in (dtype, same):
+            np.testing.assert_array_equal(traffic.read_bytes(layers, each, layers.input_elements)[2:], layers.input_elements[2:] * width)
+
+
+def test_only_networks_with_a_cache_read_it():
+    layers = LayerArrays.from_rows([row.model_copy(update={"cache_elements": 0}) for row in ATTENTION])
+    dtype = OperandDtypes.model_validate("bf16 cache=fp8")
+    np.testing.assert_array_equal(traffic.read_bytes(layers, dtype, layers.input_elements), 2 * layers.input_elements)
+
+
+def test_a_format_whose_blocks_have_to_divide_names_the_layer():
+    layers = LayerArrays.from_rows([LayerRow(name="fc", kind="gemm", m=64, k=200, n=1)])
+    message = (
+        "layer 'fc' has 200 weights in a row, which the blocks of 128 of 'gptq' do not divide; "
+        "write 'weights=int4:fp16/128z4', in which the rest of a row has a scale of its own"
+    )
+    with pytest.raises(InputError, match=message):
+        check_whole_blocks(layers, OperandDtypes.model_validate("fp16 weights=gptq"))
+    check_whole_blocks(layers, OperandDtypes.model_validate("fp16 weights=int4:g128z4"))
+
+
+CHIP = {
+    "name": "chip", "source": "a test", "units": {"core": {"peak": {"bf16": "100 TFLOP/s"}}},
+    "memory": {"dram": {"capacity": "80 GB", "bandwidth": "1 TB/s"}, "cache": {"capacity": "1 MB", "bandwidth": "5 TB/s"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fidelity", ["sol", "capacity"])
+def test_decoding_is_faster_with_a_smaller_cache(fidelity):
+    """Memory-bound attention: an fp8 cache halves the time of both products, up to the queries."""
+    device, layers = Accelerator.model_validate(CHIP), LayerArrays.from_rows(ATTENTION)
+    variant = Variant("net", layers, "none", parse("dense"), 0.0, np.ones(len(layers)))
+    moved = {}
+    for text in ("bf16", "bf16 cache=fp8"):
+        terms = compulsory_terms(device, variant, 1, OperandDtypes.model_validate(text), ModelOptions(fidelity=fidelity))
+        moved[text] = terms.traffic[:, 0, 0] if terms.reuse is None else terms.reuse.lower_bound(1e6)[:, 0]
+    np.testing.assert_allclose(moved["bf16 cache=fp8"][3] / moved["bf16"][3], (80_000 + 0 + 2 * 320) / (160_000 + 640), rtol=0.01)
+    np.testing.assert_array_equal(moved["bf16 cache=fp8"][:2], moved["bf16"][:2])
+
+
+SWEEP = """
+name: blocks
+accelerators: [a100-sxm4-80gb]
+workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9]}}
+batch: 1
+dtype: [fp16, fp16 weights=awq]
+"""
+
+
+def test_a_sweep_reports_rows_that_blocks_do_not_divide_with_their_line(tmp_path):
+    (tmp_path / "blocks.yaml").write_text(SWEEP)
+    with pytest.raises(
+        InputError, match=r"blocks\.yaml:6: dtype\.1: layer '.*' has 147 weights in a row, which the blocks of 128 of 'awq'"
+    ):
+        dse.sweep(tmp_path / "blocks.yaml")
+
+
+def test_evaluate_reports_rows_that_blocks_do_not_divide():
+    with pytest.raises(InputError, match="has 147 weights in a row"):
+        dse.evaluate("a100-sxm4-80gb", "resnet50", dtype="fp16 weights=awq")
