@@ -135,7 +135,8 @@ class LayerListBuilder(list[LayerRow]):
     def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
         """Append a layer that reads the outputs of the layers `reads`; `adds`: the layer whose output is added to its result."""
         sources = [self._converted.get(source, source) for source in reads] or [self[-1].name if self else NETWORK_INPUT]
-        self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=adds or None, **sizes))
+        added = self._converted.get(adds, adds) or None
+        self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=added, **sizes))
 
     def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **columns: Any) -> None:
         """Append a linear layer."""
@@ -215,24 +216,28 @@ class LayerListBuilder(list[LayerRow]):
 
     def attention(
         self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1,
-        reads: tuple[str, ...] = (), causal: bool = False,
+        reads: tuple[str, ...] = (), causal: bool = False, value_width: int | None = None, keys_read: float | None = None,
+        values_are_keys: bool = False,
     ) -> None:  # fmt: skip
         """Append softmax(Q K^T) V. The query heads that share a key head are one product, so the cache is read once.
 
-        Masked (causal) scores are counted, because kernels differ in how many they skip. `reads`: the layers that compute Q, K and V;
-        default: the layer before computes all of them.
+        Masked (causal) scores are counted, because kernels differ in how many they skip. `reads`: the layers that compute Q and K, and last
+        V; default: the layer before computes all of them. `value_width`: elements of a value, if not `width`. `keys_read`: keys that all
+        queries together read, if those of one query are fewer. `values_are_keys`: the values are part of the keys, which a fused kernel
+        reads once.
         """
-        query, key, value = reads or (self[-1].name,) * 3
-        count, n = kv_heads * windows, heads // kv_heads * queries
-        scores, operands, outputs = n * keys, width * (n + keys), width * n
+        *compared, value = reads or (self[-1].name,) * 3
+        count, n, value_width = kv_heads * windows, heads // kv_heads * queries, value_width or width
+        scores, read_once = n * keys, keys if keys_read is None else keys_read
         product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
         product |= {"queries": queries, "sequences": windows, "causal": causal}
-        scores_read, context_read = (operands, width * keys) if fused else (operands, scores + width * keys)
+        operands, values = width * (n + read_once), 0 if values_are_keys and fused else value_width * read_once
         scores_written = 0 if fused else scores
         self.append_layer(
-            f"{name}.scores", (query, key), m=keys, k=width, input_elements=scores_read, output_elements=scores_written, **product
+            f"{name}.scores", tuple(compared), m=keys, k=width, input_elements=operands, output_elements=scores_written, **product
         )
         if not fused:
             self.elementwise(f"{name}.softmax", scores * count, scores * count)
-        read = (self[-1].name, value)
-        self.append_layer(f"{name}.context", read, m=width, k=keys, input_elements=context_read, output_elements=outputs, **product)
+        read, context_read = (self[-1].name, value), values + scores_written
+        outputs = value_width * n
+        self.append_layer(f"{name}.context", read, m=value_width, k=keys, input_elements=context_read, output_elements=outputs, **product)

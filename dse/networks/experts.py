@@ -15,9 +15,11 @@ def check_experts(active: int, experts: int, names: str = "num_experts_per_tok <
         raise field_error(f"a token cannot use {active} of {experts} experts", f"write {names}")
 
 
-def add_router(layers: LayerListBuilder, name: str, experts: int, hidden: int, positions: int, bias: bool = False) -> None:
+def add_router(
+    layers: LayerListBuilder, name: str, experts: int, hidden: int, positions: int, bias: bool = False, reads: tuple[str, ...] = ()
+) -> None:
     """Append the router, which scores all experts for each token; it is never pruned."""
-    layers.linear(name, experts, hidden, positions, bias, prunable=False)
+    layers.linear(name, experts, hidden, positions, bias, reads, prunable=False)
 
 
 def add_experts(

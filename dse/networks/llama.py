@@ -141,6 +141,7 @@ class Llama(Architecture):
         layers.attention(
             f"model.layers.{block}.self_attn", self.num_attention_heads, self.key_heads, self.width, inputs.queries,
             self.keys(block, inputs), inputs.attention == "fused", reads=projections, causal=True,
+            keys_read=inputs.sequence if inputs.phase == "prefill" else None,
         )  # fmt: skip
 
     def _add_feed_forward(self, layers: LayerListBuilder, block: int, positions: int) -> None:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from dse.networks.bert import BERT
 from dse.networks.convnext import ConvNeXt
+from dse.networks.deepseek import DeepSeekV2, DeepSeekV3, DeepSeekV32
 from dse.networks.efficientnet import EfficientNet
 from dse.networks.gemma import Gemma2, Gemma3Text
 from dse.networks.gpt2 import GPT2
@@ -21,8 +22,8 @@ from dse.networks.swin import Swin
 from dse.networks.vit import ViT
 
 AnyArchitecture = Annotated[
-    BERT | ConvNeXt | EfficientNet | Gemma2 | Gemma3Text | GPT2 | GPTOSS | Llama | Mixtral | Mixer | MobileNetV1 | OPT | Phi3 | Qwen3MoE
-    | ResNet | Swin | ViT,
+    BERT | ConvNeXt | DeepSeekV2 | DeepSeekV3 | DeepSeekV32 | EfficientNet | Gemma2 | Gemma3Text | GPT2 | GPTOSS | Llama | Mixtral | Mixer
+    | MobileNetV1 | OPT | Phi3 | Qwen3MoE | ResNet | Swin | ViT,
     Field(discriminator="model_type"),
 ]  # fmt: skip
 
