@@ -5,6 +5,7 @@ The modules in the order in which data flows:
 side, points, measured_row  what is compared: as a user states it, a point of a sweep's results, or a measured kernel
 factors, fidelity_parts     in what two sides differ, and mixtures of them
 relevance                   which factors the model reads
+repeated_layers             which layers repeat others
 chosen_layers, mixtures     latencies, energies and costs of one side and of mixtures, by the one evaluator
 shapley                     parts of factors that do not depend on an order
 causes, compare             from the ideal to the predicted speedup of one side; from one side to another
