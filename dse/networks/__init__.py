@@ -8,7 +8,8 @@ registry       all architectures, by the `model_type` of their configuration
 experts        mixtures of experts: router, routed and shared experts
 alternating    decoders whose blocks alternate between a window of tokens and all tokens
 latent_attention  attention whose cache keeps one latent vector a token, with expanded or absorbed matrices
+encoder_decoder   inputs and attention of networks with an encoder and a decoder
 
 One module per architecture: bert, convnext, deepseek (V2 to V3.2), efficientnet, gemma (2 and 3), gpt2, gpt_oss, llama (also Mistral and
-Qwen), mixer, mixtral (also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, vit (also DeiT).
+Qwen), mixer, mixtral (also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, t5, vit (also DeiT), whisper.
 """

@@ -19,11 +19,13 @@ from dse.networks.opt import OPT
 from dse.networks.phi3 import Phi3
 from dse.networks.resnet import ResNet
 from dse.networks.swin import Swin
+from dse.networks.t5 import T5
 from dse.networks.vit import ViT
+from dse.networks.whisper import Whisper
 
 AnyArchitecture = Annotated[
     BERT | ConvNeXt | DeepSeekV2 | DeepSeekV3 | DeepSeekV32 | EfficientNet | Gemma2 | Gemma3Text | GPT2 | GPTOSS | Llama | Mixtral | Mixer
-    | MobileNetV1 | OPT | Phi3 | Qwen3MoE | ResNet | Swin | ViT,
+    | MobileNetV1 | OPT | Phi3 | Qwen3MoE | ResNet | Swin | T5 | ViT | Whisper,
     Field(discriminator="model_type"),
 ]  # fmt: skip
 

@@ -227,7 +227,9 @@ def tokens_per_sample(dataset: xr.Dataset) -> dict[str, int]:
     """Tokens that one run of each network that generates text processes for a sample: its prompt, or one when it decodes."""
     inputs: Mapping[str, Mapping[str, object]] = json.loads(dataset.attrs.get("run_on", "{}"))
     generating = {name: each for name, each in inputs.items() if isinstance(each, dict) and "phase" in each}
-    return {name: 1 if each["phase"] == "decode" else int(str(each.get("sequence", 1))) for name, each in generating.items()}
+    return {
+        name: 1 if each["phase"] == "decode" else int(str(each.get("sequence", each.get("target", 1)))) for name, each in generating.items()
+    }
 
 
 def _throughputs(points: xr.Dataset, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " point"]]:

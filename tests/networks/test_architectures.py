@@ -34,7 +34,8 @@ EXPECTED = [
 ]
 RECENT = [
     "mistral-7b", "mistral-nemo-12b", "gemma-2-9b", "gemma-3-1b", "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b",
-    "gpt-oss-20b", "gpt-oss-120b", "phi-3-mini", "phi-4", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "deepseek-v3.2",
+    "gpt-oss-20b", "gpt-oss-120b", "phi-3-mini", "phi-4", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "deepseek-v3.2", "t5-base",
+    "flan-t5-xl", "whisper-small", "whisper-large-v3",
 ]  # fmt: skip
 
 

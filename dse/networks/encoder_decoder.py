@@ -1,0 +1,102 @@
+"""Inputs of networks with an encoder and a decoder, their attention, and the parts that a decode step does not run.
+
+The encoder runs once a sample, together with the decoder's prompt (prefill), which also computes the keys and values of cross attention.
+They stay in the key-value cache. A decode step runs the decoder alone; the parameters of the encoder and of the projections of its outputs
+stay in memory: they are one elementwise layer, `encoder`, that moves nothing and holds what the cache has of them.
+"""
+
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from dse.networks.architecture import AttentionInputs, LayerListBuilder
+from dse.networks.layers import LayerArrays, LayerRow, make_layer_row
+
+ENCODER = "encoder"  # the layer of a decode step that has the parameters of what does not run
+
+
+class DecoderInputs(AttentionInputs):
+    """Inputs of a network whose encoder reads inputs of a fixed size and whose decoder generates text."""
+
+    target: int = Field(
+        1, gt=0, le=10**8, description="tokens of the decoder: of its prompt (prefill), or of its cache, the new one included (decode)"
+    )
+    phase: Literal["prefill", "decode"] = Field(
+        "prefill", description="prefill: the encoder and the prompt of the decoder; decode: one new token of each sample"
+    )
+    logits: Literal["last", "all"] = Field(
+        "last", description="tokens of the decoder that the vocabulary is scored for; last: as in generating text; all: as for perplexity"
+    )
+
+    @property
+    def queries(self) -> int:
+        """Tokens of a sample that pass through the decoder."""
+        return self.target if self.phase == "prefill" else 1
+
+    @property
+    def scored(self) -> int:
+        """Tokens of a sample that the vocabulary is scored for."""
+        return self.queries if self.logits == "all" else 1
+
+
+class EncoderDecoderInputs(DecoderInputs):
+    """Inputs of a network whose encoder reads text."""
+
+    sequence: int = Field(512, gt=0, le=10**8, description="tokens that the encoder reads")
+
+
+class AttentionModule(NamedTuple):
+    """Sizes of an attention, and names of its linear layers with whether they have biases: queries, keys, values, output."""
+
+    hidden: int
+    heads: int
+    width: int
+    names: tuple[str, str, str, str]
+    biases: tuple[bool, bool, bool, bool] = (False, False, False, False)
+
+    @property
+    def inner(self) -> int:
+        return self.heads * self.width
+
+
+def add_attention(
+    layers: LayerListBuilder, at: str, module: AttentionModule, queries: int, keys: int, inputs: AttentionInputs, causal: bool = False,
+    cached: int = 0,
+) -> None:  # fmt: skip
+    """Append self-attention that reads the last layer; `cached`: tokens whose keys and values the cache keeps."""
+    norm = layers[-1].name
+    projected = tuple(f"{at}.{name}" for name in module.names[:3])
+    for name, bias, tokens in zip(projected, module.biases, (0, cached, cached), strict=False):
+        layers.linear(name, module.inner, module.hidden, queries, bias, (norm,), cache_elements=module.inner * tokens)
+    _add_products(layers, at, module, queries, keys, inputs, projected, causal)
+
+
+def add_cross_attention(layers: LayerListBuilder, at: str, module: AttentionModule, keys: int, inputs: DecoderInputs, encoded: str) -> None:
+    """Append attention of the decoder to `keys` outputs of the encoder, which the layer `encoded` computes."""
+    query, key, value = (f"{at}.{name}" for name in module.names[:3])
+    layers.linear(query, module.inner, module.hidden, inputs.queries, module.biases[0])
+    if inputs.phase == "prefill":
+        for name, bias in zip((key, value), module.biases[1:3], strict=True):
+            layers.linear(name, module.inner, module.hidden, keys, bias, (encoded,), cache_elements=module.inner * keys)
+    else:
+        key = value = ENCODER
+    _add_products(layers, at, module, inputs.queries, keys, inputs, (query, key, value), causal=False)
+
+
+def _add_products(
+    layers: LayerListBuilder, at: str, module: AttentionModule, queries: int, keys: int, inputs: AttentionInputs, reads: tuple[str, ...],
+    causal: bool,
+) -> None:  # fmt: skip
+    fused = inputs.attention == "fused"
+    layers.attention(at, module.heads, module.heads, module.width, queries, keys, fused, reads=reads, causal=causal)
+    layers.linear(f"{at}.{module.names[3]}", module.hidden, module.inner, queries, module.biases[3])
+
+
+def make_idle_layer(name: str, every: list[LayerRow], running: list[LayerRow]) -> LayerRow:
+    """Make one layer that moves nothing of all layers in `every` that do not run: their parameters, and what the cache keeps of them."""
+    names = {layer.name for layer in running}
+    idle = LayerArrays.from_rows([layer for layer in every if layer.name not in names])
+    return make_layer_row(
+        name=name, kind="elementwise", input_elements=0, output_elements=0, other_parameters=idle.parameters,
+        cache_elements=float(idle.cache_elements.sum()), reads="input",
+    )  # fmt: skip
