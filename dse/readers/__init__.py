@@ -4,6 +4,7 @@ parsed_network   what a reader returns: layers, weights of each network state, w
 dtypes           number types of the formats
 weight files     smtx, numpy_files, safetensors, pytorch.checkpoint: tensors by name
 named_tensors    tensors without a graph as layers
+quantized        real weights of tensors that quantisers packed
 weight_files     one file or a folder of them as a network, with one state for each subfolder
 layer_table      CSV and YAML tables of layers
 config_json      configurations of published models

@@ -35,6 +35,12 @@ def read_config(path: Path, inputs: Mapping[str, object]) -> ParsedNetwork:
     )  # fmt: skip
 
 
+def read_quantization(path: Path) -> Config:
+    """The key `quantization_config` of a configuration, or an empty one; raises InputError."""
+    quantization = _read_json(path).get("quantization_config")
+    return quantization if isinstance(quantization, dict) else {}
+
+
 def _read_json(path: Path) -> Config:
     check_regular(path)
     try:

@@ -11,7 +11,8 @@ from dse.base.errors import InputError
 # Name in the header of a safetensors file -> name here, type in NumPy.
 SAFETENSORS_DTYPES = {
     "F64": ("fp64", np.float64), "F32": ("fp32", np.float32), "F16": ("fp16", np.float16), "BF16": ("bf16", ml_dtypes.bfloat16),
-    "F8_E4M3": ("fp8", ml_dtypes.float8_e4m3fn), "F8_E5M2": ("fp8", ml_dtypes.float8_e5m2), "BOOL": ("bool", np.bool_),
+    "F8_E4M3": ("fp8", ml_dtypes.float8_e4m3fn), "F8_E5M2": ("fp8", ml_dtypes.float8_e5m2),
+    "F8_E8M0": ("fp8", ml_dtypes.float8_e8m0fnu), "BOOL": ("bool", np.bool_),
     "I64": ("int64", np.int64), "I32": ("int32", np.int32), "I16": ("int16", np.int16), "I8": ("int8", np.int8), "U8": ("uint8", np.uint8),
 }  # fmt: skip
 

@@ -16,24 +16,32 @@ from dse.base.errors import InputError
 from dse.networks.layers import LayerRow, make_layer_row
 from dse.readers.layer_rows import layer_name
 from dse.readers.parsed_network import NamedTensors, NetworkState, Operator, ParsedNetwork, Shape, WeightTensor
+from dse.readers.quantized.unpack import packing_notes, unpack_weights
 
 # Names of tensors that are not the weight of a layer. Matched with the last part of the name; _TABLE_MODULE with the module before it.
 _TABLE_MODULE = re.compile(r"\w*embed(ding)?s?|\w*embed_(tokens|positions)|wte|wpe|relative_attention_bias", re.I)
 _TABLE = re.compile(r"\w*embed(ding)?s?|\w*_table", re.I)
-_PACKED = re.compile(r"qweight|qzeros|g_idx|weight_packed|compressed|bitmask|row_offsets|absmax|quant_map|weight_scale|weight_shape", re.I)
+_PACKED = re.compile(
+    r"qweight|qzeros|g_idx|weight_packed|compressed|bitmask|row_offsets|absmax|quant_map|weight_shape|scale_packed|meta"
+    r"|weight_(global_)?scale(_2|_inv)?|\w+_blocks|\w+_scales",
+    re.I,
+)
 _OTHER = re.compile(r"\w*bias|\w*mask|\w*index|\w*_ids|\w*token|scales?|zeros|zero_points?", re.I)
 _BUFFER = re.compile(r"running_(mean|var)|num_batches_tracked|\w*mask|\w*index|\w*_ids|inv_freq", re.I)
 MAX_DIMENSIONS = 5  # of a weight: the kernel of a convolution over volumes
 RUNS_ONCE_NOTE = "how often a layer runs is not in a file of weights: once per sample is assumed (--like takes it from another network)"
 
 
-def network_from_tensors(path: Path, file_format: str, named: NamedTensors) -> ParsedNetwork:
+def network_from_tensors(
+    path: Path, file_format: str, named: NamedTensors, quantization: Mapping[str, object] | None = None
+) -> ParsedNetwork:
     """A network of independent layers; raises InputError if no tensor is the weight of a layer.
 
-    Layers are in the order of the file, or in the natural order of their names if the file keeps none.
+    Layers are in the order of the file, or in the natural order of their names if the file keeps none. `quantization`: the key
+    `quantization_config` of a config.json that came with the file.
     """
     rows, weights, operators = [], {}, []
-    tensors = apply_masks(named.tensors)
+    tensors = unpack_weights(apply_masks(named.tensors), quantization or {})
     for name in tensors if named.ordered else sorted(tensors, key=_natural_order):
         tensor, layer = tensors[name], layer_name(name)
         if other := _operator_of_other(name, tensor):
@@ -48,8 +56,8 @@ def network_from_tensors(path: Path, file_format: str, named: NamedTensors) -> P
         raise InputError("no tensor is the weight of a layer", "give one with matrices of numbers in it", path)
     shared = tuple(names for group in named.shared if len(names := tuple(n for n in map(layer_name, group) if n in weights)) > 1)
     return ParsedNetwork(
-        path, file_format, tuple(rows), (NetworkState(weights),), tuple(operators), shared, (RUNS_ONCE_NOTE,),
-        parameters=_count_parameters(tensors, named.shared),
+        path, file_format, tuple(rows), (NetworkState(weights),), tuple(operators), shared,
+        (RUNS_ONCE_NOTE, *packing_notes(named.tensors, quantization or {})), parameters=_count_parameters(tensors, named.shared),
     )  # fmt: skip
 
 
@@ -73,7 +81,7 @@ def _operator_of_other(name: str, tensor: WeightTensor) -> Operator | None:
     if dimensions < 2 or elements == 0:
         return Operator("tensor", name, "fused", reason="vector")
     if _PACKED.fullmatch(own_name):
-        return Operator("tensor", name, "skipped", elements, "packed by a quantiser, so its zeros cannot be counted")
+        return Operator("tensor", name, "skipped", elements, "packed by a quantiser in an unknown way, so its zeros cannot be counted")
     if _TABLE.fullmatch(own_name) or (own_name == "weight" and dimensions == 2 and _TABLE_MODULE.fullmatch(module)):
         return Operator("tensor", name, "fused", reason="lookup")
     if tensor.shape[0] == 1 and dimensions > 2 and own_name != "weight":

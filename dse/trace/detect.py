@@ -8,7 +8,7 @@ from pathlib import Path
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import check_regular
 from dse.networks.layers import WITH_WEIGHTS, LayerArrays, LayerRow, make_layer_row
-from dse.readers.config_json import read_config
+from dse.readers.config_json import read_config, read_quantization
 from dse.readers.layer_matching import match_network
 from dse.readers.layer_table import read_layer_table
 from dse.readers.named_tensors import network_from_tensors
@@ -68,18 +68,18 @@ def _read_folder(path: Path, options: ReaderOptions) -> ParsedNetwork:
 
 def _read_published_model(path: Path, options: ReaderOptions) -> ParsedNetwork:
     """A folder with config.json, which gives the layers, and files of weights, which give the masks."""
-    network = read_config(path / "config.json", options.inputs)
+    network, quantization = read_config(path / "config.json", options.inputs), read_quantization(path / "config.json")
     if indices := sorted(path.glob("*.index.json")):
-        return match_network(network, _read_index(indices[0]))
+        return match_network(network, _read_index(indices[0], quantization))
     files = [file for file in list_weight_files(path) if file.parent == path]
     files = [file for file in files if file.suffix == ".safetensors"] or files  # the same weights are often there in two formats
     if not files:
         return network
-    return match_network(network, network_from_tensors(path, "folder of a model", merge_files(files)))
+    return match_network(network, network_from_tensors(path, "folder of a model", merge_files(files), quantization))
 
 
-def _read_index(index: Path) -> ParsedNetwork:
-    return network_from_tensors(index.parent, "shards", read_shards(index))
+def _read_index(index: Path, quantization: Mapping[str, object] | None = None) -> ParsedNetwork:
+    return network_from_tensors(index.parent, "shards", read_shards(index), quantization)
 
 
 def _read_json(path: Path, options: ReaderOptions) -> ParsedNetwork:
