@@ -69,6 +69,7 @@ ALLOWED: tuple[Use, ...] = (
     Use("question", "docs/explanation/findings.md", r"third open question of the Sparsity Roofline", "what the paper calls it"),
     Use("kept", "*", r"(?:is|are|was|were|be|and) kept\b", "retained: files, rows and results that are not discarded"),
     Use("kept", "dse/sparsity/*", r"\w*kept\w*", "the weights, tiles and places that pruning keeps: the word of the field"),
+    Use("kept", "docs/reference/number-formats.md", r"\w*kept\w*", "the values that pruning keeps, also in the text of a format"),
     Use("kept", "dse/base/number_format.py", r"\w*kept\w*", "the values that pruning keeps, also in the text of a format"),
     Use("kept", "dse/*", r"kept_(?:blocks|share|together)|columns_kept|kept (?:weight|column|band)|share kept", "what pruning keeps"),
     Use("kept", "dse/model/work.py", r"kept = layers|, kept[,)]|\[0\]\.kept", "what pruning keeps"),
