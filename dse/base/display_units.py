@@ -33,7 +33,7 @@ SCALES: dict[str, Scale] = {
     "J/FLOP": (("pJ/FLOP", 1e-12),),
     "J/B": (("pJ/B", 1e-12),),
     "1/(s m^2)": (("samples/s/mm^2", 1e6),),
-    "1/J": (("samples/J", 1.0),),
+    "1/J": (("1/J", 1.0),),
     "USD": (("USD", 1.0),),
     "Hz": _prefixes("Hz", "MG"),
     "T/s": _prefixes("T", "MG", "/s"),

@@ -5,6 +5,7 @@ outputs and, if the layer graph is known, every tensor that a later layer still 
 keys and values of all tokens of each sample, in networks that generate text.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,31 @@ import numpy as np
 from dse.base.dtype import OperandDtypes
 from dse.model.operand_blocks import stored_cache_bytes
 from dse.networks.layers import LayerArrays, PerLayer
+from dse.sparsity.pattern import FloatOrArray
+
+ROUNDING = 1e-12  # relative: bytes are sums of floats
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of a network in the outermost memory [B], of which `cache` and `activations` grow with the batch."""
+
+    weights: float
+    cache: float
+    activations: float
+    batch: int
+
+    @property
+    def total(self) -> float:
+        """All bytes [B]."""
+        return self.weights + self.cache + self.activations
+
+    def largest_batch(self, capacity: FloatOrArray) -> FloatOrArray:
+        """The largest batch with which the network fits a capacity [B]; 0 where the weights alone do not fit."""
+        of_sample = (self.cache + self.activations) / self.batch
+        if not of_sample:
+            return np.where(self.weights <= capacity, np.inf, 0.0)
+        return np.maximum(np.floor((capacity - self.weights) / of_sample * (1 + ROUNDING)), 0.0)
 
 
 def kv_cache_bytes(layers: LayerArrays, batch: int, dtype: OperandDtypes) -> float:

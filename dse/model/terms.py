@@ -14,6 +14,7 @@ from dse.base.dtype import OperandDtypes
 from dse.model import compaction, footprint, traffic, work
 from dse.model.executions import Execution, list_executions
 from dse.model.expanded import expansion_in_memory, may_expand
+from dse.model.footprint import Footprint
 from dse.model.memory_levels import memory_levels
 from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
@@ -43,7 +44,7 @@ class LayerTerms:
     fitted to measurements: sample 0 is the best estimate, the others are bootstrap samples; `kernels` names the kernel of each.
 
     `candidates` are all executions of the accelerator and `legal_candidates` masks those; `unsupported` says that some pruned layer runs
-    dense because no sparse run takes it; `footprint` [B] is what the network occupies in the outermost memory.
+    dense because no sparse run takes it; `footprint` is what the network occupies in the outermost memory.
     """
 
     layers: LayerArrays
@@ -54,7 +55,7 @@ class LayerTerms:
     metadata_bytes: LayerExecution
     traffic: Float[np.ndarray, "layer execution memory"]
     energy_flops: LayerExecution
-    footprint: float
+    footprint: Footprint
     unsupported: bool
     candidates: tuple[Execution, ...]
     legal_candidates: Bool[np.ndarray, "layer candidate"]
@@ -182,8 +183,8 @@ def _footprint(
     legal: np.ndarray,
     batch: int,
     dtype: OperandDtypes,
-) -> float:
-    """Bytes in the outermost memory: weights with biases, norms and embeddings, the key-value cache and activations [B].
+) -> Footprint:
+    """Bytes in the outermost memory; biases, norms and embeddings count as weights.
 
     Weights, and inputs that an activation pass expands, are as small as a legal execution has them.
     """
@@ -192,6 +193,5 @@ def _footprint(
     expansion = np.where(legal, expansions, np.inf).min(axis=1)
     smallest = np.where(legal, sizes, np.inf).min(axis=1) * compacted.layers.copies
     other = dtype.bytes_per_element("weights") * compacted.layers.other_parameters * compacted.layers.count
-    weights = float((smallest + other).sum())
     activations = footprint.peak_activation_bytes(variant.layers, batch, dtype, expansion)
-    return weights + footprint.kv_cache_bytes(variant.layers, batch, dtype) + activations
+    return Footprint(float((smallest + other).sum()), footprint.kv_cache_bytes(variant.layers, batch, dtype), activations, batch)

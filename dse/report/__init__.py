@@ -4,6 +4,6 @@ catalog_tables    the accelerators, workloads, sweeps and variants of the catalo
 derived_numbers   numbers that follow from others, area and power of an accelerator
 technology_table  numbers of memory technologies, and SRAM by process
 pattern           the storage of a sparsity pattern in each format, and the devices that run it
-show_results      tables of a dataset of results, with result_kind (what a dataset holds), best_designs (which designs rank first) and
-                  result_table (a table in units that people use, as text, CSV, Markdown or JSON)
+show_results      tables of a dataset of results, with result_kind (what a dataset holds), best_designs (which designs rank first), misfits
+                  (networks that fit no memory) and result_table (a table in units that people use, as text, CSV, Markdown or JSON)
 """

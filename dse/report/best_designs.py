@@ -4,7 +4,6 @@ A row is a design (an accelerator, values of the axes and a dtype) with the best
 the memory. All numbers are in SI units; `units` of the table's attributes names them.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from dse.base.errors import InputError
 from dse.report.result_kind import VARIANT_LABELS
 from dse.sweeping.iso_speedup import accuracy_drop
 from dse.sweeping.objectives import objective_signs
+from dse.sweeping.serving import tokens_per_sample
 from dse.workload.accuracy import ROUNDING_TOLERANCE
 
 SETTINGS = ("workload", "batch")  # points that differ in them do not compete
@@ -30,6 +30,8 @@ VARIANT_RESULTS = (
     "performance_per_area",
     "performance_per_watt",
     "power_limited_latency",
+    "energy_per_token",
+    "tokens_per_s_per_watt",
 )
 
 
@@ -221,15 +223,6 @@ def _accuracy_drops(points: xr.Dataset) -> Float[np.ndarray, " point"]:
     names = ("workload", "metric", "accuracy", "dense_accuracy", "method")
     labels = xr.Dataset(coords={name: ("variant", points[name].values) for name in names}, attrs=points.attrs)
     return accuracy_drop(labels.assign_coords(variant=np.arange(points.sizes["point"]))).values
-
-
-def tokens_per_sample(dataset: xr.Dataset) -> dict[str, int]:
-    """Tokens that one run of each network that generates text processes for a sample: its prompt, or one when it decodes."""
-    inputs: Mapping[str, Mapping[str, object]] = json.loads(dataset.attrs.get("run_on", "{}"))
-    generating = {name: each for name, each in inputs.items() if isinstance(each, dict) and "phase" in each}
-    return {
-        name: 1 if each["phase"] == "decode" else int(str(each.get("sequence", each.get("target", 1)))) for name, each in generating.items()
-    }
 
 
 def _throughputs(points: xr.Dataset, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " point"]]:

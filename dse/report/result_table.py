@@ -65,8 +65,9 @@ def _text(table: ResultTable, style: Format) -> str:
     if style == "markdown":
         parts = [f"**{table.title}**", shared, _markdown(rows), *table.notes]
         return "\n\n".join(filter(None, parts))
+    notes = [fill(note, LINE, subsequent_indent="  ") for note in table.notes]
     first = [fill(f"{name} of the first row: {cells[0]}", LINE, subsequent_indent="  ") for name, cells in long.items()]
-    return "\n".join(filter(None, [table.title, fill(shared, LINE), format_narrow_table(rows), *first, *table.notes]))
+    return "\n".join(filter(None, [table.title, fill(shared, LINE), format_narrow_table(rows), *first, *notes]))
 
 
 def _with_unit(label: str, text: str) -> str:

@@ -20,6 +20,7 @@ from dse.report.best_designs import (
     unmeasured_variants,
     with_all_dims,
 )
+from dse.report.misfits import describe_misfits
 from dse.report.result_kind import result_kind
 from dse.report.result_table import ResultTable
 from dse.sweeping import provenance
@@ -108,6 +109,7 @@ def _ranking_notes(dataset: xr.Dataset, ranking: Ranking) -> tuple[str, ...]:
         notes.append(f"not ranked: {_plural(int(losses.sum()), 'variant')} that lose more than {ranking.drop:g} of their metric (--drop)")
     if not bool(dataset.fits.all()):
         notes.append(f"not ranked: {int((~dataset.fits).sum()):,} of {dataset.fits.size:,} results, which do not fit the outermost memory")
+        notes += filter(None, [describe_misfits(dataset)])
     return (*notes, *_model_notes(dataset))
 
 

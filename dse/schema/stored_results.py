@@ -9,11 +9,16 @@ from dse.base.strict_model import AllDifferent, StrictModel, field_error
 from dse.schema.model_options import Fidelity
 
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
+MemoryVariable = Literal["footprint", "largest_batch"]
+ServingVariable = Literal["time_to_first_token", "time_per_output_token", "tokens_per_s"]
 CostVariable = Literal[
-    "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency", "cost_usd"
-]
+    "area", "power", "energy", "edp", "performance_per_area", "performance_per_watt", "average_power", "power_limited_latency", "cost_usd",
+    "energy_per_token", "tokens_per_s_per_watt",
+]  # fmt: skip
+Variable = Literal[TimeVariable, MemoryVariable, ServingVariable, CostVariable]
+STORED_BY_DEFAULT: tuple[Variable, ...] = (*get_args(TimeVariable), "footprint")
 # Variables with one number for each design, network state and batch; the shares have more dimensions.
-SCALAR_VARIABLES = tuple(name for name in (*get_args(TimeVariable), *get_args(CostVariable)) if not name.endswith("_share"))
+SCALAR_VARIABLES = tuple(name for name in get_args(Variable) if not name.endswith("_share"))
 
 # Under 'capacity' a latency has a lower bound; under 'calibrated', a 90% prediction interval.
 _SPEEDUP_INTERVAL = {"speedup": ("speedup_low", "speedup_high")}
@@ -44,6 +49,11 @@ ATTRIBUTES = {
         "long_name": "weights (stored as small as a legal execution allows), key-value cache and the largest working set of activations "
         "at this batch fit the outermost memory together (true if its capacity is not given)"
     },
+    "footprint": {"units": "B", "long_name": "bytes in the outermost memory: weights, key-value cache and activations"},
+    "largest_batch": {"units": "1", "long_name": "largest batch with which the network fits the outermost memory"},
+    "time_to_first_token": {"units": "s", "long_name": "latency of the prompt (phase prefill); NaN otherwise"},
+    "time_per_output_token": {"units": "s", "long_name": "latency of one token of every sample (phase decode); NaN otherwise"},
+    "tokens_per_s": {"units": "1/s", "long_name": "tokens of the whole batch per second: of the prompts, or new ones (phase decode)"},
     "area": {"units": "m^2", "long_name": "silicon area of the design"},
     "power": {"units": "W", "long_name": "power of the design at full load"},
     "energy": {"units": "J", "long_name": "energy of one run of the network, leakage included"},
@@ -56,6 +66,8 @@ ATTRIBUTES = {
         "long_name": "latency at which the average power is at most the power of the design: no less than the latency, infinite where "
         "leakage alone exceeds the power",
     },
+    "energy_per_token": {"units": "J", "long_name": "energy / tokens of the whole batch"},
+    "tokens_per_s_per_watt": {"units": "1/J", "long_name": "tokens per second / power at full load"},
     "cost_usd": {"units": "USD", "long_name": "manufacturing cost of the good die and its interposer, without memory, test and margin"},
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
@@ -80,8 +92,8 @@ def with_interval_variables(variables: Iterable[str], fidelity: Fidelity) -> lis
 class StoreOptions(StrictModel):
     """Which variables are stored, and in which precision."""
 
-    variables: Annotated[tuple[Literal[TimeVariable, CostVariable], ...], AllDifferent] = Field(
-        get_args(TimeVariable), min_length=1, description="results to store", examples=["[latency, speedup, area]"]
+    variables: Annotated[tuple[Variable, ...], AllDifferent] = Field(
+        STORED_BY_DEFAULT, min_length=1, description="results to store", examples=["[latency, speedup, area]"]
     )
     dtype: Literal["float32", "float64"] = Field("float64", description="of the results, and of the evaluation")
 
@@ -92,7 +104,7 @@ class StoreOptions(StrictModel):
 
     @property
     def needs_energy(self) -> bool:
-        return not self.cost_variables.isdisjoint({"energy", "edp", "average_power", "power_limited_latency"})
+        return not self.cost_variables.isdisjoint({"energy", "edp", "average_power", "power_limited_latency", "energy_per_token"})
 
 
 class ObjectiveNames(StrictModel):

@@ -242,7 +242,7 @@ class Evaluator:
         if "occupancy" not in self.problem.search.results:
             return None
         capacity = design.value(f"memory.{config.accelerator.outermost}.capacity")
-        footprints = np.array([terms.footprint for terms in config.terms])[:, None] * np.ones(count)
+        footprints = np.array([terms.footprint.total for terms in config.terms])[:, None] * np.ones(count)
         return footprints / (np.inf if capacity is None else capacity)
 
     def _results_of_networks(

@@ -16,11 +16,12 @@ from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
+from dse.sweeping.serving import tokens_per_run
 
-ENERGY_VARIABLES = {"energy", "edp", "average_power", "power_limited_latency"}
+ENERGY_VARIABLES = {"energy", "edp", "average_power", "power_limited_latency", "energy_per_token"}
 NEEDED_BY = {  # array: variables of the results that need it
     "area": {"area", "performance_per_area"},
-    "power": {"power", "performance_per_watt", *ENERGY_VARIABLES},  # the average power is compared with it
+    "power": {"power", "performance_per_watt", "tokens_per_s_per_watt", *ENERGY_VARIABLES},  # the average power is compared with it
     "leakage": ENERGY_VARIABLES,
     "energy": ENERGY_VARIABLES,
     "cost_usd": {"cost_usd"},
@@ -30,6 +31,7 @@ STATED_BY = {  # variable of the results: figure under `cost` of an accelerator 
     "performance_per_area": "area",
     "power": "power",
     "performance_per_watt": "power",
+    "tokens_per_s_per_watt": "power",
     "power_limited_latency": "power",
 }
 
@@ -70,6 +72,8 @@ def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarr
         "edp": lambda: dataset.energy * dataset.latency,
         "performance_per_area": lambda: dataset.batch / dataset.latency / dataset.area,
         "performance_per_watt": lambda: dataset.batch / dataset.latency / dataset.power,
+        "energy_per_token": lambda: dataset.energy / tokens_per_run(dataset),
+        "tokens_per_s_per_watt": lambda: tokens_per_run(dataset) / dataset.latency / dataset.power,
         "average_power": lambda: dataset.energy / dataset.latency,
         "power_limited_latency": lambda: power_limited_latency(dataset),
     }

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from dse.model.cost.design import Design
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.terms import OVERHEAD_RESOURCE
+from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
-from dse.sweeping import cost, provenance
+from dse.sweeping import cost, provenance, serving
 from dse.sweeping.compile import KernelNames
 from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
@@ -44,8 +45,19 @@ class ResultArrays:
         """Store the latency of one job [*rates]."""
         for index in self._indices(job):
             self.arrays["dense_latency" if job.is_dense_baseline else "latency"][index] = self._expand(latency)
-            if "fits" in self.arrays and not job.is_dense_baseline:
-                self.arrays["fits"][index] = self._outermost_capacity(job) >= job.terms.footprint
+            if not job.is_dense_baseline:
+                self._add_footprint(job, index)
+
+    def _add_footprint(self, job: Job, index: Index) -> None:
+        """Store what one variant of a job occupies in the outermost memory, and whether and how often it fits."""
+        footprint, capacity = job.terms.footprint, self._outermost_capacity(job)
+        if "fits" in self.arrays:
+            self.arrays["fits"][index] = capacity >= footprint.total
+        if "largest_batch" in self.arrays:
+            self.arrays["largest_batch"][index] = footprint.largest_batch(capacity)
+        if "footprint" in self.arrays:
+            position = dict(zip(self.dims, index, strict=True))
+            self.arrays["footprint"][tuple(position[dim] for dim in footprint_dims(self.plan))] = footprint.total
 
     def add_shares(self, job: Job, breakdown: Float[np.ndarray, "execution resource ..."]) -> None:
         """Store the shares of the latency of one job by resource and by execution, from its breakdown [s]."""
@@ -92,10 +104,13 @@ class ResultArrays:
     def to_dataset(self) -> xr.Dataset:
         """All results as variables without attributes, with what the specification derives from them."""
         dims = tuple(self.dims)
-        variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in self.arrays.items()}
+        variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in self.arrays.items() if name != "footprint"}
+        if "footprint" in self.arrays:
+            variables["footprint"] = (footprint_dims(self.plan), self.arrays["footprint"])
         dataset = label_dataset(self.plan, self.resources, self.executions, self.kernel_names).assign(variables)
         if "speedup" in self.plan.spec.store.variables:
             dataset = with_speedup(dataset)
+        dataset = serving.add_variables(dataset, self.plan)
         return cost.add_variables(dataset, self.plan, self.cost_arrays)
 
     def _indices(self, job: Job) -> list[Index]:
@@ -125,6 +140,12 @@ class ResultArrays:
         return np.asarray(np.inf if capacity is None else capacity)
 
 
+def footprint_dims(plan: Plan) -> tuple[str, ...]:
+    """Dimensions on which the footprint depends: all but the axes of rates and capacities."""
+    numeric = {axis.path for axis in plan.axes if axis.role != "categorical"}
+    return tuple(dim for dim in plan.dims if dim not in numeric)
+
+
 def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:
     """Arrays for the results that jobs compute; `resources`, `executions`: sizes of the extra dimensions."""
     shape, dtype, stored = tuple(plan.dims.values()), plan.spec.store.dtype, plan.spec.store.variables
@@ -135,6 +156,10 @@ def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, n
             arrays[name] = np.zeros((*shape, size), dtype)
     if "fits" in stored:
         arrays["fits"] = np.ones(shape, bool)
+    if "largest_batch" in stored:
+        arrays["largest_batch"] = np.zeros(shape, dtype)
+    if "footprint" in stored:
+        arrays["footprint"] = np.zeros([plan.dims[dim] for dim in footprint_dims(plan)], dtype)
     if plan.has_lower_bound:
         arrays |= {f"{name}_bound": np.zeros(shape, dtype) for name in latencies}
     if plan.has_intervals:
@@ -148,7 +173,15 @@ def set_attributes(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:
     for name, variable in dataset.data_vars.items():
         sampled = SAMPLED_ATTRIBUTES.get(str(name), {}) if plan.has_intervals else {}
         variable.attrs = ATTRIBUTES[str(name)] | cost.source_attributes(str(name), plan) | sampled
+    if "footprint" in dataset:
+        dataset.footprint.attrs["capacity"] = json.dumps({one.name: _described_capacity(one) for one in plan.accelerators})
     return dataset
+
+
+def _described_capacity(accelerator: Accelerator) -> tuple[str, float | None]:
+    """The path of the capacity of the outermost memory, and its value [B]; None where it is not limited."""
+    path = f"memory.{accelerator.outermost}.capacity"
+    return path, accelerator.value(path)
 
 
 def label_dataset(plan: Plan, resources: Sequence[str], executions: Sequence[str], kernel_names: KernelNames) -> xr.Dataset:

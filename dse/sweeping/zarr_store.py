@@ -114,7 +114,7 @@ def write(path: Path, chunk: Chunk, results: xr.Dataset) -> None:
     checksums = {}
     try:
         for name, variable in results.data_vars.items():
-            if any(position and dim not in variable.dims for dim, position in chunk.setting.items()):
+            if any(covered.start and dim not in variable.dims for dim, covered in chunk.region.items()):
                 continue  # an earlier chunk has the same values, as the area at another batch
             region = tuple(chunk.region.get(str(dim), slice(None)) for dim in variable.dims)
             # empty files are written too, so that a missing file is a lost one
