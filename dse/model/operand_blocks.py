@@ -7,6 +7,7 @@ elements of a row are no whole number (convolutions with a stride), each element
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Int
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
@@ -44,29 +45,38 @@ def reads_cache(layers: LayerArrays) -> LayerMask:
     return (layers.kind == "matmul") & (layers.cache_elements.sum() > 0)
 
 
-def cached_operand_bytes(layers: LayerArrays, numbers: NumberFormat, elements: PerLayer) -> PerLayer:
-    """Bytes of the keys or values that products of attention read, of which `elements` are read [B].
+def cached_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:
+    """How many of the `elements` that each layer reads are keys or values; queries and written scores are not in the cache."""
+    scores = _scores_of_values(layers)
+    others = np.where(scores >= 0, layers.output_elements[scores], layers.k * layers.n)
+    return np.where(reads_cache(layers), np.maximum(elements - others, 0.0), 0.0)
+
+
+def cached_bytes(layers: LayerArrays, numbers: NumberFormat, elements: PerLayer) -> PerLayer:
+    """Bytes of keys or values that products of attention read, of which `elements` are read [B].
 
     A key or value of one head is a row. Scores are keys [m, k] times queries; their products with the values read values [k, m].
     """
-    width = np.where(_reads_values(layers), layers.m, layers.k)
+    width = np.where(_scores_of_values(layers) >= 0, layers.m, layers.k)
     return bytes_in_rows(numbers, elements, elements / np.maximum(width, 1.0))
 
 
 def stored_cache_bytes(layers: LayerArrays, numbers: NumberFormat) -> float:
     """Bytes of the key-value cache of one sample [B]: rows are keys or values of one head, as wide as those that attention reads next."""
-    is_score, width, following = (layers.kind == "matmul") & ~_reads_values(layers), np.ones(len(layers)), 1.0
+    is_score, width, following = (layers.kind == "matmul") & (_scores_of_values(layers) < 0), np.ones(len(layers)), 1.0
     for layer in reversed(range(len(layers))):
         following = layers.k[layer] if is_score[layer] else following
         width[layer] = following
     return float(bytes_in_rows(numbers, layers.cache_elements, layers.cache_elements / width).sum())
 
 
-def _reads_values(layers: LayerArrays) -> LayerMask:
-    """Products of scores and values: each is the next product of activations after its scores, and has their keys as columns."""
-    products = np.flatnonzero(layers.kind == "matmul")
-    reads_values, expects_values = np.zeros(len(layers), bool), False
-    for before, layer in pairwise(products):
-        expects_values = not expects_values and layers.m[before] == layers.k[layer]
-        reads_values[layer] = expects_values
-    return reads_values
+def _scores_of_values(layers: LayerArrays) -> Int[np.ndarray, "layer"]:
+    """Of each product of scores and values the layer that computes the scores, -1 for all others.
+
+    It is the next product of activations after its scores, and has their keys as columns.
+    """
+    scores = np.full(len(layers), -1)
+    for before, layer in pairwise(np.flatnonzero(layers.kind == "matmul")):
+        if scores[before] < 0 and layers.m[before] == layers.k[layer]:
+            scores[layer] = before
+    return scores

@@ -16,7 +16,7 @@ from dse.base.dtype import OperandDtypes
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
-from dse.model.operand_blocks import bytes_in_rows, cached_operand_bytes, reads_cache
+from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements, reads_cache
 from dse.model.stored_weights import StoredWeights
 from dse.model.work import fit_activation_pattern
 from dse.networks.layers import LayerArrays, PerLayer
@@ -87,9 +87,8 @@ def read_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) ->
     between = dtype.bytes_between_products("activations")
     read = np.where(layers.has_weights, bytes_in_rows(dtype.number_format("activations"), elements, layers.n), between * elements)
     if dtype.cache is not None:
-        cached = np.minimum(layers.m * layers.k, elements)
-        read_with_cache = cached_operand_bytes(layers, dtype.number_format("cache"), cached) + between * (elements - cached)
-        read = np.where(reads_cache(layers), read_with_cache, read)
+        cached = cached_elements(layers, elements)
+        read = read + cached_bytes(layers, dtype.number_format("cache"), cached) - between * cached
     return _of_conversions(layers, dtype, read, between * elements, dtype.bytes_per_element("outputs") * elements)
 
 

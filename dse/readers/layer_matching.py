@@ -95,6 +95,8 @@ def _without_expert_number(name: str) -> str:
 def _fit_to_row(row: LayerRow, tensors: Sequence[WeightTensor], layout: str) -> WeightTensor:
     """The weights of one layer as [m, k]; those of the experts of a mixture are stacked."""
     m, k = int(row.m or 0), int(row.k or 0)
+    if len(tensors) == 1 and tensors[0].shape == (m * row.experts, k):
+        return tensors[0]  # a file may hold the experts as one stack
     if len(tensors) not in (1, row.experts):
         raise InputError(f"{len(tensors)} tensors for a layer of {row.experts:g}", "give one of each")
     fitted = [_fit_to_shape(tensor, (m, k), layout) for tensor in tensors]

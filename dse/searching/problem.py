@@ -17,6 +17,7 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.executions import list_executions
+from dse.model.operand_blocks import check_whole_blocks
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.search import AccuracyTolerance, SearchSpec
@@ -101,6 +102,10 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     for dtype in spec.dtype:
         with problems.collect(*document.locate(("accelerators", 0))):
             list_executions(accelerator, dtype, spec.model.fidelity)
+    for index, dtype in enumerate(spec.dtype):
+        with problems.collect(*document.locate(("dtype", index))):
+            for workload, _ in networks.values():
+                check_whole_blocks(workload.layers, dtype)
     problems.raise_if_any()
     with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _load_kernels(spec, document, accelerator)

@@ -95,6 +95,30 @@ def test_a_cache_in_blocks_of_each_head(cache, row_bytes):
     assert read[3] == 1000 * row_bytes + of_tensor  # values
 
 
+def test_windows_and_written_scores_differ_from_keys_and_values():
+    """A prompt of 1000 tokens whose queries see 100 keys each reads all keys once; scores that are not fused are read in bf16."""
+    size = {"kind": "matmul", "n": 4000, "count": 2, "queries": 1000}
+    prompt = [
+        *ATTENTION[:2],
+        LayerRow(name="scores", m=100, k=80, input_elements=80 * (4000 + 1000), output_elements=4000 * 100, **size),
+        LayerRow(name="softmax", kind="elementwise", input_elements=4000 * 100, output_elements=4000 * 100),
+        LayerRow(name="context", m=80, k=100, input_elements=4000 * 100 + 80 * 1000, **size),
+    ]
+    layers = LayerArrays.from_rows(prompt)
+    read = traffic.read_bytes(layers, OperandDtypes.model_validate("bf16 cache=fp8"), layers.input_elements)
+    assert read[2] == 2 * 80 * 4000 + 80 * 1000
+    assert read[3:].tolist() == [2 * 4000 * 100, 2 * 4000 * 100 + 80 * 1000]
+
+
+def test_an_indexer_reads_keys_of_its_own():
+    """Scores of an indexer come before those of the attention, and no values belong to them."""
+    layers = LayerArrays.from_rows(
+        [*ATTENTION[:2], ATTENTION[2].model_copy(update={"name": "indexer", "k": 32, "input_elements": 32 * 1004}), *ATTENTION[2:]]
+    )
+    read = traffic.read_bytes(layers, OperandDtypes.model_validate("bf16 cache=int4:g32"), layers.input_elements)
+    assert read[2:].tolist() == [1000 * 18 + 2 * 32 * 4, 1000 * 46 + 2 * 80 * 4, 1000 * 46]
+
+
 def test_without_the_role_the_cache_is_stored_as_attention_computes():
     layers = LayerArrays.from_rows(ATTENTION)
     for text, width in (("bf16", 2), ("int8 elementwise=bf16", 2), ("int8", 1)):

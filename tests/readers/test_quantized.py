@@ -203,6 +203,34 @@ def test_mxfp4_of_compressed_tensors(tmp_path):
     np.testing.assert_array_equal(weights_of(network), values * np.repeat([1.0, 8.0], [32, 16]))
 
 
+GPT_OSS = {
+    "model_type": "gpt_oss", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8,
+    "max_position_embeddings": 16,
+}  # fmt: skip
+
+
+def test_gpt_oss_stacks_the_experts_of_a_layer(tmp_path):
+    """4 experts of 32 x 32 and 64 x 32: a block of 32 for each row; the pruned weights are those of expert 1."""
+    (tmp_path / "config.json").write_text(json.dumps(GPT_OSS))
+    blocks, scale = np.full((4, 64, 1, 16), 0x21, np.uint8), np.full((4, 64, 1), 128, np.uint8)
+    blocks[1] = 0x80  # 0 and -0
+    at = "model.layers.0.mlp.experts"
+    tensors = {
+        f"{at}.gate_up_proj_blocks": blocks,
+        f"{at}.gate_up_proj_scales": scale,
+        f"{at}.gate_up_proj_bias": np.ones((4, 64), np.float32),
+    }
+    saved(tmp_path, tensors)
+    network = parse_network(tmp_path)
+    weights = weights_of(network, f"{at}.gate_up_proj")
+    expected = np.tile([0.5, 1.0], (4 * 64, 16)) * 2
+    expected[64:128] = 0
+    np.testing.assert_array_equal(weights, expected)
+    (state,) = trace_network(network, CountOptions())
+    assert state.nonzeros == {f"{at}.gate_up_proj": 3 * 64 * 32}
+
+
 def test_scales_of_fp8_blocks_are_no_layers(tmp_path):
     """DeepSeek-V3 has `weight_scale_inv` [m / 128, k / 128] next to its weights."""
     tensors = {"fc.weight": MASK.astype(ml_dtypes.float8_e4m3fn), "fc.weight_scale_inv": np.ones((2, 3), np.float32)}

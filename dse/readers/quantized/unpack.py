@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dse.readers.parsed_network import WeightTensor
 from dse.readers.quantized.bitmask import read_bitmask
-from dse.readers.quantized.floats import read_packed_fp4
+from dse.readers.quantized.floats import read_expert_blocks, read_packed_fp4
 from dse.readers.quantized.integers import Quantization, read_gptq_or_awq, read_int_quantized, read_pack_quantized
 from dse.readers.quantized.module_tensors import ModuleTensors
 
@@ -42,6 +42,7 @@ def unpack_weights(tensors: Mapping[str, WeightTensor], quantization: Quantizati
 
     `quantization` is the `quantization_config` of the network's config.json, if there is one.
     """
+    tensors = _unpack_experts(tensors)
     modules: dict[str, dict[str, WeightTensor]] = {}
     for name, tensor in tensors.items():
         module, _, own_name = name.rpartition(".")
@@ -56,6 +57,18 @@ def unpack_weights(tensors: Mapping[str, WeightTensor], quantization: Quantizati
         elif weight is not None:
             unpacked[module if module.endswith("weight") else f"{module}.weight" if module else "weight"] = weight
     return unpacked
+
+
+def _unpack_experts(tensors: Mapping[str, WeightTensor]) -> Mapping[str, WeightTensor]:
+    """The tensors with stacks of experts in the place of their blocks and scales, as in GPT-OSS."""
+    stacks = {}
+    for name, blocks in tensors.items():
+        base = name.removesuffix("_blocks")
+        scale = tensors.get(f"{base}_scales") if base != name else None
+        if scale is not None and (weight := read_expert_blocks(blocks, scale)) is not None:
+            stacks[base] = weight
+    parts = {f"{base}{part}": base for base in stacks for part in ("_blocks", "_scales")}
+    return {parts.get(name, name): stacks.get(parts.get(name, name), tensor) for name, tensor in tensors.items()}
 
 
 def _unpack_module(parts: ModuleTensors, quantization: Quantization) -> tuple[WeightTensor | None, frozenset[str]]:
