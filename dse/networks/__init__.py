@@ -9,7 +9,10 @@ experts        mixtures of experts: router, routed and shared experts
 alternating    decoders whose blocks alternate between a window of tokens and all tokens
 latent_attention  attention whose cache keeps one latent vector a token, with expanded or absorbed matrices
 encoder_decoder   inputs and attention of networks with an encoder and a decoder
+parts          layers of a network within another one
+multimodal     language models with an image tower
 
-One module per architecture: bert, convnext, deepseek (V2 to V3.2), efficientnet, gemma (2 and 3), gpt2, gpt_oss, llama (also Mistral and
-Qwen), mixer, mixtral (also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, t5, vit (also DeiT), whisper.
+One module per architecture: bert, clip (also SigLIP), convnext, deepseek (V2 to V3.2), efficientnet, gemma (2 and 3), gemma3 (with images),
+gpt2, gpt_oss, llama (also Mistral and Qwen), llama4, mixer, mixtral (also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, t5,
+vit (also DeiT), whisper.
 """

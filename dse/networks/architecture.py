@@ -10,13 +10,13 @@ a gated unit are layers that move bytes.
 """
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from dse.base.strict_model import StrictModel, field_error
-from dse.networks.config_keys import describe_keys
+from dse.networks.config_keys import KEYS, describe_keys
 from dse.networks.graph import NETWORK_INPUT, SEPARATOR
 from dse.networks.layers import LayerRow, make_layer_row
 
@@ -112,9 +112,16 @@ class Architecture(StrictModel, ABC):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        described = handler(schema)
-        describe_keys(handler.resolve_ref_schema(described).get("properties", {}))
+        described, kinds = handler(schema), {name: field.annotation for name, field in cls.model_fields.items()}
+        parts = {name: kind.make_example() for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Architecture)}
+        describe_keys(handler.resolve_ref_schema(described).get("properties", {}), parts)
         return described
+
+    @classmethod
+    def make_example(cls) -> dict[str, Any]:
+        """An example of the keys that a configuration of this architecture needs."""
+        required = {name: field.annotation for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: get_args(kind)[0] if name == "model_type" else KEYS[name][1] for name, kind in required.items()}
 
 
 class LayerListBuilder(list[LayerRow]):

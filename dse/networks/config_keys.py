@@ -3,10 +3,12 @@
 The keys are those of `config.json` in Hugging Face Transformers, so that a published configuration can be copied.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 KEYS: dict[str, tuple[str, Any]] = {
     "attention_bias": ("whether the linear layers of attention have biases", False),
+    "attention_chunk_size": ("tokens of a chunk; a query attends to those of its own chunk; default: all tokens", 8192),
     "channels_mlp_dim": ("hidden width of the perceptrons over channels", 3072),
     "d_ff": ("hidden width of the perceptron of each block", 2048),
     "d_kv": ("width of one attention head", 64),
@@ -35,7 +37,9 @@ KEYS: dict[str, tuple[str, Any]] = {
     "index_head_dim": ("width of one head of the indexer, which chooses the keys of each query", 128),
     "index_n_heads": ("heads of the indexer", 64),
     "index_topk": ("keys that a query attends to", 2048),
+    "interleave_moe_layer_step": ("every how many blocks one has experts", 1),
     "intermediate_size": ("hidden width of the perceptron of each block", 3072),
+    "intermediate_size_mlp": ("hidden width of blocks without experts", 16384),
     "kv_lora_rank": ("width of the latent vector of a token, from which its keys and values are computed", 512),
     "layer_type": ("kind of residual block", "bottleneck"),
     "layer_types": ("attention of each block; default: by sliding_window_pattern", ["sliding_attention", "full_attention"]),
@@ -45,6 +49,7 @@ KEYS: dict[str, tuple[str, Any]] = {
     "mlp_bias": ("whether the linear layers of the perceptron have biases", False),
     "mlp_only_layers": ("numbers of blocks that have no experts", [0]),
     "mlp_ratio": ("hidden width of the perceptron divided by the width of its stage", 4.0),
+    "mm_tokens_per_image": ("tokens that an image becomes", 256),
     "model_type": ("selects the architecture", None),
     "moe_intermediate_size": ("hidden width of each expert", 768),
     "moe_layer_freq": ("every how many blocks one has experts", 1),
@@ -55,6 +60,8 @@ KEYS: dict[str, tuple[str, Any]] = {
     "n_positions": ("largest number of tokens", 1024),
     "n_routed_experts": ("experts of each block that the router chooses from", 256),
     "n_shared_experts": ("experts of each block that every token passes; default: none", 1),
+    "no_rope_layer_interval": ("every how many blocks one has neither rotary positions nor chunks", 4),
+    "no_rope_layers": ("of each block, 1: rotary positions and chunks, 0: neither; default: by no_rope_layer_interval", [1, 1, 1, 0]),
     "num_attention_heads": ("attention heads of each block", 12),
     "num_channels": ("channels of the images", 3),
     "num_decoder_layers": ("blocks of the decoder; default: num_layers", 12),
@@ -69,16 +76,25 @@ KEYS: dict[str, tuple[str, Any]] = {
     "num_mel_bins": ("frequencies of the spectrogram", 128),
     "num_nextn_predict_layers": ("layers that predict further tokens; they run if the input predicted_tokens is above 1", 1),
     "patch_size": ("height and width of a patch in pixels", 16),
+    "pixel_shuffle_ratio": ("height and width of the grid of tokens divided by those of the grid of patches", 0.5),
+    "projection_dim": ("width of the outputs that are compared", 768),
+    "projection_size": ("width of the output of the text tower; default: hidden_size", 1152),
+    "projector_input_dim": ("hidden width of the perceptron behind the image tower", 4096),
+    "projector_output_dim": ("width of the output of the image tower", 4096),
     "q_lora_rank": ("width of the latent vector of a query; default: queries are computed from the residual stream", 1536),
     "qk_nope_head_dim": ("width of one head of queries and keys without the rotary part", 128),
     "qk_rope_head_dim": ("width of the rotary part of queries and of the key that all heads share", 64),
     "relative_attention_num_buckets": ("distances between tokens that positions distinguish", 32),
     "sliding_window": ("tokens that a query attends to; default: all", 4096),
     "sliding_window_pattern": ("every how many blocks one attends to all tokens; default: 2 (Gemma 2, GPT-OSS) or 6 (Gemma 3)", 6),
+    "text_config": ("the part that reads text, with the keys of its own configuration", None),
     "tie_word_embeddings": ("whether the output layer shares the weights of the word embedding", False),
     "tokens_mlp_dim": ("hidden width of the perceptrons over tokens", 384),
     "type_vocab_size": ("segment types of the input", 2),
+    "use_qk_norm": ("whether queries and keys are normalised where they are rotated", True),
     "v_head_dim": ("width of one head of the values", 128),
+    "vision_config": ("the part that reads images, with the keys of its own configuration", None),
+    "vision_use_head": ("whether a head attends to all patches with one learned query", True),
     "vocab_size": ("tokens of the vocabulary", 30522),
     "width_coefficient": ("factor on the channels of each stage", 1.0),
     "window_size": ("height and width of an attention window in patches", 7),
@@ -86,12 +102,12 @@ KEYS: dict[str, tuple[str, Any]] = {
 }
 
 
-def describe_keys(properties: dict[str, dict[str, Any]]) -> None:
-    """Add description and example to the properties of a JSON Schema, in place."""
+def describe_keys(properties: dict[str, dict[str, Any]], parts: Mapping[str, Any]) -> None:
+    """Add description and example to the properties of a JSON Schema, in place; `parts`: examples of the configurations of parts."""
     for name, node in properties.items():
         description, example = KEYS[name]
         if isinstance(example, list) and node.get("type") == "integer":  # one value where other architectures have one for each stage
             example = example[0]
         node["description"] = description
-        if example is not None:
-            node["examples"] = [example]
+        if (shown := parts.get(name, example)) is not None:
+            node["examples"] = [shown]

@@ -104,8 +104,8 @@ class Llama(Architecture):
             elements = (self.query_width + self.key_width) * queries
             layers.elementwise(f"{name}.self_attn.rotary", elements, elements, reads=projections[:2])
             projections = projections._replace(query=f"{name}.self_attn.rotary", key=f"{name}.self_attn.rotary")
-        self._attend(layers, block, projections, inputs)
-        layers.linear(f"{name}.self_attn.o_proj", self.hidden_size, self.query_width, queries, self.attention_bias)
+        contexts = self._attend(layers, block, projections, inputs)
+        layers.linear(f"{name}.self_attn.o_proj", self.hidden_size, self.query_width, queries, self.attention_bias, contexts)
 
     @property
     def attention_parameters(self) -> int:
@@ -136,13 +136,14 @@ class Llama(Architecture):
     def head_norm_parameters(self) -> int:
         return 2 * self.width
 
-    def _attend(self, layers: LayerListBuilder, block: int, projections: Projections, inputs: GenerationInputs) -> None:
-        """Append the products of queries, keys and values."""
+    def _attend(self, layers: LayerListBuilder, block: int, projections: Projections, inputs: GenerationInputs) -> tuple[str, ...]:
+        """Append the products of queries, keys and values; returns the names of the layers whose outputs are the result."""
         layers.attention(
             f"model.layers.{block}.self_attn", self.num_attention_heads, self.key_heads, self.width, inputs.queries,
             self.keys(block, inputs), inputs.attention == "fused", reads=projections, causal=True,
             keys_read=inputs.sequence if inputs.phase == "prefill" else None,
         )  # fmt: skip
+        return (layers[-1].name,)
 
     def _add_feed_forward(self, layers: LayerListBuilder, block: int, positions: int) -> None:
         name = f"model.layers.{block}"

@@ -75,14 +75,32 @@ def _sizes(config: Config, model: type[Architecture]) -> Config:
         derived.setdefault("distilled", True)  # the reference implementation always has the second token
     if config.get("use_sliding_window") is False:
         derived.pop("sliding_window", None)
-    return {key: value for key, value in derived.items() if key in model.model_fields and value is not None}
+    used = {key: value for key, value in derived.items() if key in model.model_fields and value is not None}
+    parts = {key: part for key, value in used.items() if isinstance(value, dict) and (part := _part(model, key)) is not None}
+    return used | {key: _sizes(used[key], part) for key, part in parts.items()}
+
+
+def _part(model: type[Architecture], key: str) -> type[Architecture] | None:
+    """The architecture of a part of a network, if `key` has its configuration."""
+    kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Architecture)), None)
 
 
 def _note_defaults(path: Path, architecture: Architecture) -> str:
     """Sizes that the configuration leaves out."""
-    defaults = {key: value for key, value in architecture.model_dump(exclude=architecture.model_fields_set).items() if value is not None}
+    defaults = _defaults(architecture)
     listed = ", ".join(f"{key} {value}" for key, value in defaults.items())
     return f"what {path.name} leaves out: {listed}" if defaults else ""
+
+
+def _defaults(architecture: Architecture) -> Config:
+    """Sizes that were not given, those of parts by dotted names."""
+    dumped = architecture.model_dump(exclude=architecture.model_fields_set)
+    defaults = {key: value for key, value in dumped.items() if value is not None}
+    for key in architecture.model_fields_set:
+        if isinstance(part := getattr(architecture, key), Architecture):
+            defaults |= {f"{key}.{name}": value for name, value in _defaults(part).items()}
+    return defaults
 
 
 def _note_contradictions(path: Path, config: Config) -> str:
@@ -97,5 +115,11 @@ def _note_contradictions(path: Path, config: Config) -> str:
 
 def _note_unused(path: Path, config: Config, architecture: Architecture) -> str:
     """Keys that the layers do not depend on."""
-    unused = sorted(config.keys() - _sizes(config, type(architecture)).keys())
+    unused = sorted(_unused(config, _sizes(config, type(architecture))))
     return f"keys of {path.name} that the layers do not depend on: {', '.join(unused)}" if unused else ""
+
+
+def _unused(config: Config, sizes: Config) -> list[str]:
+    """Keys of a configuration that are not among its sizes, those of parts by dotted names."""
+    nested = {key for key, value in sizes.items() if isinstance(value, dict)}
+    return [*(config.keys() - sizes.keys()), *(f"{key}.{name}" for key in nested for name in _unused(config[key], sizes[key]))]
