@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.dtype import OperandDtypes
 from dse.model import traffic
+from dse.model.attention_scores import attention_scores
 from dse.model.capacity import Product, attainable_bytes, lower_bound_bytes
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
@@ -147,7 +148,8 @@ def _layer_products(
     operands = traffic.operand_bytes(layers, variant, stored, execution, dtype, options)
     needed = needed_input_share(layers, variant, execution, options)
     expansion = np.maximum(expansion_in_memory(stored, execution), 1.0)
-    m, k, n = layers.m * traffic.output_share(layers, variant, execution), layers.k * expansion, layers.n
+    computed = attention_scores(layers, execution.run).layers_as_computed(layers)
+    m, k, n = computed.m * traffic.output_share(layers, variant, execution), computed.k * expansion, layers.n
     # In a product of two activations, A is a share of the inputs.
     a_width = m * k * traffic.cache_width_ratio(layers, dtype)
     a_inputs = np.where(layers.kind == "matmul", a_width / (a_width + k * n), 0.0) * operands.inputs
@@ -157,7 +159,8 @@ def _layer_products(
     return Product(
         m, k, n, operands.weights + a_inputs, b_bytes, operands.outputs, density=density, groups=layers.groups,
         uses=uses, max_uses_per_side=max_uses_per_side, sample_columns=np.where(layers.kind == "conv", variant.layers.n, 1.0),
-        computed_share=computed_share(layers, variant, execution), needed_lower=needed.lower, needed_upper=needed.upper,
+        computed_share=computed_share(layers, variant, execution) * layers.keys / computed.keys,
+        needed_lower=needed.lower, needed_upper=needed.upper,
         **_shared_columns(layers, variant, execution, density, variant.density / expansion, options),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.base.dtype import OperandDtypes
+from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
@@ -50,7 +51,9 @@ def operand_bytes(
     Every output is written, the zeros of an empty row of A included, because the next layer reads them. Rows that structured pruning
     removed are not written.
     """
-    inputs = _input_bytes(layers, variant, execution, dtype, input_elements(layers, options.activations))
+    scores = attention_scores(layers, execution.run)
+    read = scores.layers_as_read(layers)
+    inputs = _input_bytes(read, variant, execution, dtype, input_elements(read, options.activations)) + scores.index_bytes
     outputs = written_bytes(layers, dtype, output_share(layers, variant, execution) * layers.output_elements)
     return OperandBytes(weight_bytes(layers, stored, dtype), inputs, outputs)
 

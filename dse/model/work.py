@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dse.base.number_format import NumberFormat
+from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
 from dse.model.expanded import expanded_storage
 from dse.model.stored_weights import StoredWeights, no_storage, smaller_storage
@@ -31,7 +32,8 @@ def dense_flops(layers: LayerArrays) -> PerLayer:
 def stored_flops(layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution) -> PerLayer:
     """FLOPs that take time [FLOP]: of the executed weights with the activations that are not skipped, at most the dense FLOPs."""
     elements = stored.executed_elements if execution.run.zeros == "skipped" else layers.weights * stored.column_share
-    return _flops_of_elements(layers, elements) * _activation_share(layers, variant, execution, {"skipped"})
+    share = _activation_share(layers, variant, execution, {"skipped"}) * _score_share(layers, execution, {"skipped"})
+    return _flops_of_elements(layers, elements) * share
 
 
 def energy_flops(layers: LayerArrays, variant: Variant, stored: StoredWeights, execution: Execution) -> PerLayer:
@@ -42,8 +44,20 @@ def energy_flops(layers: LayerArrays, variant: Variant, stored: StoredWeights, e
 
 
 def computed_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
-    """Share of the products with a stored weight that are computed [1]: their activation is neither skipped nor gated."""
-    return _activation_share(layers, variant, execution, {"skipped", "gated"})
+    """Share of the products with a stored weight that are computed [1]: their activation is neither skipped nor gated.
+
+    Of an attention, the share of the scores that are neither skipped nor gated.
+    """
+    left_out = {"skipped", "gated"}
+    return _activation_share(layers, variant, execution, left_out) * _score_share(layers, execution, left_out)
+
+
+def _score_share(layers: LayerArrays, execution: Execution, left_out: set[str]) -> PerLayer:
+    """Share of the scores of an attention that are computed, if the run treats the others in one of the modes `left_out` [1]."""
+    scores = execution.run.scores
+    if scores is None or scores.zeros not in left_out:
+        return np.ones(len(layers))
+    return attention_scores(layers, execution.run).computed_share
 
 
 def _flops_of_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:

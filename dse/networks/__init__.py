@@ -6,6 +6,7 @@ architecture   the base class of architectures: a published configuration and th
 config_keys    descriptions of the keys of published configurations
 registry       all architectures, by the `model_type` of their configuration
 experts        mixtures of experts: router, routed and shared experts
+decoder_attention  the attention of a decoder, with the layers that choose keys (indexer) for top-k patterns
 alternating    decoders whose blocks alternate between a window of tokens and all tokens
 latent_attention  attention whose cache keeps one latent vector a token, with expanded or absorbed matrices
 encoder_decoder   inputs and attention of networks with an encoder and a decoder

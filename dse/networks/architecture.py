@@ -10,15 +10,19 @@ a gated unit are layers that move bytes.
 """
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
+from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, field_error
 from dse.networks.config_keys import KEYS, describe_keys
 from dse.networks.graph import NETWORK_INPUT, SEPARATOR
 from dse.networks.layers import LayerRow, make_layer_row
+from dse.sparsity.attention.grammar import AttentionField
+from dse.sparsity.attention.kinds import CAUSAL, FULL, TokenUnion
+from dse.sparsity.attention.pattern import AttentionPattern
 
 PositiveInt = Annotated[int, Field(strict=True, gt=0, le=10**9)]
 MAX_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
@@ -88,6 +92,34 @@ class GenerationInputs(SequenceInputs):
         "last",
         description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as for perplexity",
     )
+
+    attention_pattern: AttentionField | None = Field(
+        None, description="which keys each token attends to, in every block; default: as the configuration says", examples=["window:4096"]
+    )
+    indexer_heads: int = Field(
+        64, gt=0, le=10**6, description="heads that score the tokens of a top-k pattern (DeepSeek-V3.2, arXiv 2512.02556: 64)"
+    )
+    indexer_width: int = Field(
+        128, gt=0, le=10**6, description="width of the keys that these heads share (DeepSeek-V3.2, arXiv 2512.02556: 128)"
+    )
+    page: int = Field(1, gt=0, le=10**8, description="tokens of a page of the key-value cache, which occupies whole pages")
+
+    @model_validator(mode="after")
+    def _check_pattern(self) -> Self:
+        if self.attention_pattern is not None:
+            try:
+                self.attention_pattern.check_context(self.sequence)
+            except InputError as error:
+                raise field_error(error.problems[0].message, error.problems[0].fix) from error
+        return self
+
+    def pattern_of(self, window: int | None) -> AttentionPattern:
+        """The attention pattern of a block whose configuration limits it to the last `window` tokens (None: all)."""
+        return self.attention_pattern or (CAUSAL if window is None else TokenUnion(window=window))
+
+    def cached_tokens(self, keys: int) -> int:
+        """Tokens that the key-value cache has room for if it holds `keys` of them."""
+        return -(-keys // self.page) * self.page
 
     @property
     def queries(self) -> int:
@@ -224,27 +256,31 @@ class LayerListBuilder(list[LayerRow]):
     def attention(
         self, name: str, heads: int, kv_heads: int, width: int, queries: float, keys: float, fused: bool, windows: float = 1,
         reads: tuple[str, ...] = (), causal: bool = False, value_width: int | None = None, keys_read: float | None = None,
-        values_are_keys: bool = False,
+        values_are_keys: bool = False, pattern: AttentionPattern | None = None, context: float = 0,
     ) -> None:  # fmt: skip
         """Append softmax(Q K^T) V. The query heads that share a key head are one product, so the cache is read once.
 
-        Masked (causal) scores are counted, because kernels differ in how many they skip. `reads`: the layers that compute Q and K, and last
-        V; default: the layer before computes all of them. `value_width`: elements of a value, if not `width`. `keys_read`: keys that all
-        queries together read, if those of one query are fewer. `values_are_keys`: the values are part of the keys, which a fused kernel
-        reads once.
+        Masked scores are counted, because units differ in which they skip. `reads`: the layers that compute Q and K, and last V; default:
+        the layer before computes all of them. `value_width`: elements of a value, if not `width`. `keys_read`: keys that all queries
+        together read, if those of one query are fewer. `values_are_keys`: the values are part of the keys, which a fused kernel reads
+        once. `pattern`: which scores of a sequence of `context` tokens (default: the larger of queries and keys) are not masked; default:
+        causal, or full.
         """
         *compared, value = reads or (self[-1].name,) * 3
         count, n, value_width = kv_heads * windows, heads // kv_heads * queries, value_width or width
         scores, read_once = n * keys, keys if keys_read is None else keys_read
         product = {"kind": "matmul", "n": n, "count": count, "prunable": False}
-        product |= {"queries": queries, "sequences": windows, "causal": causal}
+        product |= {"queries": queries, "sequences": windows, "causal": causal, "context": context}
+        product["scores"] = pattern or (CAUSAL if causal else FULL)
         operands, values = width * (n + read_once), 0 if values_are_keys and fused else value_width * read_once
         scores_written = 0 if fused else scores
         self.append_layer(
-            f"{name}.scores", tuple(compared), m=keys, k=width, input_elements=operands, output_elements=scores_written, **product
-        )
+            f"{name}.scores", tuple(compared), m=keys, k=width, input_elements=operands, output_elements=scores_written,
+            read_keys=read_once, **product,
+        )  # fmt: skip
         if not fused:
             self.elementwise(f"{name}.softmax", scores * count, scores * count)
-        read, context_read = (self[-1].name, value), values + scores_written
-        outputs = value_width * n
-        self.append_layer(f"{name}.context", read, m=value_width, k=keys, input_elements=context_read, output_elements=outputs, **product)
+        read, elements = (self[-1].name, value), {"input_elements": values + scores_written, "output_elements": value_width * n}
+        self.append_layer(
+            f"{name}.context", read, m=value_width, k=keys, key_axis="k", read_keys=values / value_width, **elements, **product
+        )

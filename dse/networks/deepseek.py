@@ -11,9 +11,13 @@ from pydantic import Field, model_validator
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
 from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt
+from dse.networks.decoder_attention import pattern_columns
 from dse.networks.experts import add_experts, add_router, check_experts
+from dse.networks.indexer import TokenIndexer, add_token_indexer
 from dse.networks.latent_attention import LatentSizes, LatentTokens, add_absorbed_attention, add_expanded_attention, add_latents
 from dse.networks.llama import add_gated_unit
+from dse.sparsity.attention.chosen import TopBlocks, TopTokens
+from dse.sparsity.attention.pattern import AttentionPattern
 
 
 class PredictionInputs(GenerationInputs):
@@ -89,11 +93,29 @@ class DeepSeekV2(Architecture):
         else:
             add_gated_unit(layers, f"{name}.mlp", hidden, self.intermediate_size, queries)
 
+    @property
+    def indexer(self) -> TokenIndexer | None:
+        """Sizes of the indexer that the configuration states."""
+        return None
+
+    def pattern(self, inputs: GenerationInputs) -> AttentionPattern:
+        return inputs.pattern_of(None)
+
     def _add_attention(self, layers: LayerListBuilder, at: str, norm: str, inputs: GenerationInputs) -> None:
-        tokens = LatentTokens(inputs.queries, inputs.sequence, inputs.sequence)
+        pattern, fused = self.pattern(inputs), inputs.attention == "fused"
+        cached = inputs.cached_tokens(pattern.cached_keys(inputs.sequence))
+        tokens = LatentTokens(inputs.queries, cached, pattern_columns(pattern, inputs))
         query = add_latents(layers, at, norm, self.hidden_size, self.latent_sizes, tokens, self.attention_bias)
-        add_attention = add_expanded_attention if inputs.phase == "prefill" else add_absorbed_attention
-        add_attention(layers, at, query, self.latent_sizes, tokens, inputs.attention == "fused")
+        if isinstance(pattern, TopBlocks):
+            raise InputError(f"latent attention does not choose blocks, as '{pattern}' does", "write tokens, as in 'topk:2048'")
+        if isinstance(pattern, TopTokens):
+            latents, rank = (f"{at}.q_a_layernorm", self.q_lora_rank) if self.q_lora_rank else (norm, self.hidden_size)
+            indexer = self.indexer or TokenIndexer(self.hidden_size, rank, inputs.indexer_heads, inputs.indexer_width)
+            chosen_by = add_token_indexer(layers, f"{at}.indexer", indexer, pattern, (norm, latents), inputs)
+            add_absorbed_attention(layers, at, query, self.latent_sizes, tokens, fused, chosen_by)
+        else:
+            add_attention = add_expanded_attention if inputs.phase == "prefill" else add_absorbed_attention
+            add_attention(layers, at, query, self.latent_sizes, tokens, fused)
 
     def _add_mixture(self, layers: LayerListBuilder, at: str, positions: int) -> None:
         """Append the experts that every token passes as one gated unit, and those that the router chooses, whose sum is the result."""
@@ -151,6 +173,7 @@ class DeepSeekV32(DeepSeekV3):
 
     Both phases use absorbed matrices, because the tokens are chosen for all heads together (arXiv 2512.02556, section 2.1). The cache also
     keeps one indexer key of each token. Every query of a prompt is counted with `index_topk` keys, and all keys are read once.
+    An `attention_pattern` without top-k has no indexer.
     """
 
     model_type: Literal["deepseek_v32"]  # type: ignore[assignment]
@@ -164,23 +187,10 @@ class DeepSeekV32(DeepSeekV3):
             raise field_error("the indexer reads the latents of queries, but there is no q_lora_rank", "write q_lora_rank")
         return self
 
-    def _add_attention(self, layers: LayerListBuilder, at: str, norm: str, inputs: GenerationInputs) -> None:
-        tokens = LatentTokens(inputs.queries, inputs.sequence, min(inputs.sequence, self.index_topk))
-        query = add_latents(layers, at, norm, self.hidden_size, self.latent_sizes, tokens, self.attention_bias)
-        self._add_indexer(layers, f"{at}.indexer", f"{at}.q_a_layernorm", norm, tokens)
-        add_absorbed_attention(layers, at, query, self.latent_sizes, tokens, inputs.attention == "fused", chosen_by=f"{at}.indexer.topk")
-
-    def _add_indexer(self, layers: LayerListBuilder, at: str, latents: str, norm: str, tokens: LatentTokens) -> None:
-        """Append what chooses the keys of each query: sum over heads of w ReLU(q k), for all earlier tokens."""
-        queries, cached, width, hidden = tokens.queries, tokens.cached, self.index_head_dim, self.hidden_size
+    @property
+    def indexer(self) -> TokenIndexer:
         assert self.q_lora_rank is not None
-        layers.linear(f"{at}.wq_b", self.index_n_heads * width, self.q_lora_rank, queries, False, (latents,))
-        layers.linear(f"{at}.wk", width, hidden, queries, False, (norm,))
-        layers.elementwise(f"{at}.k_norm", width * queries, width * queries, 2 * width, cache_elements=width * cached)
-        layers.linear(f"{at}.weights_proj", self.index_n_heads, hidden, queries, False, (norm,), prunable=False)
-        layers.append_layer(
-            f"{at}.scores", (f"{at}.wq_b", f"{at}.k_norm", f"{at}.weights_proj"), kind="matmul", m=cached, k=width,
-            n=self.index_n_heads * queries, queries=queries, causal=True, prunable=False,
-            input_elements=width * (self.index_n_heads * queries + cached) + self.index_n_heads * queries, output_elements=cached * queries,
-        )  # fmt: skip
-        layers.elementwise(f"{at}.topk", cached * queries, tokens.keys * queries)
+        return TokenIndexer(self.hidden_size, self.q_lora_rank, self.index_n_heads, self.index_head_dim)
+
+    def pattern(self, inputs: GenerationInputs) -> AttentionPattern:
+        return inputs.attention_pattern or TopTokens(self.index_topk)

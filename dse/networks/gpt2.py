@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layers import LayerRow
 
 
@@ -37,8 +38,11 @@ class GPT2(Architecture):
     def _add_block(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         width, queries, heads, inner = self.n_embd, inputs.queries, self.n_head, self.n_inner or 4 * self.n_embd
         layers.norm(f"{name}.ln_1", width, queries, 2 * width)
-        layers.linear(f"{name}.attn.c_attn", 3 * width, width, queries, cache_elements=2 * width * inputs.sequence)
-        layers.attention(f"{name}.attn", heads, heads, width // heads, queries, inputs.sequence, inputs.attention == "fused", causal=True)
+        pattern, projected = inputs.pattern_of(None), f"{name}.attn.c_attn"
+        cached = 2 * width * inputs.cached_tokens(pattern.cached_keys(inputs.sequence))
+        layers.linear(projected, 3 * width, width, queries, cache_elements=cached)
+        reads = AttentionReads(f"{name}.ln_1", projected, projected, projected)
+        add_decoder_attention(layers, f"{name}.attn", Heads(heads, heads, width // heads), width, reads, pattern, inputs)
         layers.linear(f"{name}.attn.c_proj", width, width, queries)
         layers.norm(f"{name}.ln_2", width, queries, 2 * width)
         layers.linear(f"{name}.mlp.c_fc", inner, width, queries)

@@ -8,7 +8,8 @@ absorbed    queries are multiplied by the key part of `kv_b_proj` and sums of la
             shared key head, whose values are part of its keys. Decoding.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from dse.networks.architecture import LayerListBuilder
 
@@ -29,11 +30,11 @@ class LatentSizes(NamedTuple):
 
 
 class LatentTokens(NamedTuple):
-    """Query tokens of a sample, tokens of its cache, and keys that a query attends to."""
+    """Query tokens of a sample, tokens that its cache has room for, and the columns of its attention pattern."""
 
     queries: int
     cached: int
-    keys: int
+    columns: Mapping[str, Any]
 
 
 def add_latents(layers: LayerListBuilder, at: str, norm: str, hidden: int, sizes: LatentSizes, tokens: LatentTokens, bias: bool) -> str:
@@ -68,8 +69,8 @@ def add_expanded_attention(layers: LayerListBuilder, at: str, query: str, sizes:
     width, expanded = sizes.heads * (sizes.content + sizes.value), f"{at}.kv_b_proj"
     layers.linear(expanded, width, sizes.latent, tokens.queries, False, (f"{at}.kv_a_layernorm",))
     layers.attention(
-        at, sizes.heads, sizes.heads, sizes.key, tokens.queries, tokens.keys, fused, causal=True, value_width=sizes.value,
-        reads=(query, rotary_query, expanded, rotary_key, expanded),
+        at, sizes.heads, sizes.heads, sizes.key, tokens.queries, fused=fused, value_width=sizes.value,
+        reads=(query, rotary_query, expanded, rotary_key, expanded), **tokens.columns,
     )  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def add_absorbed_attention(
     reads = (f"{at}.kv_b_proj.key", rotary_query, latents, rotary_key, *((chosen_by,) if chosen_by else ()), latents)
     layers.linear(f"{at}.kv_b_proj.key", heads * sizes.latent, sizes.content, queries, False, (query,), groups=heads)
     layers.attention(
-        at, heads, 1, sizes.latent + sizes.rotary, queries, tokens.keys, fused, causal=True, value_width=sizes.latent,
-        reads=reads, keys_read=min(tokens.cached, queries * tokens.keys), values_are_keys=True,
+        at, heads, 1, sizes.latent + sizes.rotary, queries, fused=fused, value_width=sizes.latent, reads=reads, values_are_keys=True,
+        **tokens.columns,
     )  # fmt: skip
     layers.linear(f"{at}.kv_b_proj.value", heads * sizes.value, sizes.latent, queries, False, groups=heads)

@@ -15,7 +15,10 @@ quantises the `inputs` of layers with weights, or scales their `outputs`; where 
 
 A product of an attention may state `queries`, the query tokens of a sequence (0: not stated), and how many `sequences` of a sample
 (windows of an image) attend separately. With `causal` the last query is at the last key, and no query attends to later keys. n then counts
-the queries of all heads that share keys, and `count` the key heads of all sequences.
+the queries of all heads that share keys, and `count` the key heads of all sequences. `scores` is its attention pattern, `context` the
+tokens of a sequence that its positions refer to (0: the larger of queries and keys), and `key_axis` which of its sizes counts the keys:
+m of Q K^T, k of the product with the values. These are the most keys that one query attends to; `read_keys` (default: the same) are the
+keys whose elements `input_elements` includes, those that any query attends to.
 """
 
 from collections.abc import Mapping
@@ -30,14 +33,29 @@ from pydantic import Field, ValidationError, model_validator
 from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, explain_validation_error, field_error
 from dse.networks.graph import LayerGraph
+from dse.sparsity.attention.grammar import AttentionField
+from dse.sparsity.attention.pattern import AttentionPattern
 
 LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network, and products stay finite
 ElementCount = Annotated[float, Field(ge=0, le=1e15)]
 Density = Annotated[float, Field(ge=0, le=1)]
 LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 Conversion = Literal["none", "inputs", "outputs"]
+KeyAxis = Literal["m", "k"]
 WITH_WEIGHTS = ("gemm", "conv")
-NON_NUMERIC_COLUMNS = ("name", "kind", "prunable", "own_weights", "reads", "adds", "per_channel", "causal", "conversion")
+NON_NUMERIC_COLUMNS = (
+    "name",
+    "kind",
+    "prunable",
+    "own_weights",
+    "reads",
+    "adds",
+    "per_channel",
+    "causal",
+    "conversion",
+    "scores",
+    "key_axis",
+)
 PerLayer = Float[np.ndarray, " layer"]
 LayerMask = Bool[np.ndarray, " layer"]
 
@@ -68,6 +86,10 @@ class LayerRow(StrictModel):
     sequences: LayerSize = 1
     causal: bool = False
     conversion: Conversion = "none"
+    scores: AttentionField | None = None
+    context: ElementCount = 0
+    read_keys: ElementCount | None = None
+    key_axis: KeyAxis = "m"
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
@@ -88,6 +110,8 @@ class LayerRow(StrictModel):
         if self.queries and (self.kind != "matmul" or (self.n or 0) % self.queries or self.count % self.sequences):
             message = f"{self.queries:g} queries in {self.sequences:g} sequences do not divide the columns and the count of a matmul"
             raise field_error(message, "write queries that divide n, and sequences that divide count")
+        if self.scores is not None and not self.queries:
+            raise field_error("'scores' is given, but not 'queries'", "fill queries: the tokens of a sequence that attend")
         if self.active > self.experts:
             raise field_error(f"{self.active:g} of {self.experts:g} experts cannot be active", "write active <= experts")
         return self
@@ -133,6 +157,10 @@ class LayerArrays:
     sequences: PerLayer
     causal: LayerMask
     conversion: np.ndarray
+    scores: tuple[AttentionPattern | None, ...]
+    context: PerLayer
+    read_keys: PerLayer
+    key_axis: np.ndarray
 
     def __len__(self) -> int:
         return len(self.name)
@@ -142,16 +170,19 @@ class LayerArrays:
         """Convert rows to columns; element counts that a row leaves out follow from its sizes."""
         numeric = [field.name for field in fields(cls) if field.name not in NON_NUMERIC_COLUMNS]
         columns = {name: np.array([np.nan if (v := getattr(row, name)) is None else v for row in rows], float) for name in numeric}
-        kind, conversion = (np.array([getattr(row, name) for row in rows]) for name in ("kind", "conversion"))
+        kind, conversion, key_axis = (np.array([getattr(row, name) for row in rows]) for name in ("kind", "conversion", "key_axis"))
         columns |= {name: np.nan_to_num(columns[name], nan=1.0) for name in ("m", "k", "n")}
         for name, default in _default_elements(kind, *(columns[name] for name in ("m", "k", "n", "groups"))).items():
             columns[name] = np.where(np.isnan(columns[name]), default, columns[name])
+        keys = np.where(key_axis == "m", columns["m"], columns["k"])
+        columns["read_keys"] = np.where(np.isnan(columns["read_keys"]), keys, columns["read_keys"])
         flags = {
             name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel", "causal")
         }
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
-        names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
-        return cls(name=names, kind=kind, conversion=conversion, reads=reads, adds=adds, **flags, **columns)
+        names, reads, adds, scores = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds", "scores"))
+        labels: dict[str, Any] = {"kind": kind, "conversion": conversion, "key_axis": key_axis}
+        return cls(name=names, reads=reads, adds=adds, scores=scores, **labels, **flags, **columns)
 
     def to_rows(self) -> list[LayerRow]:
         """Convert columns to rows; element counts that follow from the sizes are left out."""
@@ -168,6 +199,9 @@ class LayerArrays:
         cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
         cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
         cells |= {"causal": bool(self.causal[number]), "conversion": self.conversion[number]}
+        cells |= {"scores": self.scores[number], "key_axis": self.key_axis[number]}
+        if cells["read_keys"] == self.keys[number]:
+            del cells["read_keys"]
         return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)
 
     @cached_property
@@ -182,6 +216,11 @@ class LayerArrays:
     @property
     def has_flops(self) -> LayerMask:
         return self.kind != "elementwise"
+
+    @property
+    def keys(self) -> PerLayer:
+        """Keys of the rectangle of each product of an attention [layer]."""
+        return np.where(self.key_axis == "m", self.m, self.k)
 
     @property
     def weights(self) -> PerLayer:

@@ -13,6 +13,7 @@ from pydantic import model_validator
 
 from dse.base.strict_model import field_error
 from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layers import LayerRow
 
 
@@ -80,8 +81,12 @@ class Llama(Architecture):
         return self.sliding_window
 
     def keys(self, block: int, inputs: GenerationInputs) -> int:
-        """Tokens whose keys the last query of a block attends to, and which the key-value cache keeps."""
-        return min(inputs.sequence, self.window(block) or inputs.sequence)
+        """Tokens whose keys the last query of a block or a later one may attend to, so that the key-value cache holds them."""
+        return inputs.pattern_of(self.window(block)).cached_keys(inputs.sequence)
+
+    def cached_elements(self, block: int, inputs: GenerationInputs) -> int:
+        """Elements of the keys of a block that the key-value cache has room for, and of the values."""
+        return self.key_width * inputs.cached_tokens(self.keys(block, inputs))
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
         layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
@@ -99,7 +104,7 @@ class Llama(Architecture):
         layers.norm(f"{name}.input_layernorm", self.hidden_size, queries, self.hidden_size + self.attention_parameters)
         projections = self._project(layers, block, inputs)
         if self.normalizes_heads(block):
-            projections = self._normalize_heads(layers, f"{name}.self_attn", projections, inputs, self.key_width * self.keys(block, inputs))
+            projections = self._normalize_heads(layers, f"{name}.self_attn", projections, inputs, self.cached_elements(block, inputs))
         if inputs.passes == "separate":
             elements = (self.query_width + self.key_width) * queries
             layers.elementwise(f"{name}.self_attn.rotary", elements, elements, reads=projections[:2])
@@ -116,7 +121,7 @@ class Llama(Architecture):
         """Append the layers that compute queries, keys and values."""
         name, hidden, queries = f"model.layers.{block}", self.hidden_size, inputs.queries
         projections = Projections(*(f"{name}.self_attn.{role}_proj" for role in "qkv"))
-        cached, read = self.key_width * self.keys(block, inputs), (f"{name}.input_layernorm",)
+        cached, read = self.cached_elements(block, inputs), (f"{name}.input_layernorm",)
         cached_keys = 0 if self.normalizes_heads(block) else cached
         layers.linear(projections.query, self.query_width, hidden, queries, self.has_qkv_bias, read)
         layers.linear(projections.key, self.key_width, hidden, queries, self.has_qkv_bias, read, cache_elements=cached_keys)
@@ -137,12 +142,14 @@ class Llama(Architecture):
         return 2 * self.width
 
     def _attend(self, layers: LayerListBuilder, block: int, projections: Projections, inputs: GenerationInputs) -> tuple[str, ...]:
-        """Append the products of queries, keys and values; returns the names of the layers whose outputs are the result."""
-        layers.attention(
-            f"model.layers.{block}.self_attn", self.num_attention_heads, self.key_heads, self.width, inputs.queries,
-            self.keys(block, inputs), inputs.attention == "fused", reads=projections, causal=True,
-            keys_read=inputs.sequence if inputs.phase == "prefill" else None,
-        )  # fmt: skip
+        """Append the products of queries, keys and values, and before them the layers that choose keys, if the data do.
+
+        Returns the names of the layers whose outputs are the result.
+        """
+        heads = Heads(self.num_attention_heads, self.key_heads, self.width)
+        reads = AttentionReads(f"model.layers.{block}.input_layernorm", *projections)
+        pattern = inputs.pattern_of(self.window(block))
+        add_decoder_attention(layers, f"model.layers.{block}.self_attn", heads, self.hidden_size, reads, pattern, inputs)
         return (layers[-1].name,)
 
     def _add_feed_forward(self, layers: LayerListBuilder, block: int, positions: int) -> None:

@@ -59,19 +59,22 @@ class Llama4Text(Llama):
         return min(tokens, self.attention_chunk_size or tokens) if self.has_rotary_positions(block) else tokens
 
     def keys(self, block: int, inputs: GenerationInputs) -> int:
+        if inputs.attention_pattern is not None:
+            return super().keys(block, inputs)
         return (inputs.sequence - 1) % self.chunk(block, inputs.sequence) + 1
 
     def _attend(self, layers: LayerListBuilder, block: int, projections: Projections, inputs: GenerationInputs) -> tuple[str, ...]:
         """Append the products of all complete chunks as sequences of their own, and those of the rest."""
-        size, at = self.chunk(block, inputs.sequence), f"model.layers.{block}.self_attn"
-        chunks, rest = divmod(inputs.sequence, size)
-        if inputs.phase == "decode" or (chunks, rest) == (1, 0):
+        if inputs.attention_pattern is not None:
             return super()._attend(layers, block, projections, inputs)
-        contexts = []
-        for name, number, tokens in ((at, chunks, size), (f"{at}.last_chunk", 1, rest)):
-            if tokens:
+        contexts, at, keys = [], f"model.layers.{block}.self_attn", self.keys(block, inputs)
+        size = self.chunk(block, inputs.sequence)
+        chunks, rest = divmod(inputs.sequence, size)
+        prefill = (at, chunks, size, size), (f"{at}.last_chunk", 1, rest, rest)
+        for name, number, queries, seen in prefill if inputs.phase == "prefill" else ((at, 1, inputs.queries, keys),):
+            if queries:
                 layers.attention(
-                    name, self.num_attention_heads, self.key_heads, self.width, tokens, tokens, inputs.attention == "fused", number,
+                    name, self.num_attention_heads, self.key_heads, self.width, queries, seen, inputs.attention == "fused", number,
                     projections, causal=True,
                 )  # fmt: skip
                 contexts.append(layers[-1].name)

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layers import LayerRow
 
 OFFSET = 2  # the first two learned positions are never used
@@ -49,12 +50,12 @@ class OPT(Architecture):
     def _add_block(self, layers: LayerListBuilder, name: str, inputs: GenerationInputs) -> None:
         hidden, queries, heads = self.hidden_size, inputs.queries, self.num_attention_heads
         layers.norm(f"{name}.self_attn_layer_norm", hidden, queries, 2 * hidden)
-        projected = tuple(f"{name}.self_attn.{role}_proj" for role in "qkv")
-        for role, cached in zip(projected, (0, hidden, hidden), strict=True):
-            reads = (f"{name}.self_attn_layer_norm",)
-            layers.linear(role, hidden, hidden, queries, reads=reads, cache_elements=cached * inputs.sequence)
-        fused = inputs.attention == "fused"
-        layers.attention(f"{name}.self_attn", heads, heads, hidden // heads, queries, inputs.sequence, fused, reads=projected, causal=True)
+        reads = AttentionReads(f"{name}.self_attn_layer_norm", *(f"{name}.self_attn.{role}_proj" for role in "qkv"))
+        pattern = inputs.pattern_of(None)
+        cached = hidden * inputs.cached_tokens(pattern.cached_keys(inputs.sequence))
+        for role, cache_elements in zip(reads[1:], (0, cached, cached), strict=True):
+            layers.linear(role, hidden, hidden, queries, reads=reads[:1], cache_elements=cache_elements)
+        add_decoder_attention(layers, f"{name}.self_attn", Heads(heads, heads, hidden // heads), hidden, reads, pattern, inputs)
         layers.linear(f"{name}.self_attn.out_proj", hidden, hidden, queries)
         layers.norm(f"{name}.final_layer_norm", hidden, queries, 2 * hidden)
         layers.linear(f"{name}.fc1", self.ffn_dim, hidden, queries)

@@ -13,7 +13,7 @@ class Phi3(Llama):
     model_type: Literal["phi3"]  # type: ignore[assignment]
 
     def _project(self, layers: LayerListBuilder, block: int, inputs: GenerationInputs) -> Projections:
-        name, cached = f"model.layers.{block}.self_attn.qkv_proj", 2 * self.key_width * self.keys(block, inputs)
+        name, cached = f"model.layers.{block}.self_attn.qkv_proj", 2 * self.cached_elements(block, inputs)
         width = self.query_width + 2 * self.key_width
         layers.linear(name, width, self.hidden_size, inputs.queries, self.has_qkv_bias, cache_elements=cached)
         return Projections(name, name, name)

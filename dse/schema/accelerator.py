@@ -17,7 +17,7 @@ from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_fiel
 from dse.base.table_format import html_table
 from dse.base.units import Bandwidth, Quantity
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
-from dse.schema.compute_unit import Identifier, Run, Unit
+from dse.schema.compute_unit import Identifier, Run, Unit, rename_synonyms
 from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.links import NO_LINKS, Links, resolve_links
 from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
@@ -233,7 +233,7 @@ class Accelerator(StrictModel):
         """
         if unknown := values.keys() - set(self.paths()):
             raise InputError.from_problems(self._unknown_path(path).problems[0] for path in sorted(map(str, unknown)))
-        data = self.document.data
+        data = _rename_run_keys(self.document.data)
         for path, value in values.items():
             parent, _, key = path.rpartition(".")
             if parent.endswith(".format") and key != "kind":  # the description may have left the format to its default
@@ -298,6 +298,15 @@ def _set_value(data: object, path: list[str], value: object) -> dict[str, Any]:
     head, *rest = path
     mapping = data if isinstance(data, Mapping) else {}
     return {**mapping, head: _set_value(mapping.get(head), rest, value) if rest else value}
+
+
+def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A copy of a valid description whose runs have the keys of dotted paths in place of their synonyms."""
+    units = {
+        name: {**unit, "runs": {run: rename_synonyms(keys) for run, keys in unit["runs"].items()}} if unit.get("runs") else unit
+        for name, unit in data["units"].items()
+    }
+    return {**data, "units": units}
 
 
 def read_accelerator(source: Path | Mapping[str, Any]) -> Accelerator:

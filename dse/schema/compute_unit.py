@@ -1,6 +1,7 @@
 """The schema of a compute unit: dense peaks by dtype, and the sparse runs it supports."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
@@ -23,8 +24,10 @@ from dse.base.units import (
     MultiplyAdds,
     Rate,
     SourceKind,
+    Width,
 )
-from dse.sparsity.format import Format, default_format
+from dse.sparsity.attention.family import AttentionFamilyField
+from dse.sparsity.format import Format, assumed_width, default_format
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 
@@ -65,8 +68,48 @@ class Activations(StrictModel):
         return self
 
 
+class Scores(StrictModel):
+    """Which scores of an attention a run leaves out."""
+
+    patterns: tuple[AttentionFamilyField, ...] = Field(
+        min_length=1, description="attention patterns whose other scores it leaves out, or families such as 'window:*'; of several that "
+        "contain a layer's pattern, the one with the fewest scores", examples=['["causal", "window:*"]'],
+    )  # fmt: skip
+    tile: TileSize = Field(
+        default="1x1", description="tile of scores, queries x keys, that is only left out as a whole; chosen keys fill tiles as they are "
+        "gathered", examples=["128x128"],
+    )  # fmt: skip
+    zeros: ZeroHandling = Field(default="skipped", description="skipped: left out scores take no time; gated: they take no energy")
+    index: Width = Field(
+        default_factory=lambda: assumed_width(32), description="width of the index of a chosen key or block; default: 32 bit"
+    )
+
+    @property
+    def tile_sizes(self) -> tuple[int, int]:
+        """Queries and keys of a tile."""
+        queries, keys = map(int, self.tile.split("x"))
+        return queries, keys
+
+
+SYNONYMS = {"weights": "pattern", "inputs": "activations"}  # keys of a run, named by the operand
+
+
+def rename_synonyms(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run as a description states it, with `pattern` and `activations` in place of their synonyms."""
+    return {SYNONYMS.get(key, key): value for key, value in run.items()}
+
+
+def _describe_synonyms(schema: dict[str, Any]) -> None:
+    properties = schema["properties"]
+    properties |= {synonym: properties[name] for synonym, name in SYNONYMS.items()}
+    schema["required"].remove("pattern")
+    schema["oneOf"] = [{"required": ["pattern"]}, {"required": ["weights"]}]
+
+
 class Run(StrictModel):
-    """A pattern that a unit executes faster than dense, and the format in which it needs the weights."""
+    """What a unit executes faster than dense, and the formats in which it needs the operands."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_synonyms)
 
     pattern: PatternField = Field(description="pattern of the weights, or a family such as 'block:16x16*'", examples=["2:4"])
     format: Format = Field(
@@ -94,6 +137,11 @@ class Run(StrictModel):
         description="how zero activations are handled; default: they take the time and energy of any number",
         examples=["{patterns: [unstructured], zeros: skipped}"],
     )
+    scores: Scores | None = Field(
+        default=None,
+        description="scores of an attention that it leaves out; default: it computes all keys of the rectangle of a layer",
+        examples=['{patterns: [causal, "window:*"], tile: 128x128}'],
+    )
     expanded: Expansion = Field(
         default="none",
         description="whether it also runs patterns that windows of its N:M cover, over an expanded k. in_memory: a pass writes the expanded"
@@ -103,6 +151,23 @@ class Run(StrictModel):
     source: str | None = Field(default=None, description=SOURCE, examples=["vendor white paper, table 2"])
     kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
     unverified: bool = Field(default=False, description=UNVERIFIED)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_synonyms(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        for synonym, name in SYNONYMS.items():
+            if synonym in data and name in data:
+                raise field_error(f"'{synonym}' and '{name}' are the same key", "write one of them")
+        return rename_synonyms(data)
+
+    @model_validator(mode="after")
+    def _check_scores(self) -> Self:
+        if self.scores is not None and self.pattern != DENSE:
+            message = f"a run of '{self.pattern}' weights has no scores: both operands of an attention are dense"
+            raise field_error(message, "list 'scores' in a run of the pattern dense")
+        return self
 
     @model_validator(mode="after")
     def _check_format(self) -> Self:

@@ -28,7 +28,9 @@ Role = Literal["rate", "categorical", "tabulated", "unused"]
 
 MAX_CATEGORICAL_STEPS = 1000
 ENERGY_PATH = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
-_CATEGORICAL = re.compile(r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+)|memory\.\w+\.technology|cost\.family")
+_CATEGORICAL = re.compile(
+    r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+|scores\.(tile|zeros|index))|memory\.\w+\.technology|cost\.family"
+)
 
 
 class QuantityTexts(Sequence[str]):

@@ -159,7 +159,10 @@ def test_inputs_are_swept_and_label_the_results(tmp_path):
     [
         ({"phase": "train"}, "inputs.phase: 'train' is not known here; write one of 'prefill' or 'decode'"),
         ({"sequence": 0}, "inputs.sequence: 0 is out of range; write a number above 0"),
-        ({"tokens": 7}, "inputs.tokens: unknown key 'tokens'; known: 'attention', 'logits', 'passes', 'phase', 'sequence'"),
+        (
+            {"tokens": 7},
+            "inputs.tokens: unknown key 'tokens'; known: 'attention', 'attention_pattern', 'indexer_heads', 'indexer_width', 'logits', 'page', 'passes', 'phase', 'sequence'",
+        ),
     ],
 )
 def test_wrong_inputs_are_refused(inputs, message):

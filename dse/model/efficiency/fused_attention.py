@@ -19,9 +19,10 @@ from dse.model.efficiency.attention_launches import PHASES, AttentionKey, Attent
 from dse.model.efficiency.attention_selection import AttentionSelection, select_attention
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
-from dse.model.work import dense_flops
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
+from dse.sparsity.attention.kinds import Causal, Full, TokenUnion
+from dse.sparsity.attention.pattern import AttentionPattern
 
 ATTENTION_DTYPES = ("fp16", "bf16", "fp8")  # in which fused kernels exist
 QUERY_DTYPES = ("bf16", "fp16")  # of queries and exponentials where the products are fp8
@@ -46,6 +47,8 @@ def predict_fused_attention(
     Unchanged where there is none, where no kernel was fitted for its phase, or where the description does not state processors.
     """
     pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, described, dtype)
+    if execution is not None and terms.executions[execution].run.scores is not None:
+        pairs = pairs[[_has_fitted_mask(terms.layers.scores[pair]) for pair in pairs]]
     if not records or not len(pairs) or execution is None:
         return terms
     bits = BITS_PER_ELEMENT[storage_dtype(_attention_dtype(dtype))]
@@ -59,6 +62,12 @@ def predict_fused_attention(
             peak = described.units[terms.executions[execution].unit].peak[dtype.compute].value
             terms = _with_kernel(terms, of_phase, execution, launches, times, selection, peak)
     return terms
+
+
+def _has_fitted_mask(pattern: AttentionPattern | None) -> bool:
+    """Whether the kernels that are fitted have the mask of a pattern: all keys, those up to the query, or a window of them."""
+    is_window = isinstance(pattern, TokenUnion) and not pattern.sinks and not pattern.stride
+    return pattern is None or is_window or isinstance(pattern, Full | Causal)
 
 
 def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes) -> int | None:
@@ -137,9 +146,9 @@ def _with_unmasked_work(terms: LayerTerms, pairs: LayerIndex, number: int, launc
     layers, legal = _layers_of(pairs), terms.legal.copy()
     legal[layers] = np.arange(legal.shape[1]) == number
     values = {name: getattr(terms, name) * legal for name in ("dense_flops", "stored_flops", "energy_flops")}
-    computed = _per_layer(launches.flops, pairs, terms) / dense_flops(terms.layers)[layers]
+    unmasked = _per_layer(launches.flops, pairs, terms)
     for flops in values.values():
-        flops[layers, number] *= computed
+        flops[layers, number] = np.where(flops[layers, number] > 0, unmasked, 0.0)
     traffic = terms.traffic * legal[:, :, None]
     traffic[layers, number, 0] = _per_layer(times.moved_bytes, pairs, terms)
     return replace(terms, **values, legal=legal, traffic=traffic)

@@ -75,6 +75,10 @@ class TopTokens(GatheredPattern):
     def shortest_context(self) -> int:
         return self.tokens
 
+    @property
+    def most_keys(self) -> int:
+        return self.tokens
+
     def choice_at(self, position: int) -> KeyChoice:
         return KeyChoice(position, 1, position + 1, min(self.tokens, position + 1))
 
@@ -100,6 +104,10 @@ class TopBlocks(GatheredPattern):
 
     @property
     def shortest_context(self) -> int:
+        return self.blocks * self.size
+
+    @property
+    def most_keys(self) -> int:
         return self.blocks * self.size
 
     def choice_at(self, position: int) -> KeyChoice:

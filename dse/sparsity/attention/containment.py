@@ -23,7 +23,7 @@ def contains(outer: AttentionPattern, inner: AttentionPattern) -> bool:
         case Chunk(size):
             return (isinstance(inner, Chunk) and size % inner.size == 0) or inner == TokenUnion(window=1)
         case TopTokens(tokens):
-            return (most := most_tokens(inner)) is not None and most <= tokens
+            return inner.most_keys is not None and inner.most_keys <= tokens
         case TopBlocks(blocks, size):
             return (most := _most_blocks(inner, size)) is not None and most <= blocks
         case BlockShare(rows, columns, share):
@@ -39,20 +39,6 @@ def _union_contains(outer: TokenUnion, inner: AttentionPattern) -> bool:
         case Chunk(size):
             return size <= outer.longest_window
     return False
-
-
-def most_tokens(pattern: AttentionPattern) -> int | None:
-    """The most keys that a query attends to in any context; None without a limit."""
-    match pattern:
-        case TokenUnion(window, sinks, 0):
-            return window + sinks
-        case Chunk(size):
-            return size
-        case TopTokens(tokens):
-            return tokens
-        case TopBlocks(blocks, size):
-            return blocks * size
-    return None
 
 
 def _most_blocks(pattern: AttentionPattern, size: int) -> int | None:

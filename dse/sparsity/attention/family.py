@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
-from dse.sparsity.attention.containment import contains, most_tokens
+from dse.sparsity.attention.containment import contains
 from dse.sparsity.attention.grammar import SIZE, UNION_PARTS, parse_attention
 from dse.sparsity.attention.kinds import Chunk, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
@@ -36,8 +36,7 @@ class AttentionFamily:
         if self.text == "chunk:*":
             return pattern if isinstance(pattern, Chunk) else None
         if self.text == "topk:*":
-            most = most_tokens(pattern)
-            return None if most is None else TopTokens(most)
+            return None if pattern.most_keys is None else TopTokens(pattern.most_keys)
         if match := re.fullmatch(f"topk:\\*x{SIZE}", self.text):
             return pattern if isinstance(pattern, TopBlocks) and pattern.size % int(match[1]) == 0 else None
         if match := re.fullmatch(f"block:{SIZE}x{SIZE}", self.text):

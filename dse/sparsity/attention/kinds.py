@@ -14,6 +14,7 @@
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from dse.sparsity.attention.pattern import FixedPattern, Ranges, Whole, capped_s
 @dataclass(frozen=True)
 class Full(FixedPattern):
     """Every query attends to every key, later ones included."""
+
+    is_causal: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return "full"
@@ -112,8 +115,12 @@ class TokenUnion(FixedPattern):
     def max_ranges(self, keys: int) -> int:
         return 2 + (keys // self.stride + 1 if self.stride else 0)
 
+    @property
+    def most_keys(self) -> int | None:
+        return None if self.stride else self.window + self.sinks
+
     def cached_keys(self, keys: int) -> int:
-        return keys if self.stride else min(keys, self.window + self.sinks)
+        return self.rectangle_keys(keys)
 
 
 @dataclass(frozen=True)
@@ -135,8 +142,12 @@ class Chunk(FixedPattern):
     def key_ranges(self, first: Whole, last: Whole) -> Ranges:
         return (first - first % self.size)[..., None], (last + 1)[..., None]
 
+    @property
+    def most_keys(self) -> int:
+        return self.size
+
     def cached_keys(self, keys: int) -> int:
-        return min(keys, self.size)
+        return self.rectangle_keys(keys)
 
 
 FULL, CAUSAL = Full(), Causal()

@@ -38,9 +38,11 @@ class AttentionPattern(ABC):
 
     Attributes:
         is_chosen: whether the data choose the keys; otherwise the positions fix the mask.
+        is_causal: whether no query attends to later keys.
     """
 
     is_chosen: ClassVar[bool] = False
+    is_causal: ClassVar[bool] = True
 
     @abstractmethod
     def __str__(self) -> str:
@@ -63,9 +65,18 @@ class AttentionPattern(ABC):
     def touched_scores(self, queries: int, keys: int, tile: tuple[int, int] = (1, 1)) -> int:
         """Scores that a kernel computes for the last `queries` positions if it skips whole tiles of queries x keys only."""
 
+    @property
+    def most_keys(self) -> int | None:
+        """The most keys that a query attends to in any context; None without a limit."""
+        return None
+
     def cached_keys(self, keys: int) -> int:
         """Keys of a context of `keys` tokens that the last query or a later one may attend to."""
         return keys
+
+    def rectangle_keys(self, keys: int) -> int:
+        """The most keys that a query of a context of `keys` tokens attends to."""
+        return keys if self.most_keys is None else min(keys, self.most_keys)
 
     def count_scores(self, queries: Whole | int, keys: Whole | int) -> Whole:
         """Scores of the last `queries` positions of a context of `keys` tokens, elementwise."""
