@@ -16,6 +16,7 @@ import numpy as np
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.schema.compute_unit import Run, Scores
 from dse.sparsity.attention.family import AttentionFamily
+from dse.sparsity.attention.grammar import parse_attention
 from dse.sparsity.attention.kinds import FULL
 from dse.sparsity.attention.pattern import AttentionPattern
 
@@ -63,8 +64,8 @@ def attention_scores(layers: LayerArrays, run: Run) -> AttentionScores:
     nothing = np.zeros(len(layers))
     result = AttentionScores(nothing > 0, np.ones(len(layers)), layers.read_keys.copy(), nothing)
     for layer, pattern in enumerate(layers.scores):
-        if pattern is not None and run.scores is not None:
-            counts = _count_layer(layers, layer, pattern, run.scores)
+        if pattern and run.scores is not None:
+            counts = _count_layer(layers, layer, parse_attention(pattern), run.scores)
             result.applies[layer] = True
             result.computed_share[layer] = counts.computed / (layers.queries[layer] * layers.keys[layer])
             if run.scores.zeros == "skipped" and layers.read_keys[layer] > 0:  # else they are in the operands of the layer before

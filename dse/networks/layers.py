@@ -34,7 +34,6 @@ from dse.base.errors import InputError
 from dse.base.strict_model import StrictModel, explain_validation_error, field_error
 from dse.networks.graph import LayerGraph
 from dse.sparsity.attention.grammar import AttentionField
-from dse.sparsity.attention.pattern import AttentionPattern
 
 LayerSize = Annotated[float, Field(gt=0, le=1e15)]  # far beyond any network, and products stay finite
 ElementCount = Annotated[float, Field(ge=0, le=1e15)]
@@ -157,7 +156,7 @@ class LayerArrays:
     sequences: PerLayer
     causal: LayerMask
     conversion: np.ndarray
-    scores: tuple[AttentionPattern | None, ...]
+    scores: np.ndarray  # text of the attention pattern; empty without one
     context: PerLayer
     read_keys: PerLayer
     key_axis: np.ndarray
@@ -180,9 +179,10 @@ class LayerArrays:
             name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel", "causal")
         }
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
-        names, reads, adds, scores = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds", "scores"))
+        names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
         labels: dict[str, Any] = {"kind": kind, "conversion": conversion, "key_axis": key_axis}
-        return cls(name=names, reads=reads, adds=adds, scores=scores, **labels, **flags, **columns)
+        labels["scores"] = np.array(["" if row.scores is None else str(row.scores) for row in rows])
+        return cls(name=names, reads=reads, adds=adds, **labels, **flags, **columns)
 
     def to_rows(self) -> list[LayerRow]:
         """Convert columns to rows; element counts that follow from the sizes are left out."""
@@ -199,7 +199,7 @@ class LayerArrays:
         cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
         cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
         cells |= {"causal": bool(self.causal[number]), "conversion": self.conversion[number]}
-        cells |= {"scores": self.scores[number], "key_axis": self.key_axis[number]}
+        cells |= {"scores": self.scores[number] or None, "key_axis": self.key_axis[number]}
         if cells["read_keys"] == self.keys[number]:
             del cells["read_keys"]
         return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)

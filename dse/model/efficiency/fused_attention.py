@@ -21,8 +21,8 @@ from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
-from dse.sparsity.attention.kinds import Causal, Full, TokenUnion
-from dse.sparsity.attention.pattern import AttentionPattern
+from dse.sparsity.attention.grammar import parse_attention
+from dse.sparsity.attention.kinds import CAUSAL, Causal, Full, TokenUnion
 
 ATTENTION_DTYPES = ("fp16", "bf16", "fp8")  # in which fused kernels exist
 QUERY_DTYPES = ("bf16", "fp16")  # of queries and exponentials where the products are fp8
@@ -64,10 +64,11 @@ def predict_fused_attention(
     return terms
 
 
-def _has_fitted_mask(pattern: AttentionPattern | None) -> bool:
+def _has_fitted_mask(text: str) -> bool:
     """Whether the kernels that are fitted have the mask of a pattern: all keys, those up to the query, or a window of them."""
+    pattern = parse_attention(text) if text else CAUSAL
     is_window = isinstance(pattern, TokenUnion) and not pattern.sinks and not pattern.stride
-    return pattern is None or is_window or isinstance(pattern, Full | Causal)
+    return is_window or isinstance(pattern, Full | Causal)
 
 
 def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes) -> int | None:
