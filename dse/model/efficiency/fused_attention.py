@@ -48,7 +48,7 @@ def predict_fused_attention(
     """
     pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, described, dtype)
     if execution is not None and terms.executions[execution].run.scores is not None:
-        pairs = pairs[[_has_fitted_mask(terms.layers.scores[pair]) for pair in pairs]]
+        pairs = pairs[[_has_fitted_mask(str(terms.layers.scores[pair])) for pair in pairs]]
     if not records or not len(pairs) or execution is None:
         return terms
     bits = BITS_PER_ELEMENT[storage_dtype(_attention_dtype(dtype))]
