@@ -30,20 +30,20 @@ def accumulator_suffix(name: str) -> str:
     return name.removeprefix(storage_dtype(name))
 
 
-def check_dtype_name(name: str) -> None:
+def check_dtype_name(name: str, role: str = "weights") -> None:
     """Raise a validation error unless `name` is a known dtype, with or without an accumulator, or a format with scales."""
-    number_format(storage_dtype(name) if storage_dtype(name) in BITS_PER_ELEMENT else name)
+    number_format(storage_dtype(name) if storage_dtype(name) in BITS_PER_ELEMENT else name, role)
 
 
-def has_scales(name: str) -> bool:
-    """Whether a dtype is a format with scales."""
-    return is_number_format(name) and number_format(name).has_scales
+def is_format_with_scales(name: str) -> bool:
+    """Whether a name is that of a format of operands, which a unit does not compute in."""
+    return is_number_format(name) and not number_format(name, "cache").is_plain
 
 
 def _check_is_computed_in(name: str) -> None:
     """Raise a validation error for a format of operands that no unit computes in."""
-    if has_scales(name):
-        element = number_format(name).element
+    if is_format_with_scales(name):
+        element = number_format(name, "cache").element
         fix = f"write '{element} weights={name} activations={name} outputs=bf16', as far as it applies"
         raise field_error(f"'{name}' is a format of operands, in which no unit computes", fix)
 
@@ -105,8 +105,9 @@ class OperandDtypes(StrictModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> "OperandDtypes":
-        for name in (name for _, name in self if name is not None):
-            check_dtype_name(name)
+        for role, name in self:
+            if name is not None:
+                check_dtype_name(name, role)
         _check_is_computed_in(self.compute)
         return self
 

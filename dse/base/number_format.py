@@ -7,6 +7,7 @@ A format is written ELEMENT:SCALE/BLOCK with optional parts behind it:
     int4:fp16/128z4         an fp16 scale and a 4-bit zero point for each 128 values of a row; `int4:g128z4` is short for it
     fp4:e4m3/16kept+fp32    an e4m3 scale for each 16 kept values of a row, and one fp32 scale for the whole matrix
     int4:fp16/128z4!        `!`: every row has to be a multiple of a block, as the kernels of the format require
+    fp8@2:4                 2 of every 4 elements of a row, each with its place in 2 bits: of a key-value cache alone
 
 Rows of an operand run along the dimension that is summed over: weights are [m, k], inputs [n, k] and outputs [n, m]. Blocks begin at the
 first element; a block that the edge of the matrix cuts has a scale of its own. In a matrix that stores only some of its values, a block
@@ -18,7 +19,7 @@ a scale for each 32 positions of 2:4 NVFP4, which are 16 kept values, and for ea
 import re
 from dataclasses import dataclass
 from functools import cache
-from math import inf
+from math import ceil, inf, log2
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from dse.base.strict_model import field_error
 
 BITS_PER_ELEMENT = {
     "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "fp6": 6, "fp4": 4,
-    "int32": 32, "int16": 16, "int8": 8, "int4": 4,
+    "int32": 32, "int16": 16, "int8": 8, "int4": 4, "int2": 2,
 }  # fmt: skip
 SCALE_BITS = {"e8m0": 8, "e4m3": 8, "fp16": 16, "bf16": 16, "fp32": 32}
 GROUP_SCALE = "fp16"  # of `int4:g128`, as in checkpoints of GPTQ and AWQ
@@ -52,7 +53,7 @@ NAMED_WEIGHT_FORMATS = {"fp8_block128": "fp8:fp32/128x128"}  # where weights dif
 _TEXT = re.compile(
     r"(?P<element>\w+)"
     r"(?P<blocks>:(?:g|(?P<scale>\w+)/)(?P<side>row|\d{1,9}x\d{1,9}|\d{1,9})(?P<kept>kept)?(?:z(?P<zero>\d{1,2}))?)?"
-    r"(?:\+(?P<matrix>\w+))?(?P<whole>!)?"
+    r"(?:\+(?P<matrix>\w+))?(?P<whole>!)?(?:@(?P<n>\d{1,3}):(?P<m>\d{1,3}))?"
 )
 _EXAMPLE = "write ELEMENT:SCALE/BLOCK, as in 'fp4:e4m3/16+fp32', 'fp8:fp32/128x128' or 'int4:g128z4'"
 
@@ -65,7 +66,8 @@ class NumberFormat:
 
     `scale` is the dtype of a block's scale (None: there are none), `zero_point_bits` the width of its zero point, and `matrix_scale` the
     dtype of one more scale for the whole matrix. `counts_kept`: blocks count stored values, not positions. `needs_whole_blocks`: the
-    blocks have to divide each row.
+    blocks have to divide each row. `group`: N and M, if a row stores only N of every M elements, with their places; blocks then count
+    positions, or kept values if they say so.
     """
 
     element: str
@@ -76,6 +78,7 @@ class NumberFormat:
     matrix_scale: str | None = None
     counts_kept: bool = False
     needs_whole_blocks: bool = False
+    group: tuple[int, int] | None = None
 
     @property
     def element_bits(self) -> int:
@@ -97,9 +100,21 @@ class NumberFormat:
         return self.scale is not None or self.matrix_scale is not None
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a matrix is stored as its elements alone."""
+        return not self.has_scales and self.group is None
+
+    @property
     def mean_bits(self) -> float:
         """Bits of an element with its share of the scale of its block, in a large matrix that the blocks divide."""
-        return self.element_bits + self.block_bits / (self.rows * self.columns)
+        kept, size = self.group or (1, 1)
+        blocks = (kept / size if self.counts_kept else 1) / (self.rows * self.columns)
+        return (self.element_bits + self._place_bits) * kept / size + self.block_bits * blocks
+
+    @property
+    def _place_bits(self) -> int:
+        """Bits of the place of a kept element in its group."""
+        return ceil(log2(self.group[1])) if self.group else 0
 
     def scale_bits(self, rows: Size, columns: Size) -> Size:
         """Bits of all scales and zero points of a matrix of which every element is stored."""
@@ -111,20 +126,22 @@ class NumberFormat:
         return self.block_bits * blocks + self.matrix_bits * ((rows > 0) & (columns > 0))
 
     def bits(self, rows: Size, columns: Size) -> Size:
-        """Bits of a matrix of which every element is stored, scales included."""
-        return self.element_bits * rows * columns + self.scale_bits(rows, columns)
+        """Bits of a matrix, scales and places included."""
+        stored = columns if self.group is None else np.ceil(columns / self.group[1]) * self.group[0]
+        return (self.element_bits + self._place_bits) * rows * stored + self.scale_bits(rows, stored if self.counts_kept else columns)
 
     def divides(self, columns: Size) -> Size:
         """Whether the blocks divide rows of so many columns, or need not."""
         return (not self.needs_whole_blocks) | (columns % self.columns == 0)
 
     def __str__(self) -> str:
-        if not self.has_scales:
+        if self.is_plain:
             return self.element
         side = "row" if self.columns == inf else f"{self.columns:g}" if self.rows == 1 else f"{self.rows:g}x{self.columns:g}"
         zero_point = f"z{self.zero_point_bits}" if self.zero_point_bits else ""
         block = "" if self.scale is None else f":{self.scale}/{side}{'kept' * self.counts_kept}{zero_point}"
-        return self.element + block + (f"+{self.matrix_scale}" if self.matrix_scale else "") + "!" * self.needs_whole_blocks
+        pattern = f"@{self.group[0]}:{self.group[1]}" if self.group else ""
+        return self.element + block + (f"+{self.matrix_scale}" if self.matrix_scale else "") + "!" * self.needs_whole_blocks + pattern
 
 
 def _count_blocks(length: Size, block: float) -> Size:
@@ -134,7 +151,7 @@ def _count_blocks(length: Size, block: float) -> Size:
 
 def is_number_format(name: str) -> bool:
     """Whether a name is that of an element, of a format with scales, or the text of one."""
-    return name in BITS_PER_ELEMENT or name in NAMED_FORMATS or ":" in name or "+" in name
+    return name in BITS_PER_ELEMENT or name in NAMED_FORMATS or any(sign in name for sign in ":+@")
 
 
 @cache
@@ -142,8 +159,13 @@ def number_format(name: str, role: str = "weights") -> NumberFormat:
     """The format of an operand by its name or its text; raises a validation error."""
     if not is_number_format(name):
         raise field_error(f"unknown dtype '{name}'", did_you_mean(name, BITS_PER_ELEMENT | NAMED_FORMATS))
-    of_weights = role == "weights" and name in NAMED_WEIGHT_FORMATS
-    return _parse(NAMED_WEIGHT_FORMATS[name] if of_weights else NAMED_FORMATS.get(name, name))
+    named, sign, group = name.partition("@")
+    of_weights = role == "weights" and named in NAMED_WEIGHT_FORMATS
+    read = _parse((NAMED_WEIGHT_FORMATS[named] if of_weights else NAMED_FORMATS.get(named, named)) + sign + group)
+    if read.group is not None and role != "cache":
+        fix = "state a pattern of the cache, as in 'cache=fp8@2:4'; patterns of weights are those of the network"
+        raise field_error(f"'{name}' has a pattern, which '{role}' do not have", fix)
+    return read
 
 
 def _parse(text: str) -> NumberFormat:
@@ -158,8 +180,9 @@ def _parse(text: str) -> NumberFormat:
             raise field_error(f"unknown scale '{name}' of '{text}'", did_you_mean(name, SCALE_BITS))
     rows, columns = _block_size(match["side"])
     read = NumberFormat(
-        match["element"], scale, rows, columns, int(match["zero"] or 0), match["matrix"], bool(match["kept"]), bool(match["whole"])
-    )
+        match["element"], scale, rows, columns, int(match["zero"] or 0), match["matrix"], bool(match["kept"]), bool(match["whole"]),
+        (int(match["n"]), int(match["m"])) if match["m"] else None,
+    )  # fmt: skip
     _check_blocks(text, read)
     return read
 
@@ -179,5 +202,7 @@ def _check_blocks(text: str, read: NumberFormat) -> None:
         raise field_error(f"'{text}' counts the kept values of several rows", "leave out 'kept': blocks of several rows count positions")
     if read.needs_whole_blocks and read.columns == inf:
         raise field_error(f"'{text}' needs whole blocks, and a row is always one", "leave out '!'")
+    if read.group is not None and not 0 < read.group[0] < read.group[1]:
+        raise field_error(f"'{text}' keeps {read.group[0]} of {read.group[1]} elements", "write N:M with 0 < N < M, as in '2:4'")
     if read.zero_point_bits and not read.element.startswith("int"):
         raise field_error(f"'{text}' has zero points, which only integers have", "leave out 'z', or write an integer element")

@@ -18,14 +18,13 @@ ROW_TOLERANCE = 1e-6  # relative; sizes at a batch are products of floats
 
 
 def bytes_in_rows(numbers: NumberFormat, elements: PerLayer, rows: PerLayer) -> PerLayer:
-    """Bytes of `elements` in so many rows of equal length, scales included [B]."""
-    if not numbers.has_scales:
+    """Bytes of `elements` in so many rows of equal length, scales and places included [B]."""
+    if numbers.is_plain:
         return numbers.element_bits / 8 * elements
     columns = elements / np.where(rows > 0, rows, 1.0)
     whole = np.round(columns)
     is_whole = np.abs(columns - whole) <= ROW_TOLERANCE * np.maximum(columns, 1.0)
-    scales = np.where(is_whole, numbers.scale_bits(rows, whole), (numbers.mean_bits - numbers.element_bits) * elements)
-    return (numbers.element_bits * elements + scales) / 8
+    return np.where(is_whole, numbers.bits(rows, whole), numbers.mean_bits * elements) / 8
 
 
 def check_whole_blocks(layers: LayerArrays, dtype: OperandDtypes) -> None:

@@ -87,6 +87,8 @@ def count_number_bits(mask: Mask, numbers: NumberFormat, pattern: Pattern, form:
 def _check_matrix(weights: np.ndarray, numbers: NumberFormat) -> None:
     if not np.isfinite(weights).all():
         raise InputError("a weight is infinite or not a number", "encode finite weights")
+    if numbers.group is not None:
+        raise InputError(f"'{numbers}' has a pattern of a cache", "leave out '@', and give the pattern")
     if not numbers.divides(weights.shape[1]):
         what = f"rows of {weights.shape[1]} values are not a multiple of the {numbers.columns:g} that share a scale in '{numbers}'"
         raise InputError(what, "pad the rows, or leave out '!'")

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dse.base.dtype import OperandDtypes
 from dse.base.number_format import NAMED_FORMATS, number_format
+from dse.sparsity.format import NMIndex
+from dse.sparsity.grammar import parse
 
 TEXTS = [
     "fp16", "int8+fp32", "int8:fp32/row", "fp8:fp32/128x128", "int4:fp16/128z4", "int4:fp16/32z4!", "fp4:e4m3/16kept+fp32", "fp6:e8m0/32",
@@ -106,6 +108,9 @@ def test_only_formats_that_say_so_need_whole_blocks():
         ("fp4:e4m3/16z4", "'fp4:e4m3/16z4' has zero points, which only integers have"),
         ("int8:fp32/row!", "'int8:fp32/row!' needs whole blocks, and a row is always one"),
         ("nvfp4_acc16", "unknown dtype 'nvfp4_acc16'"),
+        ("fp8@2:4", "'fp8@2:4' has a pattern, which 'weights' do not have; state a pattern of the cache, as in 'cache=fp8@2:4'"),
+        ("fp8@4:2", "'fp8@4:2' keeps 4 of 2 elements; write N:M with 0 < N < M"),
+        ("fp8@2", "'fp8@2' is not the text of a number format"),
     ],
 )
 def test_what_is_not_a_format_is_refused_with_a_fix(name, message):
@@ -120,6 +125,41 @@ def test_roles_have_their_formats():
     assert str(dtype.number_format("activations")) == "fp8:fp32/128"
     assert str(dtype.number_format("cache")) == "int4:fp16/32"
     assert OperandDtypes.model_validate(dtype.text) == dtype
+
+
+@given(
+    rows=st.integers(0, 40),
+    columns=st.integers(0, 200),
+    text=st.sampled_from(["2:4", "1:4", "4:8", "2:5"]),
+    element=st.sampled_from(["fp8", "bf16"]),
+)
+def test_a_pattern_of_the_cache_stores_what_nm_index_stores(rows, columns, text, element):
+    """The same elements and metadata as the format of sparse weights, for rows that groups need not divide."""
+    pattern, numbers = parse(text), number_format(f"{element}@{text}", "cache")
+    cost = NMIndex().cost(pattern, float(rows), float(columns), pattern.stored_elements(float(rows), float(columns), 1.0))
+    assert numbers.bits(float(rows), float(columns)) == numbers.element_bits * cost.elements + cost.metadata_bits
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("fp8@2:4", (8 + 2) / 2),
+        ("int4:g32@2:4", (4 + 2) / 2 + 16 / 32),
+        ("fp4:e4m3/16kept@2:4", (4 + 2) / 2 + 8 / 32),
+        ("nvfp4@1:4", 6 / 4 + 8 / 64),
+    ],
+)
+def test_a_cache_may_have_scales_and_a_pattern(text, bits):
+    numbers = number_format(text, "cache")
+    assert numbers.mean_bits == bits
+    assert numbers.bits(8.0, 256.0) == bits * 8 * 256 + numbers.matrix_bits
+    assert number_format(str(numbers), "cache") == numbers
+
+
+def test_nothing_is_computed_in_a_pattern():
+    with pytest.raises(ValueError, match="'fp8@2:4' is a format of operands, in which no unit computes; write 'fp8 weights="):
+        OperandDtypes.model_validate("fp8@2:4")
+    assert OperandDtypes.model_validate("bf16 cache=fp8@2:4").text == "bf16 cache=fp8@2:4"
 
 
 @pytest.mark.parametrize(("text", "cache"), [("bf16", "bf16"), ("int8 elementwise=bf16", "bf16"), ("bf16 cache=fp8", "fp8")])

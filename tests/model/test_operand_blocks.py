@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dse
 from dse.base.dtype import OperandDtypes
@@ -14,7 +16,7 @@ from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
-from dse.sparsity import parse
+from dse.sparsity import apply, encode_numbers, parse
 from dse.workload import Variant
 from tests.model.test_laws import network
 
@@ -47,6 +49,23 @@ def test_weights_are_stored_with_the_scales_of_incomplete_blocks(dtype, m, k, ex
 def test_the_mean_agrees_where_blocks_divide(name):
     mean = OperandDtypes.model_validate(f"bf16 weights={name}").bytes_per_element("weights")
     assert weight_bytes(256, 512, f"bf16 weights={name}", DENSE) == mean * 256 * 512
+
+
+FORMATS = ["mxfp8", "mxfp6", "mxfp4", "nvfp4", "fp8_block", "fp8_block128", "int4:g32", "int4:g64z4", "int8:fp32/row", "fp8+fp32", "bf16"]
+
+
+@pytest.mark.parametrize("pattern", ["dense", "2:4", "1:8", "2:4/block:1x2", "1:4x8", "row", "column"])
+@settings(max_examples=8, deadline=None)
+@given(m=st.integers(1, 9).map(lambda size: 8 * size), k=st.integers(1, 9).map(lambda size: 24 * size), name=st.sampled_from(FORMATS))
+def test_the_model_counts_the_bits_that_encoders_write(pattern, m, k, name):
+    """Weights of any size, with their scales and the metadata of their positions."""
+    weights = np.random.default_rng(m * k).standard_normal((m, k))
+    mask = apply(weights, pattern, 0.5 if pattern in ("row", "column") else None)
+    encoded = encode_numbers(weights * mask, name, pattern)
+    metadata = 0 if pattern in ("row", "column") else encoded.places.bits.size  # removed rows and columns leave a smaller matrix
+    run = DENSE if pattern in ("dense", "row", "column") else {"pattern": pattern, "format": {"kind": "nm_index"}}
+    counted = 8 * weight_bytes(m, k, f"bf16 weights={name}", run, pattern, float(mask.mean()))
+    assert counted == encoded.number_bits.size + metadata
 
 
 def test_2_4_in_nvfp4_has_a_scale_for_16_kept_values():
@@ -83,7 +102,15 @@ ATTENTION = [
 
 @pytest.mark.parametrize(
     ("cache", "row_bytes"),
-    [("fp8", 80), ("int4:g32", 40 + 3 * 2), ("int4:g64z4", 40 + 2 * 2.5), ("nvfp4", 40 + 5), ("int8:fp32/row", 80 + 4)],
+    [
+        ("fp8", 80),
+        ("int4:g32", 40 + 3 * 2),
+        ("int4:g64z4", 40 + 2 * 2.5),
+        ("nvfp4", 40 + 5),
+        ("int8:fp32/row", 80 + 4),
+        ("fp8@2:4", 40 + 10),
+        ("int2:g80z2@2:8", 20 * (2 + 3) / 8 + 2.25),
+    ],
 )
 def test_a_cache_in_blocks_of_each_head(cache, row_bytes):
     """80 values are 3 groups of 32, the last of 16. The scale of NVFP4 of a whole tensor is 4 bytes for each operand."""

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, has_scales, parse_dtype, parse_roles, storage_dtype
+from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, is_format_with_scales, parse_dtype, parse_roles, storage_dtype
 from dse.model.capacity import Product
 from dse.model.cost.coefficients import energy_scale
 from dse.model.cost.design import relative_width
@@ -42,7 +42,7 @@ class KernelKey:
     @cached_property
     def has_scales(self) -> bool:
         """Whether an operand is stored with scales of its own, which take passes that other kernels do not have."""
-        return any(has_scales(name) for name in parse_roles(self.dtype).values())
+        return any(is_format_with_scales(name) for name in parse_roles(self.dtype).values())
 
     @cached_property
     def group(self) -> tuple[str, str, int, bool]:
