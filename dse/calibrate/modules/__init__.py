@@ -1,0 +1,7 @@
+"""Measured modules of sparse attention: projections, indexer, selection and attention of one layer, timed together.
+
+shapes              published sizes of the networks whose modules were measured
+measurement         one row of a table, and the published tables that are converted to such rows
+launches            rows of one kernel as arrays, with the exact work of each part
+module_set          load tables, and group their rows by kernel
+"""
