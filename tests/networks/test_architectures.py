@@ -33,7 +33,7 @@ EXPECTED = [
     "mixtral-8x7b",
 ]
 RECENT = [
-    "mistral-7b", "mistral-nemo-12b", "gemma-2-9b", "gemma-3-1b", "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b",
+    "mistral-7b", "mistral-nemo-12b", "mistral-small-24b", "gemma-2-9b", "gemma-3-1b", "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b",
     "gpt-oss-20b", "gpt-oss-120b", "phi-3-mini", "phi-4", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "deepseek-v3.2", "t5-base",
     "flan-t5-xl", "whisper-small", "whisper-large-v3", "clip-vit-l-14", "siglip-so400m-14-384", "gemma-3-4b", "gemma-3-27b", "llama-4-scout",
 ]  # fmt: skip
