@@ -151,7 +151,8 @@ def _work_of_execution(
     if execution.dense_rate:
         columns[DENSE_FLOPS] = work.dense_flops(layers) * stored.column_share
     if execution.decode_rate:
-        columns[METADATA_BYTES] = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
+        metadata = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
+        columns[METADATA_BYTES] = metadata + traffic.detected_bytes(layers, execution, dtype, options)
     moved = traffic.compulsory_bytes(layers, variant, stored, execution, dtype, options)
     return np.stack([*columns, *[moved] * (1 + len(execution.inner_memories))], axis=-1)
 

@@ -19,7 +19,7 @@ from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
 from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements, reads_cache
 from dse.model.stored_weights import StoredWeights
-from dse.model.work import fit_activation_pattern
+from dse.model.work import fit_activation_pattern, share_in_any
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
 from dse.sparsity.kinds import Structured
@@ -55,7 +55,24 @@ def operand_bytes(
     read = scores.layers_as_read(layers)
     inputs = _input_bytes(read, variant, execution, dtype, input_elements(read, options.activations)) + scores.index_bytes
     outputs = written_bytes(layers, dtype, output_share(layers, variant, execution) * layers.output_elements)
-    return OperandBytes(weight_bytes(layers, stored, dtype), inputs, outputs)
+    return OperandBytes(weight_bytes(layers, stored, dtype) * read_weight_share(layers, variant, execution), inputs, outputs)
+
+
+def read_weight_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:
+    """Share of the stored weights that are read [1]: all, unless the run leaves out those whose input is zero in every column."""
+    activations = execution.run.activations
+    if activations is None or not activations.gathers_weights:
+        return np.ones(len(layers))
+    share, _ = fit_activation_pattern(activations.patterns, variant.input_density)
+    return share_in_any(share, layers.n)
+
+
+def detected_bytes(layers: LayerArrays, execution: Execution, dtype: OperandDtypes, options: ModelOptions) -> PerLayer:
+    """Bytes of the activations that the decoder of a run reads to find their zeros [B]."""
+    activations = execution.run.activations
+    if activations is None or not activations.detected:
+        return np.zeros(len(layers))
+    return np.where(layers.has_weights, read_bytes(layers, dtype, input_elements(layers, options.activations)), 0.0)
 
 
 def output_share(layers: LayerArrays, variant: Variant, execution: Execution) -> PerLayer:

@@ -68,12 +68,20 @@ def _flops_of_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:
 def _activation_share(layers: LayerArrays, variant: Variant, execution: Execution, left_out: set[str]) -> PerLayer:
     """Share of the activations that are used, if the run treats their zeros in one of the modes `left_out`.
 
-    Zeros of weights and activations are independent: a product is left out if either operand is zero.
+    Zeros of weights and activations are independent: a product is left out if either operand is zero. What several tokens share is left out
+    if it is zero in all of them.
     """
     activations = execution.run.activations
     if activations is None or activations.zeros not in left_out:
         return np.ones(len(layers))
-    return np.where(layers.has_weights, fit_activation_pattern(activations.patterns, variant.input_density)[0], 1.0)
+    share = fit_activation_pattern(activations.patterns, variant.input_density)[0]
+    return np.where(layers.has_weights, share_in_any(share, np.minimum(activations.tokens, layers.n)), 1.0)
+
+
+def share_in_any(density: PerLayer, columns: PerLayer) -> PerLayer:
+    """Share of the rows of a matrix with a nonzero in any of some columns [1], which are independent, each with this density."""
+    with np.errstate(divide="ignore"):  # of dense columns
+        return np.where(columns == 1, density, -np.expm1(columns * np.log1p(-density)))
 
 
 def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, Int[np.ndarray, "layer"]]:

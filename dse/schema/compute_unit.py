@@ -57,6 +57,24 @@ class Activations(StrictModel):
     format: Format | None = Field(
         default=None, description="storage format in memory; default: dense, zeros included", examples=["{kind: bitmask}"]
     )
+    tokens: int = Field(
+        default=1, ge=1, le=10**6, description="columns (tokens, pixels) that are computed together: an input is skipped if it "
+        "is zero in all of them", examples=[8],
+    )  # fmt: skip
+    gathers_weights: bool = Field(
+        default=False, description="whether weights are not read whose input is zero in every column of the layer"
+    )
+    detected: bool = Field(
+        default=False,
+        description="whether zeros are found at run time: the decoder reads every activation, at the rate 'decode' of the run",
+    )
+
+    @model_validator(mode="after")
+    def _check_skipping(self) -> Self:
+        if self.zeros == "gated" and (self.tokens > 1 or self.gathers_weights):
+            key = "tokens" if self.tokens > 1 else "gathers_weights"
+            raise field_error(f"'{key}' is about zeros that take no time, but gated ones do", f"write 'zeros: skipped', or remove '{key}'")
+        return self
 
     @model_validator(mode="after")
     def _check_patterns(self) -> Self:
@@ -147,7 +165,9 @@ class Run(StrictModel):
         description="whether it also runs patterns that windows of its N:M cover, over an expanded k. in_memory: a pass writes the expanded"
         " activations to memory; on_chip: the unit repeats activations as it loads them",
     )
-    decode: Bandwidth | None = Field(default=None, description="rate at which the decoder reads metadata; default: no limit")
+    decode: Bandwidth | None = Field(
+        default=None, description="rate at which the decoder reads metadata, and activations whose zeros it detects; default: no limit"
+    )
     source: str | None = Field(default=None, description=SOURCE, examples=["vendor white paper, table 2"])
     kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
     unverified: bool = Field(default=False, description=UNVERIFIED)
@@ -161,6 +181,12 @@ class Run(StrictModel):
             if synonym in data and name in data:
                 raise field_error(f"'{synonym}' and '{name}' are the same key", "write one of them")
         return rename_synonyms(data)
+
+    @model_validator(mode="after")
+    def _check_detection(self) -> Self:
+        if self.activations is not None and self.activations.detected and self.decode is None:
+            raise field_error("zeros that are found at run time need a rate", "add 'decode: 2 TB/s' to the run, or remove 'detected'")
+        return self
 
     @model_validator(mode="after")
     def _check_scores(self) -> Self:
