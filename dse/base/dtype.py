@@ -152,3 +152,12 @@ class OperandDtypes(StrictModel):
 def parse_dtype(text: str) -> OperandDtypes:
     """Parse the dtypes that a text states; raises pydantic's ValidationError if it is invalid."""
     return OperandDtypes.model_validate(text)
+
+
+def shorten_label(label: str) -> str:
+    """A label of results as a specification states it: 'fp8 outputs=bf16' of 'weights=fp8,activations=fp8,outputs=bf16,compute=fp8'."""
+    roles = dict(part.split("=") for part in label.split(",") if "=" in part)
+    if "compute" not in roles:
+        return label
+    compute = roles.pop("compute")
+    return " ".join([compute, *(f"{role}={name}" for role, name in roles.items() if name != storage_dtype(compute))])

@@ -3,13 +3,14 @@
 `draw_figure(kind, dataset)` returns a matplotlib figure and a pandas table; `save_figures` writes both, as PNG, SVG or PDF
 and as CSV. The kinds and their needs are those of `dse.schema.figures`.
 
-kinds of figures: sparsity_roofline, speedup, axis, pareto, roofline, layers, capacity, efficiency
+kinds of figures: sparsity_roofline, speedup, axis, pareto, roofline, layers, capacity, efficiency, inputs
 figures of other commands: search, io, validation, waterfall
 accessor: `results.dse` of xarray datasets
 shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), cloud (of very many points), labels (placement
 of text)
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure
 
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
-from dse.plot import axis, capacity, efficiency, layers, pareto, roofline, sparsity_roofline, speedup
+from dse.plot import axis, capacity, efficiency, inputs, layers, pareto, roofline, sparsity_roofline, speedup
 from dse.report.result_kind import check_labels
 from dse.schema.figures import FREE_AXES, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
@@ -37,6 +38,7 @@ FIGURES: dict[FigureKind, Callable[..., tuple[Figure, pd.DataFrame]]] = {  # tho
     "layers": layers.draw_figure,
     "capacity": capacity.draw_figure,
     "efficiency": efficiency.draw_figure,
+    "inputs": inputs.draw_figure,
 }
 
 
@@ -66,6 +68,7 @@ def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
         variants=dataset.variant.size,
         any_accuracy=bool(dataset.accuracy.notnull().any()),
         any_pruned=bool((dataset.method != "dense").any()),
+        inputs=[each for each in json.loads(dataset.attrs.get("run_on", "{}")).values() if isinstance(each, dict)],
     )
     unmet = [Problem(*need) for need in unmet_needs(kind, contents)]
     if lacks_speedup(kind, contents):

@@ -4,11 +4,11 @@ The sweep schema (`plots`), `dse plot --kind`, the documentation and `dse.plot.F
 standard library is imported, because `dse --help` lists the kinds.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-FigureKind = Literal["sparsity_roofline", "speedup", "axis", "pareto", "roofline", "layers", "capacity", "efficiency"]
+FigureKind = Literal["sparsity_roofline", "speedup", "axis", "pareto", "roofline", "layers", "capacity", "efficiency", "inputs"]
 ImageFormat = Literal["png", "svg", "pdf"]
 IMAGE_FORMATS: tuple[ImageFormat, ...] = get_args(ImageFormat)
 FIGURE_KINDS: tuple[FigureKind, ...] = get_args(FigureKind)
@@ -22,8 +22,9 @@ SHOWS: dict[FigureKind, str] = {
     "layers": "speedup of each layer, a column for each variant",
     "capacity": "speedup at each on-chip capacity, relative to that at the largest",
     "efficiency": "speedup against the ratio of sparse to dense kernel efficiency",
+    "inputs": "gain, or a result, against a number that the networks run on, as the length of the context",
 }
-FREE_AXES: tuple[FigureKind, ...] = ("axis", "pareto")  # figures whose x and y may be chosen
+FREE_AXES: tuple[FigureKind, ...] = ("axis", "pareto", "inputs")  # figures whose x and y may be chosen
 MAX_LAYERS_VARIANTS = 200
 NEEDS: dict[FigureKind, str] = {
     "sparsity_roofline": "`speedup`, and a variant with an accuracy",
@@ -34,6 +35,7 @@ NEEDS: dict[FigureKind, str] = {
     "layers": f"at most {MAX_LAYERS_VARIANTS} variants",
     "capacity": "`speedup`, a pruned variant, and exactly one capacity axis with several values",
     "efficiency": "`speedup`, and an efficiency axis with several values (fidelity `r3`)",
+    "inputs": "`latency`, and a network with several numbers of an input",
 }
 
 
@@ -47,6 +49,7 @@ class SweepContents:
     any_accuracy: bool
     any_pruned: bool
     any_flops: bool = True
+    inputs: Collection[Mapping[str, object]] = ()  # what each network is run on
 
     @property
     def has_objectives(self) -> bool:
@@ -57,6 +60,16 @@ class SweepContents:
     def swept(self, number: Literal["capacity", "efficiency"]) -> int:
         """How many axes with several values set such a number."""
         return sum(size > 1 for path, size in self.axis_sizes.items() if path.endswith(f".{number}"))
+
+
+def varied_numbers(inputs: Iterable[Mapping[str, object]]) -> dict[str, set[int | float]]:
+    """The inputs of networks that have several numbers, with these."""
+    numbers: dict[str, set[int | float]] = {}
+    for each in inputs:
+        for name, value in each.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                numbers.setdefault(name, set()).add(value)
+    return {name: values for name, values in numbers.items() if len(values) > 1}
 
 
 def lacks_speedup(kind: FigureKind, contents: SweepContents) -> bool:
@@ -86,3 +99,6 @@ def unmet_needs(kind: FigureKind, contents: SweepContents) -> Iterator[tuple[str
     if kind == "efficiency" and not contents.swept("efficiency"):
         fix = "sweep one, as in 'axes: {units.tensor_core.runs.sparse_24.efficiency: [0.5, 1]}' with 'fidelity: r3'"
         yield f"the figure '{kind}' needs an efficiency axis with several values", fix
+    if kind == "inputs" and not ("latency" in contents.variables and varied_numbers(contents.inputs)):
+        fix = "sweep one, as in 'inputs: {sequence: [4096, 32768]}', and store 'latency'"
+        yield f"the figure '{kind}' needs latencies of a network with several numbers of an input", fix
