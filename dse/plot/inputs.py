@@ -89,7 +89,7 @@ def _rows(dataset: xr.Dataset, result: str, inputs: Inputs, x: str) -> Table:
 
 
 def _settings(row: Any, inputs: Mapping[str, Any], varied: list[str], with_dtype: bool) -> tuple[str, ...]:
-    """('2:4', 'fp8', 'topk:2048'): what tells a curve from others."""
+    """('2:4', 'fp8', 'topk:2048'): what distinguishes a curve from others."""
     return row.pattern, shorten_label(row.dtype) if with_dtype else "", *(str(inputs.get(key, "")) for key in varied)
 
 
@@ -104,11 +104,11 @@ def _with_gain(rows: Table, x: str, first: str) -> Table:
 def _select_curves(rows: Table, x: str, y: str) -> tuple[Table, int]:
     """All curves, or of many those that change one setting of the first, and the fastest of all as one more; how many are left out."""
     curves, first = dict(zip(rows.curve, rows.settings, strict=True)), rows.settings.iloc[0]
-    kept = [name for name, settings in curves.items() if sum(a != b for a, b in zip(settings, first, strict=True)) <= 1]
+    single = [name for name, settings in curves.items() if sum(a != b for a, b in zip(settings, first, strict=True)) <= 1]
     if len(curves) <= MAX_CURVES or y != GAIN:
         return rows, 0
     fastest = rows.groupby(["accelerator", *PANEL, x], as_index=False, sort=False)[y].max().assign(curve=FASTEST)
-    return pd.concat([rows[rows.curve.isin(kept)], fastest]), len(curves) - len(kept)
+    return pd.concat([rows[rows.curve.isin(single)], fastest]), len(curves) - len(single)
 
 
 def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:

@@ -66,7 +66,7 @@ class Activations(StrictModel):
     )
     detected: bool = Field(
         default=False,
-        description="whether zeros are found at run time: the decoder reads every activation, at the rate 'decode' of the run",
+        description="whether zeros are detected at run time: the decoder reads every activation, at the rate 'decode' of the run",
     )
 
     @model_validator(mode="after")
@@ -185,7 +185,7 @@ class Run(StrictModel):
     @model_validator(mode="after")
     def _check_detection(self) -> Self:
         if self.activations is not None and self.activations.detected and self.decode is None:
-            raise field_error("zeros that are found at run time need a rate", "add 'decode: 2 TB/s' to the run, or remove 'detected'")
+            raise field_error("zeros that are detected at run time need a rate", "add 'decode: 2 TB/s' to the run, or remove 'detected'")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Activations whose zeros are found and left out at run time."""
+"""Activations whose zeros are detected and left out at run time."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_weights_with_no_input_are_not_read(tokens):
     assert result.latency == pytest.approx(result.bytes / SLOW)
 
 
-def test_the_decoder_that_finds_zeros_is_a_resource():
+def test_the_decoder_that_detects_zeros_is_a_resource():
     slow_decoder = chip("pattern: dense, activations: {detected: true}, decode: 1 GB/s")
     result = run(slow_decoder, network("dense", 1.0, 0.25))
     assert result.latency == pytest.approx(2 * K * N / 1e9)
@@ -62,7 +62,7 @@ def test_the_measured_gain_of_thresholds_is_below_the_limit():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pattern: dense, activations: {detected: true}", "zeros that are found at run time need a rate"),
+        ("pattern: dense, activations: {detected: true}", "zeros that are detected at run time need a rate"),
         ("pattern: dense, activations: {zeros: gated, tokens: 2}", "'tokens' is about zeros that take no time"),
         ("pattern: dense, activations: {zeros: gated, gathers_weights: true}", "'gathers_weights' is about zeros"),
         ("pattern: dense, activations: {tokens: 0}", "tokens"),

@@ -1,0 +1,74 @@
+"""The figure of a result against an input of the networks."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.base.dtype import parse_dtype, shorten_label
+from dse.plot import draw_figure
+from dse.plot.inputs import FASTEST, GAIN
+
+
+@pytest.fixture(scope="module")
+def results():
+    return dse.sweep({
+        "name": "contexts", "accelerators": ["a100-sxm4-80gb"],
+        "workloads": {
+            "llama-3.2-1b": {
+                "methods": ["dense"], "patterns": {"list": ["2:4"]},
+                "inputs": {"phase": ["prefill", "decode"], "sequence": [1024, 8192, 65536], "attention_pattern": ["causal", "window:1024"]},
+            }
+        },
+        "dtype": ["fp16", "fp16 weights=int8"],
+    })  # fmt: skip
+
+
+def test_a_gain_is_the_ratio_of_latencies_at_the_same_point(results):
+    _, rows = draw_figure("inputs", results)
+    point = (rows.phase == "decode") & (rows.sequence == 8192)
+    latency = {curve: float(rows[point & (rows.curve == curve)].latency.iloc[0]) for curve in rows.curve.unique()}
+    gains = {curve: float(rows[point & (rows.curve == curve)].gain.iloc[0]) for curve in rows.curve.unique()}
+    first = rows.curve.iloc[0]
+    assert first == "dense, fp16, causal"
+    assert len(gains) == 8
+    for curve, gain in gains.items():
+        assert gain == pytest.approx(latency[first] / latency[curve], rel=1e-12)
+    names = [str(name) for name in results.workload.values]
+    workload = names.index("llama-3.2-1b (phase=decode, sequence=8192, attention_pattern=causal)")
+    assert latency[first] == pytest.approx(float(results.latency.isel(variant=workload, dtype=0).squeeze()), rel=1e-12)
+
+
+def test_of_many_combinations_single_changes_and_the_fastest_are_drawn(results):
+    figure, rows = draw_figure("inputs", results)
+    ax = figure.axes[1]
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    assert set(lines) == {
+        "dense, fp16, causal",
+        "2:4, fp16, causal",
+        "dense, fp16, window:1024",
+        "dense, fp16 weights=int8, causal",
+        FASTEST,
+    }
+    decode = rows[rows.phase == "decode"]
+    np.testing.assert_array_equal(lines[FASTEST], decode.groupby("sequence")[GAIN].max())
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1k", "8k", "64k"]
+
+
+def test_another_result_is_drawn_as_it_is(results):
+    _, rows = draw_figure("inputs", results, y="latency")
+    assert GAIN not in rows
+    with pytest.raises(dse.InputError, match="no result 'energy'"):
+        draw_figure("inputs", results, y="energy")
+    with pytest.raises(dse.InputError, match="'phase' is not an input with several numbers"):
+        draw_figure("inputs", results, x="phase")
+
+
+def test_networks_without_inputs_are_refused():
+    one = dse.sweep({"name": "one", "accelerators": ["a100-sxm4-80gb"], "workloads": ["resnet50"], "dtype": "fp16"})
+    with pytest.raises(dse.InputError, match="needs latencies of a network with several numbers of an input"):
+        draw_figure("inputs", one)
+
+
+@pytest.mark.parametrize("text", ["fp16", "int8 outputs=int32", "fp8 weights=nvfp4 outputs=bf16", "bf16 elementwise=fp16"])
+def test_a_shortened_label_is_what_a_specification_states(text):
+    assert parse_dtype(shorten_label(parse_dtype(text).label)) == parse_dtype(text)
