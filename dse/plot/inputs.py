@@ -132,7 +132,7 @@ def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
 def _draw_panel(ax: Axes, rows: Table, x: str, y: str, styles: style.CurveStyles) -> None:
     for name, curve in rows.groupby("curve", sort=False):
         ordered = curve.sort_values(x)
-        look = {"color": style.GREY, "linestyle": ":"} if name == FASTEST else styles[name, name]
+        look: style.CurveStyle = {"color": style.GREY, "linestyle": ":"} if name == FASTEST else styles[name, name]
         ax.plot(ordered[x], ordered[y], markersize=3.5, linewidth=1.3, label=str(name), **look)
     if len(rows) and rows[y].min() > 0 and rows[y].max() > 30 * rows[y].min():
         ax.set_yscale("log")
