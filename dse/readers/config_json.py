@@ -73,6 +73,8 @@ def _sizes(config: Config, model: type[Architecture]) -> Config:
         derived.setdefault("num_labels", len(labels))
     if config.get("model_type") == "deit":
         derived.setdefault("distilled", True)  # the reference implementation always has the second token
+    if "num_experts" in model.model_fields and "num_local_experts" in config:
+        derived.setdefault("num_experts", config["num_local_experts"])  # its name since Transformers 5
     if config.get("use_sliding_window") is False:
         derived.pop("sliding_window", None)
     used = {key: value for key, value in derived.items() if key in model.model_fields and value is not None}

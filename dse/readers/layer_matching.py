@@ -54,12 +54,13 @@ def match_weights(
     by_name = {row.name: row for row in rows if row.kind in WITH_WEIGHTS}
     owners = {name: _find_owner(name, by_name) for name in weights}
     layout = _layout_of_file(by_name, weights, owners) or layout
+    stack_layout = _layout_of_stacks(by_name, weights, owners)
     matched, problems = {}, ProblemCollector()
     for row in by_name.values():
         tensors = [weights[name] for name, owner in owners.items() if owner == row.name]
         with problems.collect(key=row.name):
             if tensors:
-                matched[row.name] = _fit_to_row(row, tensors, layout)
+                matched[row.name] = _fit_to_row(row, tensors, layout, stack_layout)
     problems.raise_if_any()
     for name in by_name:  # "fc#2" is a second use of the weights of "fc"
         if name.partition("#")[0] in matched:
@@ -74,6 +75,21 @@ def _layout_of_file(rows: Mapping[str, LayerRow], weights: Mapping[str, WeightTe
         if owner and len(weights[name].shape) == 2 and rows[owner].m != rows[owner].k:
             layouts.add(INPUTS_FIRST if weights[name].shape == (rows[owner].k, rows[owner].m) else OUTPUTS_FIRST)
     return layouts.pop() if len(layouts) == 1 else ""
+
+
+def _layout_of_stacks(rows: Mapping[str, LayerRow], weights: Mapping[str, WeightTensor], owners: Mapping[str, str | None]) -> str:
+    """The layout of the experts in stacks [experts, m, k] or [experts, k, m]: that of all stacks whose experts are not square.
+
+    `INPUTS_FIRST` if all are square, as GPT-OSS and Llama 4 store them.
+    """
+    stacks = [(rows[owner], weights[name].shape) for name, owner in owners.items() if owner and _is_stack(rows[owner], weights[name])]
+    layouts = {INPUTS_FIRST if shape[1:] == (row.k, row.m) else OUTPUTS_FIRST for row, shape in stacks if row.m != row.k}
+    return layouts.pop() if len(layouts) == 1 else INPUTS_FIRST
+
+
+def _is_stack(row: LayerRow, tensor: WeightTensor) -> bool:
+    """Whether a tensor has all experts of a layer, one after the other."""
+    return row.experts > 1 and len(tensor.shape) == 3 and tensor.shape[0] == row.experts
 
 
 def _find_owner(name: str, rows: Mapping[str, LayerRow]) -> str | None:
@@ -92,9 +108,11 @@ def _without_expert_number(name: str) -> str:
     return f"{before}.experts.{after.partition('.')[2]}" if after.partition(".")[0].isdigit() else name
 
 
-def _fit_to_row(row: LayerRow, tensors: Sequence[WeightTensor], layout: str) -> WeightTensor:
+def _fit_to_row(row: LayerRow, tensors: Sequence[WeightTensor], layout: str, stack_layout: str) -> WeightTensor:
     """The weights of one layer as [m, k]; those of the experts of a mixture are stacked."""
     m, k = int(row.m or 0), int(row.k or 0)
+    if len(tensors) == 1 and _is_stack(row, tensors[0]):
+        return _flatten_stack(tensors[0], (m, k), stack_layout)
     if len(tensors) == 1 and tensors[0].shape == (m * row.experts, k):
         return tensors[0]  # a file may hold the experts as one stack
     if len(tensors) not in (1, row.experts):
@@ -111,6 +129,21 @@ def _fit_to_shape(tensor: WeightTensor, shape: tuple[int, int], layout: str) -> 
         what = f"{stored_shape[0]} x {stored_shape[1]} weights for a layer of {m} x {k}"
         raise InputError(what, "give the network that they belong to")
     return tensor
+
+
+def _flatten_stack(tensor: WeightTensor, shape: tuple[int, int], layout: str) -> WeightTensor:
+    """The weights [experts m, k] of a stack of experts [experts, m, k] or [experts, k, m]."""
+    (experts, *stored), (m, k) = tensor.shape, shape
+    is_transposed = stored == [k, m] and (m != k or layout == INPUTS_FIRST)
+    if not is_transposed and stored != [m, k]:
+        what = f"{experts} experts of {stored[0]} x {stored[1]} weights for a layer of {m} x {k}"
+        raise InputError(what, "give the network that they belong to")
+
+    def slabs() -> Iterator[Shaped[np.ndarray, "row ..."]]:
+        for slab in tensor.slabs():
+            yield (slab.swapaxes(1, 2) if is_transposed else slab).reshape(-1, k)
+
+    return WeightTensor((experts * m, k), tensor.dtype, slabs)
 
 
 def _transpose(tensor: WeightTensor) -> WeightTensor:
