@@ -1,9 +1,10 @@
 """Load a workload from its folder (see `dse.workload` for the files)."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import read_rows
@@ -16,6 +17,7 @@ from dse.workload.join_tables import LocatedRow, Row, join_variants
 from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
 from dse.workload.workload import Workload
 
+LayerStatistics = TypeVar("LayerStatistics", VariantRow, StoredRow)
 VARIANT_FILES, ACCURACY_FILES, STORED_FILES = "variants/*.csv", "accuracy.csv", "statistics/stored.csv"
 
 
@@ -37,7 +39,21 @@ def load(path: str | Path, inputs: Mapping[str, object] | None = None) -> Worklo
     if problems.problems or document is None or description is None or layers is None:
         raise InputError.from_problems(problems.problems)
     network = Workload(description, layers, (), folder, _hash_files(folder, document), inputs or {})
+    idle = _idle_layers(description, document, layers, inputs or {})
+    layer_rows, stored_rows = _of_other_layers(layer_rows, idle), _of_other_layers(stored_rows, idle)
     return replace(network, variants=join_variants(network, layer_rows, accuracy_rows, stored_rows))
+
+
+def _idle_layers(description: Description, document: YamlDocument, layers: LayerArrays, inputs: Mapping[str, object]) -> set[str]:
+    """Names of layers that the network has on the inputs of its description, but not on `inputs`: a decode step runs no encoder."""
+    if description.network is None or not inputs:
+        return set()
+    return set(_compute_layers(description.network, document, description.inputs, {}).name) - set(layers.name)
+
+
+def _of_other_layers(rows: list[LocatedRow[LayerStatistics]], layers: Collection[str]) -> list[LocatedRow[LayerStatistics]]:
+    """The rows of a table that are of none of these layers."""
+    return [located for located in rows if located.row.layer not in layers]
 
 
 def load_mapping(document: YamlDocument, inputs: Mapping[str, object] | None = None) -> Workload:
