@@ -3,8 +3,8 @@
 A layer has a rectangle: its queries times the most keys that one of them attends to (`dse.networks.layers`). A unit that lists no `scores`
 is taken to compute and to read just that. A unit that lists a pattern which contains the layer's own computes the tiles that it touches,
 and reads the keys that any query attends to, each once (a unit that only gates scores reads as one without `scores`). A unit that lists
-none which contains it computes all scores of the context. Which keys different queries choose is unknown, so as many as possible are read.
-The first product also reads the indices of chosen keys or blocks.
+none which contains it computes all scores of the keys that it holds. Which keys different queries choose is unknown, so as many as possible
+are read. The first product also reads the indices of chosen keys or blocks.
 """
 
 from dataclasses import dataclass, replace
@@ -85,9 +85,14 @@ def _count_layer(layers: LayerArrays, layer: int, pattern: AttentionPattern, sco
 def _count(
     pattern: AttentionPattern, listed: tuple[AttentionFamily, ...], tile: tuple[int, int], queries: int, context: int
 ) -> _ScoreCounts:
-    """The counts of the listed pattern with the fewest scores; all scores if none contains `pattern`."""
+    """The counts of the listed pattern with the fewest scores; all scores if none contains `pattern`.
+
+    Other patterns than `pattern` itself see the queries and the keys that the key-value cache holds.
+    """
     members = {member for family in listed if (member := family.member_for(pattern)) is not None}
-    return min(_count_member(member, pattern.is_chosen, tile, queries, context) for member in members or {FULL})
+    held = max(queries, pattern.cached_keys(context))
+    sizes = [(member, context if member == pattern else held) for member in members or {FULL}]
+    return min(_count_member(member, pattern.is_chosen, tile, queries, keys) for member, keys in sizes)
 
 
 def _count_member(member: AttentionPattern, is_chosen: bool, tile: tuple[int, int], queries: int, context: int) -> _ScoreCounts:

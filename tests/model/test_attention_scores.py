@@ -48,7 +48,9 @@ def test_units_that_list_no_scores_compute_the_rectangle():
 def test_flops_are_those_of_the_touched_tiles(pattern, phase, tile):
     result = products(pattern, {"patterns": ["causal", pattern], "tile": tile}, phase)
     queries = 64 if phase == "prefill" else 1
-    touched = min(parse_attention(each).touched_scores(queries, 64, tuple(map(int, tile.split("x")))) for each in ("causal", pattern))
+    size, own = tuple(map(int, tile.split("x"))), parse_attention(pattern)
+    causal = parse_attention("causal").touched_scores(queries, max(queries, own.cached_keys(64)), size)
+    touched = min(own.touched_scores(queries, 64, size), causal)
     assert result.flops.values == pytest.approx([2 * touched * WIDTH * HEADS] * 2)
 
 
@@ -73,6 +75,12 @@ def test_a_pattern_that_is_not_listed_runs_as_one_that_contains_it_or_in_full():
     assert full.flops.values == pytest.approx([2 * 64 * WIDTH * HEADS] * 2)
     assert full.bytes.values[1] == pytest.approx(2 * WIDTH * KEY_HEADS * 64 + 2 * WIDTH * HEADS)
     assert products("topk:8", {"patterns": ["causal", "topk:*"]}).flops.sum() < products("causal", causal).flops.sum() / 4
+
+
+def test_a_window_that_is_not_listed_runs_on_the_keys_that_the_cache_holds():
+    assert products("window:16", {"patterns": ["causal"]}, "decode").flops.values == pytest.approx([2 * 16 * WIDTH * HEADS] * 2)
+    prefill = products("window:16", {"patterns": ["causal"]})
+    assert prefill.flops.values == pytest.approx([2 * (64 * 65 / 2) * WIDTH * HEADS] * 2)
 
 
 def test_gated_scores_take_time_but_no_energy():
