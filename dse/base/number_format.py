@@ -118,11 +118,8 @@ class NumberFormat:
 
     def scale_bits(self, rows: Size, columns: Size) -> Size:
         """Bits of all scales and zero points of a matrix of which every element is stored."""
-        blocks = (
-            np.ceil(rows / self.rows) * _count_blocks(columns, self.columns)
-            if self.rows > 1
-            else rows * _count_blocks(columns, self.columns)
-        )
+        lines = np.ceil(rows / self.rows) if self.rows > 1 else rows  # rows at a batch may be a mean
+        blocks = lines * _count_blocks(columns, self.columns)
         return self.block_bits * blocks + self.matrix_bits * ((rows > 0) & (columns > 0))
 
     def bits(self, rows: Size, columns: Size) -> Size:

@@ -4,6 +4,7 @@ Rows of an operand run along the dimension that is summed over: an input of a pr
 elements of a row are no whole number (convolutions with a stride), each element counts its mean share of a scale.
 """
 
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,8 @@ from jaxtyping import Int
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.base.number_format import NumberFormat
-from dse.networks.layers import LayerArrays, LayerMask, PerLayer
+from dse.networks.graph import LayerGraph
+from dse.networks.layers import LayerArrays, PerLayer
 
 ROW_TOLERANCE = 1e-6  # relative; sizes at a batch are products of floats
 
@@ -39,16 +41,46 @@ def check_whole_blocks(layers: LayerArrays, dtype: OperandDtypes) -> None:
             raise InputError(problem, f"write '{role}={shorter}', in which the rest of a row has a scale of its own")
 
 
-def reads_cache(layers: LayerArrays) -> LayerMask:
-    """Products of attention in a network with a key-value cache: their first operand is in it."""
-    return (layers.kind == "matmul") & (layers.cache_elements.sum() > 0)
-
-
 def cached_elements(layers: LayerArrays, elements: PerLayer) -> PerLayer:
-    """How many of the `elements` that each layer reads are keys or values; queries and written scores are not in the cache."""
+    """How many of the `elements` that each layer reads are keys or values in the cache.
+
+    Queries, written scores and the keys of encoders are not, nor are keys that a layer expands from a latent cache: a product reads from
+    the cache at most what the layers before it have there.
+    """
     scores = _scores_of_values(layers)
     others = np.where(scores >= 0, layers.output_elements[scores], layers.k * layers.n)
-    return np.where(reads_cache(layers), np.maximum(elements - others, 0.0), 0.0)
+    return np.minimum(np.maximum(elements - others, 0.0), _cache_before(layers))
+
+
+@lru_cache(maxsize=64)
+def _cache_before(layers: LayerArrays) -> PerLayer:
+    """Elements of the cache that the layers before each product of activations hold for one instance of it.
+
+    These are tokens that they compute or have computed. Elementwise layers between, such as conversions, are followed to what they read.
+    Without a layer graph, every product of activations in a network with a cache reads from it.
+    """
+    products, graph = layers.kind == "matmul", layers.graph
+    if graph is None:
+        return np.where(products & (layers.cache_elements.sum() > 0), np.inf, 0.0)
+    held = np.zeros(len(layers))
+    for product in np.flatnonzero(products):
+        sources = _cached_sources(layers, graph, int(product))
+        total = np.maximum(layers.cache_elements[sources] * layers.sequences[product], layers.output_elements[sources]).sum()
+        held[product] = total / layers.count[product]
+    return held
+
+
+def _cached_sources(layers: LayerArrays, graph: LayerGraph, product: int) -> list[int]:
+    """The layers whose outputs a product reads, with elementwise layers between or not, and which the cache holds."""
+    sources, waiting, seen = [], list(graph.reads[product]), set[int]()
+    while waiting:
+        layer = waiting.pop()
+        if layer not in seen and layers.cache_elements[layer] > 0:
+            sources.append(layer)
+        elif layer not in seen and layers.kind[layer] == "elementwise":
+            waiting += graph.reads[layer]
+        seen.add(layer)
+    return sources
 
 
 def cached_bytes(layers: LayerArrays, numbers: NumberFormat, elements: PerLayer) -> PerLayer:

@@ -17,7 +17,7 @@ from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
-from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements, reads_cache
+from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements
 from dse.model.stored_weights import StoredWeights
 from dse.model.work import fit_activation_pattern, share_in_any
 from dse.networks.layers import LayerArrays, PerLayer
@@ -124,7 +124,7 @@ def cache_width_ratio(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
     if dtype.cache is None:
         return np.ones(len(layers))
     ratio = dtype.number_format("cache").mean_bits / 8 / dtype.bytes_between_products("activations")
-    return np.where(reads_cache(layers), ratio, 1.0)
+    return np.where(cached_elements(layers, layers.input_elements) > 0, ratio, 1.0)
 
 
 def _of_conversions(layers: LayerArrays, dtype: OperandDtypes, others: PerLayer, of_inputs: PerLayer, of_outputs: PerLayer) -> PerLayer:

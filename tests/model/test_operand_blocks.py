@@ -10,7 +10,7 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model import footprint, traffic, work
 from dse.model.executions import Execution
-from dse.model.operand_blocks import check_whole_blocks
+from dse.model.operand_blocks import cached_elements, check_whole_blocks
 from dse.model.terms import compulsory_terms
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
@@ -144,6 +144,37 @@ def test_an_indexer_reads_keys_of_its_own():
     )
     read = traffic.read_bytes(layers, OperandDtypes.model_validate("bf16 cache=int4:g32"), layers.input_elements)
     assert read[2:].tolist() == [1000 * 18 + 2 * 32 * 4, 1000 * 46 + 2 * 80 * 4, 1000 * 46]
+
+
+def cached_share(name: str, phase: str, layer: str) -> float:
+    """Share of what a product of attention reads that is in the cache."""
+    layers = dse.load_workload(name, phase=phase).layers
+    number = layers.name.index(layer)
+    return float(cached_elements(layers, layers.input_elements)[number] / layers.input_elements[number])
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "layer", "share"),
+    [
+        ("llama-3.1-8b", "decode", "model.layers.0.self_attn.scores", 8192 / (8192 + 4)),
+        ("llama-3.1-8b", "prefill", "model.layers.0.self_attn.context", 1.0),
+        ("gemma-2-9b", "prefill", "model.layers.0.self_attn.context", 1.0),
+        ("deepseek-v3", "prefill", "model.layers.0.self_attn.context", 0.0),
+        ("deepseek-v3", "decode", "model.layers.0.self_attn.scores", 4096 / (4096 + 128)),
+        ("t5-base", "prefill", "encoder.block.0.layer.0.SelfAttention.context", 0.0),
+        ("t5-base", "prefill", "decoder.block.0.layer.0.SelfAttention.context", 1.0),
+    ],
+)
+def test_what_networks_read_from_their_cache(name, phase, layer, share):
+    """Values that prefill expands from a latent cache and those of an encoder are not in it; windows read all keys of a prompt."""
+    assert cached_share(name, phase, layer) == pytest.approx(share)
+
+
+def test_a_batch_reads_the_cache_of_each_sample():
+    layers = dse.load_workload("llama-3.2-1b", phase="decode", sequence=1000).layers
+    batched = layers.at_batch(7)
+    read = cached_elements(batched, batched.input_elements) * batched.count
+    assert read.sum() == 7 * layers.cache_elements.sum()
 
 
 def test_without_the_role_the_cache_is_stored_as_attention_computes():
