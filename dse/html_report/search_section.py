@@ -15,6 +15,7 @@ from dse.html_report import answers, points, sources
 from dse.html_report.display import describe_value
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers
 from dse.html_report.results_files import Results, read_json
+from dse.report.show_results import front_objectives_of_search
 from dse.schema.sweep import SweepSpec
 from dse.searching import run
 from dse.searching.evaluator import Evaluator
@@ -64,12 +65,9 @@ def _read_spec(results: Results) -> SweepSpec:
 
 
 def _objective_signs(front: xr.Dataset) -> dict[str, float]:
-    """Objectives and limited results that are variables of the front: -1 where they are maximised."""
-    texts = [text.partition(" ") for text in read_json(front.attrs, "objectives", [])]
+    """The results between which the front is the trade-off, where they are variables of it: -1 where they are maximised."""
+    texts = [text.partition(" ") for text in front_objectives_of_search(front)]
     signs = {name: -1.0 if word == "maximize" else 1.0 for word, _, name in texts}
-    for text in read_json(front.attrs, "constraints", []):
-        name, relation, *_ = [*text.split(" "), "", ""]
-        signs.setdefault(name, 1.0 if relation.startswith("<") else -1.0)
     return {name: sign for name, sign in signs.items() if name in front.data_vars}
 
 

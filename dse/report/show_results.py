@@ -206,10 +206,13 @@ def _search_tables(front: xr.Dataset, options: ShowOptions) -> list[ResultTable]
     points = rows.take(order[np.unique(spaced)])
     points.attrs["units"] = rows.attrs["units"]
     note = f"{len(points):,} of {len(rows):,} points are shown (--top)"
-    tables.append(
-        ResultTable(f"Pareto front ({objectives}): {_plural(len(rows), 'point')}", points, (note,) if len(points) < len(rows) else ())
-    )
-    return tables
+    front_title = f"Pareto front ({' and '.join(front_objectives_of_search(front))}): {_plural(len(rows), 'point')}"
+    return [*tables, ResultTable(front_title, points, (note,) if len(points) < len(rows) else ())]
+
+
+def front_objectives_of_search(front: xr.Dataset) -> list[str]:
+    """The results between which the front of a search is the trade-off, as in 'maximize performance'."""
+    return json.loads(front.attrs.get("front_objectives", front.attrs["objectives"]))
 
 
 def _top_table(points: xr.Dataset, options: ShowOptions) -> ResultTable:

@@ -24,8 +24,9 @@ Excess = Float[np.ndarray, "design constraint"]
 class Archive:
     """The feasible designs evaluated so far that are on the Pareto front, or among the best in the first objective.
 
-    `values` holds the objectives, then the results that constraints limit, all to be minimised. The front is that of all values, so it
-    shows what a looser constraint would buy. A design without a finite value of some objective or constraint is infeasible.
+    `values` holds the objectives, then the results that constraints limit, all to be minimised. The front is that of the objectives; of a
+    single objective it is that of all values, so it shows what tighter limits would cost. A design without a finite value of some
+    objective or constraint is infeasible.
     """
 
     evaluator: Evaluator
@@ -62,6 +63,18 @@ class Archive:
         signs = {str(constraint.expression): constraint.sign for constraint in search.bounds}
         signs |= {str(objective): sign for objective, sign in search.objectives}
         return np.array([signs[name] for name in self.value_names])
+
+    @property
+    def front_names(self) -> list[str]:
+        """Names of the first columns of `values`, between which the front is the trade-off."""
+        objectives = len(self.evaluator.problem.search.objectives)
+        return self.value_names[:objectives] if objectives > 1 else self.value_names
+
+    @property
+    def front_objectives(self) -> list[str]:
+        """The names of the front with their directions, as in 'maximize performance'."""
+        directions = ("maximize" if sign < 0 else "minimize" for sign in self.value_signs)
+        return [f"{direction} {name}" for direction, name in zip(directions, self.front_names, strict=False)]
 
     def evaluate(self, designs: DesignMatrix) -> tuple[Objectives, Excess]:
         """Evaluate a batch of designs and add it; returns the objectives and excesses of `Evaluator.score`."""
@@ -123,8 +136,11 @@ class Archive:
         self.preferred, self.near_tied_count = self.designs[rows[ranking[0]]], len(rows)
 
     def front_indices(self) -> Int[np.ndarray, "front"]:
-        """Indices of the designs in the archive that no other one dominates."""
-        return np.flatnonzero(nondominated(self.values)) if len(self.values) else np.empty(0, int)
+        """Indices of the designs on the front; of those that are equal in the objectives, the ones with the best limited results."""
+        if not len(self.values):
+            return np.empty(0, int)
+        rows = np.flatnonzero(nondominated(self.values[:, : len(self.front_names)]))
+        return rows[nondominated(self.values[rows])]
 
     def ranking(self) -> Int[np.ndarray, "design"]:
         """Indices of the designs in the archive, best first: by the objectives, then by the limited results, then the simplest."""

@@ -48,7 +48,8 @@ def search(
         progress: show a progress bar.
 
     Returns:
-        The Pareto front of the feasible designs along `point`, in SI units: the value of every axis, and every result (`performance`
+        The Pareto front of the feasible designs along `point` (of the objectives; of a single one and the results that constraints
+        limit), in SI units: the value of every axis, and every result (`performance`
         [1], `speedup` [1], `latency` [s], `energy` [J], `area` [m^2], `power` [W]) that the search uses. `best` marks the design that is
         the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`,
         `best_designs` and others, as JSON where they are not a number.
@@ -128,6 +129,7 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
     """The Pareto front along `point`, with the figures of the whole search as attributes; `random`: as many random designs."""
     own_volumes, random_volumes = hypervolume_histories(archive, random)
     attributes = _specification_attributes(archive.evaluator) | {
+        "front_objectives": json.dumps(archive.front_objectives),
         "evaluated": archive.evaluated_count,
         "feasible": archive.feasible_count,
         "tied": len(archive.tied_designs),

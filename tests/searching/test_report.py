@@ -10,6 +10,8 @@ import xarray as xr
 import dse
 from dse.base.errors import InfeasibleError
 from dse.cli import entry
+from dse.report.result_table import render
+from dse.report.show_results import result_tables
 from dse.searching import report, run
 from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import MAX_BEST, Archive
@@ -191,3 +193,21 @@ def test_runs_that_no_layer_uses_are_listed(folder):
     archive = Archive(run.load_evaluator(path))
     evaluate_all(archive)
     assert report.best_designs_table(archive).iloc[0]["unused"] == "tensor.sparse_24, vector.csr"
+
+
+def test_the_front_of_several_objectives_is_theirs_and_not_that_of_limited_results(folder):
+    """By a loop over all pairs of feasible designs; power is limited, so a design of less power is no reason to be on the front."""
+    search = "maximize: [performance]\nminimize: [area]\nconstraints: [power <= 210 W]\nsampler: exhaustive"
+    front = dse.search(write(folder, search))
+    points = list(zip(-front.performance.values, front.area.values, strict=True))
+    dominated = [a for a in points for b in points if b != a and b[0] <= a[0] * (1 - 1e-9) and b[1] <= a[1] * (1 + 1e-12)]
+    assert len(points) > 5 and not dominated
+    assert json.loads(front.attrs["front_objectives"]) == ["maximize performance", "minimize area"]
+
+
+def test_the_front_of_one_objective_names_the_limited_results_that_it_trades(folder):
+    front = dse.search(write(folder, "maximize: [performance]\nconstraints: [power <= 210 W]\nsampler: exhaustive"))
+    assert json.loads(front.attrs["front_objectives"]) == ["maximize performance", "minimize power"]
+    assert "Pareto front (maximize performance and minimize power)" in render(result_tables(front), "table")
+    order = np.argsort(front.power.values)
+    assert len(order) > 5 and (np.diff(front.performance.values[order]) >= 0).all()
