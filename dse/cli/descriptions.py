@@ -21,6 +21,7 @@ def check(options: Namespace) -> int:
         try:
             for path in _described_files(reference):
                 print(f"{reference}: ok, {_check_description(path)}")
+                _print_warnings(path)
                 if options.derived:
                     print(_list_derived(path), end="")
         except InputError as error:
@@ -64,9 +65,23 @@ def _kind(document: YamlDocument) -> str:
     return max(SCHEMAS, key=lambda name: len(SCHEMAS[name].model_fields.keys() & document.data.keys()))
 
 
+def _is_accelerator(path: Path) -> bool:
+    return not path.is_dir() and path.name != "workload.yaml" and _kind(load_document(path)) == "accelerator"
+
+
+def _print_warnings(path: Path) -> None:
+    """Print what is unlikely to be meant in an accelerator to stderr."""
+    if not _is_accelerator(path):
+        return
+    from dse.report.plausibility import plausibility_warnings
+
+    for problem in plausibility_warnings(read_accelerator(path)):
+        print(f"warning: {problem}", file=sys.stderr)
+
+
 def _list_derived(path: Path) -> str:
     """The numbers of an accelerator that follow from others, with area and power; empty for other descriptions."""
-    if path.is_dir() or path.name == "workload.yaml" or _kind(load_document(path)) != "accelerator":
+    if not _is_accelerator(path):
         return ""
     from dse.report.derived_numbers import list_derived_numbers
 

@@ -16,6 +16,7 @@ from dse.base import catalog, output_file
 from dse.base.errors import InputError
 from dse.base.output_file import check_not_overwritten
 from dse.base.progress import announced_step, logger, shows_progress
+from dse.base.yaml_document import YamlDocument
 from dse.cli.destination import CONTINUE, FORMATS, check_modes, check_results_file, is_file
 from dse.cli.show import print_summary
 from dse.plot import pareto as pareto_figure
@@ -41,7 +42,10 @@ def execute(options: Namespace) -> str:
     check_modes(options)
     continued = options.resume or options.shard is not None
     check_results_file(options.out, FORMATS, options.force or options.dry_run, continued)
-    plan = build_plan(*read_sweep(catalog.find_path("sweeps", options.spec)), progress=shows_progress())
+    spec, document = read_sweep(catalog.find_path("sweeps", options.spec))
+    if spec.search is not None and options.out is None and not options.dry_run:
+        raise _search_error(options.spec, spec.name, document)
+    plan = build_plan(spec, document, progress=shows_progress())
     folder, prefix = _output_folder(options.out, plan.spec.name)
     results: Path = options.out if options.out is not None and is_file(options.out) else folder / "results.nc"
     is_chunked = is_distributable(plan, results) and not is_table_path(results)
@@ -69,6 +73,12 @@ def execute(options: Namespace) -> str:
         print(results, *error.written, sep="\n")
         raise
     return "\n".join(map(str, [results, *derived]))
+
+
+def _search_error(reference: str, name: str, document: YamlDocument) -> InputError:
+    """A search has the same name and folder as a sweep of its grid, so the folder of that sweep has to be given."""
+    fix = f"run 'dse search {reference}', or name the output of a sweep over its axes: '-o {name}_sweep'"
+    return InputError.from_problems([document.make_problem(("search",), f"'{name}' is a search, not a sweep", fix)])
 
 
 def _output_folder(out: Path | None, name: str) -> tuple[Path, str]:

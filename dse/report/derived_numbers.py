@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from dse.base.display_units import format_quantity
+from dse.base.errors import InputError
 from dse.model.cost.area import area_by_part
-from dse.model.cost.coefficients import has_known_process
+from dse.model.cost.coefficients import check_process
 from dse.model.cost.design import Design
 from dse.model.cost.power import leakage_power, memory_power, modelled_power
 from dse.schema.accelerator import Accelerator
@@ -13,12 +14,23 @@ Row = tuple[str, str, str]  # name, value, formula
 
 
 def list_derived_numbers(accelerator: Accelerator) -> str:
-    """One line for each derived number: its name, its value, and what it follows from; empty if there is none."""
+    """One line for each derived number: its name, its value, and what it follows from; a line without numbers
+    where area and power are not known."""
     rows = [(name, accelerator.at(name).text, formula.text) for name, formula in accelerator.links.formulas.items()]
-    if has_known_process(Design(accelerator)):
+    missing = _reason_without_costs(accelerator)
+    if not missing:
         rows += _cost_rows(accelerator)
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    return "".join(f"  {name:{widths[0]}}  {text:{widths[1]}}  = {formula}\n" for name, text, formula in rows)
+    return "".join(f"  {name:{widths[0]}}  {text:{widths[1]}}  = {formula}\n" for name, text, formula in rows) + missing
+
+
+def _reason_without_costs(accelerator: Accelerator) -> str:
+    """A line that says why area and power are not derived; empty where they are."""
+    try:
+        check_process(Design(accelerator))
+    except InputError as error:
+        return f"  no area and power by model: {error}\n"
+    return ""
 
 
 def _cost_rows(accelerator: Accelerator) -> Iterator[Row]:

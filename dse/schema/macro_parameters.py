@@ -4,8 +4,9 @@
     bandwidth = channels x width x rate                 of a memory level
     capacity  = channels x channel_capacity             of a memory level
 
-They become links, so that a sweep over a macro-parameter changes what follows from it. A description may state both forms if they agree to
-`TOLERANCE`; the product is then used. A number that a sweep, a search or `replace` sets directly is kept as it is set.
+The width and the rate may be those of the memory technology. They become links, so that a sweep over a macro-parameter changes what follows
+from it. A description may state both forms if they agree to `TOLERANCE`; the product is then used. A number that a sweep, a search or
+`replace` sets directly is kept as it is set.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from dse.base.errors import ProblemCollector
 from dse.base.formula import parse_formula
 from dse.base.units import Bandwidth, Capacity, Count, Frequency, MultiplyAdds, Quantity, Rate, TransferRate, Width
 from dse.base.yaml_document import YamlDocument
+from dse.schema.memory_technology import add_technology_numbers
 
 TOLERANCE = 0.01  # relative: data sheets round peaks and clocks to three digits
 _LEVEL = {
@@ -39,18 +41,19 @@ def add_links(data: Any) -> Any:
 
 def check_stated_twice(data: Any, document: YamlDocument, problems: ProblemCollector) -> Any:
     """Check the numbers that are stated and also follow from macro-parameters; returns the data without those that agree."""
-    for loc, formula, kinds in _derivable(data):
+    expanded = add_technology_numbers(data)
+    for loc, formula, kinds in _derivable_of_stated(data):
         stated = _at(data, loc)
         if stated is None or (isinstance(stated, Mapping) and "link" in stated):
             continue
         kind = Rate if loc[0] == "units" else _LEVEL[loc[-1]][0]
-        derived = _evaluate(formula, kind, {path: (each, _at(data, tuple(path.split(".")))) for path, each in kinds.items()})
+        derived = _evaluate(formula, kind, {path: (each, _at(expanded, tuple(path.split(".")))) for path, each in kinds.items()})
         value = _value(kind, stated)
         if derived is None or value is None:
             continue
         if abs(derived - value) > TOLERANCE * value:
             message = f"stated as {format_quantity(value, kind.unit)}, but {formula} is {format_quantity(derived, kind.unit)}"
-            problems.add(document.make_problem(loc, message, "remove one of them, or make them agree to 1%"))
+            problems.add(document.make_problem(loc, message, _fix_of_disagreement(data, loc)))
         else:
             data = _insert(data, loc, None)
     return data
@@ -58,12 +61,20 @@ def check_stated_twice(data: Any, document: YamlDocument, problems: ProblemColle
 
 def state_directly(data: Any) -> Any:
     """The data with each number that is stated next to macro-parameters as a formula of its own, so that it is read back as it is."""
-    for loc, _, _ in _derivable(data):
+    for loc, _, _ in _derivable_of_stated(data):
         stated = _at(data, loc)
         if stated is not None and not (isinstance(stated, Mapping) and "link" in stated):
             fields = dict(stated) if isinstance(stated, Mapping) else {"value": stated}
             data = _insert(data, loc, {"link": str(fields.pop("value")), **fields})
     return data
+
+
+def _fix_of_disagreement(data: Any, loc: Location) -> str:
+    """What to write instead of a number that differs from the product of its macro-parameters."""
+    technology = _at(data, (*loc[:-1], "technology"))
+    if loc[-1] != "bandwidth" or technology is None:
+        return "remove one of them, or make them agree to 1%"
+    return f"remove 'bandwidth' to take that of the channels of {technology}, or remove 'channels' to keep the one that is stated"
 
 
 def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector) -> None:
@@ -104,6 +115,17 @@ def _derivable(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quanti
             if all(level.get(factor) is not None for factor in factors):
                 paths = {f"memory.{name}.{factor}": kind for factor, kind in factors.items()}
                 yield ("memory", name, key), " * ".join(paths), paths
+
+
+def _derivable_of_stated(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:
+    """What macro-parameters of a description give, with the width and the rate of the technology where channels are stated.
+
+    The capacity of a channel of a technology is only the usual one, so it gives no capacity of a level that states its own.
+    """
+    stated = {loc for loc, _, _ in _derivable(data)}
+    for loc, formula, kinds in _derivable(add_technology_numbers(data)):
+        if loc in stated or loc[-1] == "bandwidth":
+            yield loc, formula, kinds
 
 
 def _evaluate(formula: str, kind: type[Quantity], numbers: Mapping[str, tuple[type[Quantity], Any]]) -> float | None:

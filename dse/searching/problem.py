@@ -14,6 +14,9 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import ProblemCollector, did_you_mean
 from dse.base.expression import Expression, split_brackets
 from dse.base.yaml_document import YamlDocument
+from dse.model.cost.coefficients import check_process
+from dse.model.cost.design import Design
+from dse.model.cost.energy import PROCESS_PATH
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.executions import list_executions
@@ -99,6 +102,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     (accelerator,) = accelerators
     _check_energy_axes(spec, search, document, accelerator, problems)
     space = build_space(spec, document, accelerator)
+    _check_costs(search, document, space, problems)
     for dtype in spec.dtype:
         with problems.collect(*document.locate(("accelerators", 0))):
             list_executions(accelerator, dtype, spec.model.fidelity)
@@ -169,6 +173,14 @@ def _check_energy_axes(
             what = "process" if path == "cost.process" else "clock" if path.endswith("clock") else "value"
             fix = f"search at one {what}, or leave 'energy' and 'edp' out"
             problems.add(document.make_problem(("axes", path), f"the energy is modelled for one {what}, not for several", fix))
+
+
+def _check_costs(search: SearchSpec, document: YamlDocument, space: Space, problems: ProblemCollector) -> None:
+    """Area, power and energy need a process that the cost model knows."""
+    processes = {dimension.path: dimension.axis.values for dimension in space.dimensions if dimension.path == PROCESS_PATH}
+    for design in (Design(space.accelerator), Design(space.accelerator, processes)) if search.costs else ():
+        with problems.collect(*document.locate(("accelerators", 0))):
+            check_process(design)
 
 
 def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> Networks:

@@ -71,9 +71,15 @@ def with_speedup(dataset: xr.Dataset) -> xr.Dataset:
     """Add the speedup, with bounds of it where the latencies have them, and its probability to exceed one where it has an interval."""
     derived = {"speedup": dataset.dense_latency / dataset.latency}
     if "latency_bound" in dataset:
-        derived["speedup_low"] = dataset.dense_latency_bound / dataset.latency
-        derived["speedup_high"] = dataset.dense_latency / dataset.latency_bound
+        bounds = {"low": dataset.dense_latency_bound / dataset.latency, "high": dataset.dense_latency / dataset.latency_bound}
+        is_sparse = _is_sparse(dataset)
+        derived |= {f"speedup_{end}": bound.where(is_sparse, derived["speedup"]) for end, bound in bounds.items()}
     elif "speedup_low" in dataset:
         interval = derived["speedup"], dataset.speedup_low, dataset.speedup_high
         derived["faster_probability"] = xr.apply_ufunc(probability_above_one, *interval).astype(derived["speedup"].dtype)
     return dataset.assign({name: variable.assign_attrs(ATTRIBUTES[name]) for name, variable in derived.items()})
+
+
+def _is_sparse(dataset: xr.Dataset) -> xr.DataArray | bool:
+    """False where a variant is the dense network itself: its traffic is the same above and below the fraction bar of the speedup."""
+    return (dataset.latency != dataset.dense_latency) | (dataset.method != "dense") if "method" in dataset.coords else True

@@ -100,4 +100,5 @@ def test_check_prints_derived_numbers_with_their_formulas(tmp_path, capsys):
         "  units.matrix.peak.fp16  4 TFLOP/s   = units.matrix.peak.int8 / 2",
         "  memory.dram.bandwidth   1.638 TB/s  = memory.dram.channels * memory.dram.width * memory.dram.rate",
         "  memory.dram.capacity    32 GB       = memory.dram.channels * memory.dram.channel_capacity",
+        "  no area and power by model: 'chip' has no process, on which area, power and energy depend; add 'cost: {process: 7 nm}' (3 to 28 nm)",
     ]

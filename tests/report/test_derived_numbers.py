@@ -23,5 +23,9 @@ def test_parts_of_area_and_power_add_up(name):
         assert sum(parts) == pytest.approx(total, rel=0.01)
 
 
-def test_a_description_without_a_process_has_no_area():
-    assert list_derived_numbers(dse.load_accelerator("tpu-v5p")) == ""
+def test_without_a_known_process_a_line_says_why_there_is_no_area():
+    line = "  no area and power by model: 'tpu-v5p' has no process, on which area, power and energy depend; add 'cost: {process: 7 nm}' (3 to 28 nm)\n"
+    assert list_derived_numbers(dse.load_accelerator("tpu-v5p")) == line
+    assert "a process for which no circuit sizes are known" in list_derived_numbers(
+        dse.load_accelerator("a100-sxm4-80gb").replace({"cost.process": "2 nm"})
+    )

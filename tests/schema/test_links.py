@@ -74,6 +74,30 @@ def test_both_forms_may_be_given_if_they_agree_to_one_percent():
     )
 
 
+def with_dram(**dram):
+    return {**MACRO, "memory": {"dram": dram}}
+
+
+def test_a_bandwidth_next_to_channels_of_a_technology_agrees_with_them_or_is_an_error():
+    """A channel of LPDDR5X has 16 bit at 8.533 GT/s: 17.066 GB/s, by hand."""
+    agreeing = with_dram(technology="lpddr5x", channels=16, bandwidth="273 GB/s")
+    chip = Accelerator.from_dict(agreeing)
+    assert chip.replace({"memory.dram.channels": 32}).value("memory.dram.bandwidth") == pytest.approx(32 * 17.066e9)
+    set_directly = chip.replace({"memory.dram.bandwidth": "100 GB/s"})
+    assert Accelerator.from_dict(set_directly.to_dict()).value("memory.dram.bandwidth") == 100e9
+    with pytest.raises(InputError) as caught:
+        Accelerator.from_dict(with_dram(technology="lpddr5x", channels=16, bandwidth="100 GB/s"))
+    assert str(caught.value) == (
+        "memory.dram.bandwidth: stated as 100 GB/s, but memory.dram.channels * memory.dram.width * memory.dram.rate is 273.1 GB/s; "
+        "remove 'bandwidth' to take that of the channels of lpddr5x, or remove 'channels' to keep the one that is stated"
+    )
+
+
+def test_the_usual_capacity_of_a_technology_leaves_a_stated_capacity_alone():
+    chip = Accelerator.from_dict(with_dram(technology="lpddr5x", channels=16, capacity="5 GB"))
+    assert chip.value("memory.dram.capacity") == 5e9
+
+
 def test_all_problems_of_links_are_reported_at_once_with_file_and_line(tmp_path):
     path = tmp_path / "bad.yaml"
     path.write_text("""name: bad

@@ -201,7 +201,8 @@ def test_the_front_of_several_objectives_is_theirs_and_not_that_of_limited_resul
     front = dse.search(write(folder, search))
     points = list(zip(-front.performance.values, front.area.values, strict=True))
     dominated = [a for a in points for b in points if b != a and b[0] <= a[0] * (1 - 1e-9) and b[1] <= a[1] * (1 + 1e-12)]
-    assert len(points) > 5 and not dominated
+    assert len(points) > 5
+    assert not dominated
     assert json.loads(front.attrs["front_objectives"]) == ["maximize performance", "minimize area"]
 
 
@@ -210,4 +211,5 @@ def test_the_front_of_one_objective_names_the_limited_results_that_it_trades(fol
     assert json.loads(front.attrs["front_objectives"]) == ["maximize performance", "minimize power"]
     assert "Pareto front (maximize performance and minimize power)" in render(result_tables(front), "table")
     order = np.argsort(front.power.values)
-    assert len(order) > 5 and (np.diff(front.performance.values[order]) >= 0).all()
+    assert len(order) > 5
+    assert (np.diff(front.performance.values[order]) >= 0).all()

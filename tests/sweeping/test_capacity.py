@@ -359,3 +359,18 @@ def test_accelerators_of_different_depth_share_one_trace(banded):
     for name in ("chip", "deep", "flat"):
         alone.write_text(banded.read_text().replace("[./chip.yaml, ./deep.yaml, ./flat.yaml]", f"[./{name}.yaml]"))
         np.testing.assert_allclose(dse.sweep(alone).latency[0], results.latency.sel(accelerator=name), rtol=1e-12)
+
+
+def test_the_speedup_of_the_dense_network_over_itself_is_certain(folder, edited):
+    """Its traffic lies between two bounds, but is the same in both latencies."""
+    edited("chip.yaml", ("1 TB/s", "20 GB/s"), ("{capacity: 10 MB}", "{capacity: 30 kB, bandwidth: 4 TB/s}"))
+    edited("small.yaml", ("methods: all", "methods: [dense, pruned]"))
+    (folder / "small.yaml").write_text((folder / "small.yaml").read_text() + "model: {fidelity: capacity, dense_fallback: true}\n")
+    results = dse.sweep(folder / "small.yaml")
+    dense = results.isel(variant=(results.method == "dense").values)
+    assert (dense.latency_bound < dense.latency).any()
+    for name in ("speedup", "speedup_low", "speedup_high"):
+        assert (dense[name] == 1).all()
+        assert dense[name].dims == dense.latency.dims
+    others = results.isel(variant=(results.method != "dense").values)
+    assert (others.speedup_low < others.speedup).any()

@@ -153,12 +153,17 @@ def energy_scale(process: FloatOrArray) -> FloatOrArray:
 
 def check_process(design: Design) -> None:
     """Raise InputError for a design without a process, or with one outside the table (which is unknown while JAX traces)."""
-    name, (smallest, largest) = design.accelerator.name, _process_range()
-    span = f"{smallest * 1e9:g} to {largest * 1e9:g} nm"
+    name, span = design.accelerator.name, process_span()
     if design.process is None:
         raise InputError(f"'{name}' has no process, on which area, power and energy depend", f"add 'cost: {{process: 7 nm}}' ({span})")
     if design.array_module is np and not has_known_process(design):
         raise InputError(f"'{name}' has a process for which no circuit sizes are known", f"write one from {span}")
+
+
+def process_span() -> str:
+    """The processes for which circuit sizes are known, as in '3 to 28 nm'."""
+    smallest, largest = _process_range()
+    return f"{smallest * 1e9:g} to {largest * 1e9:g} nm"
 
 
 def has_known_process(design: Design) -> bool:

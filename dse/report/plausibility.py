@@ -1,0 +1,66 @@
+"""Warnings about an accelerator whose description is valid, but unlikely to be meant: its levels, its clocks, its area and its process."""
+
+from collections.abc import Iterator
+
+from dse.base.display_units import format_quantity
+from dse.base.errors import Problem
+from dse.base.strict_model import KeyPath
+from dse.base.units import Quantity
+from dse.model.cost.area import modelled_area
+from dse.model.cost.coefficients import has_known_process, process_span
+from dse.model.cost.design import Design
+from dse.schema.accelerator import Accelerator
+from dse.schema.memory_technology import ON_CHIP
+
+SLOWEST_CLOCK, FASTEST_CLOCK = 10e6, 6e9  # Hz
+WAFER_AREA = 0.07  # m^2: a wafer of 300 mm has pi x (150 mm)^2 = 70,686 mm^2
+
+
+def plausibility_warnings(accelerator: Accelerator) -> list[Problem]:
+    """Warnings with the place in the description and what to write instead."""
+    return [
+        accelerator.document.make_problem(loc, message, fix)
+        for check in (_order_of_levels, _clocks, _area, _process)
+        for loc, message, fix in check(accelerator)
+    ]
+
+
+def _order_of_levels(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:
+    """Memory levels that are listed innermost first."""
+    outermost, *inner = accelerator.memory
+    first = accelerator.memory[outermost]
+    for name in inner:
+        level = accelerator.memory[name]
+        fix = f"list the levels outermost first: '{name}' before '{outermost}'"
+        if level.technology is not None and level.technology != ON_CHIP:
+            yield ("memory", name), f"{level.technology} inside '{outermost}', which is the outermost level as it is listed first", fix
+        elif _exceeds(level.capacity, first.capacity) and _exceeds(first.bandwidth, level.bandwidth):
+            yield ("memory", outermost), f"listed as the outermost level, but smaller and faster than '{name}'", fix
+
+
+def _exceeds(larger: Quantity | None, smaller: Quantity | None) -> bool:
+    """Whether both numbers are known, and the first is the larger one."""
+    return larger is not None and smaller is not None and larger.value > smaller.value
+
+
+def _clocks(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:
+    for name, unit in accelerator.units.items():
+        if unit.clock is not None and not SLOWEST_CLOCK <= unit.clock.value <= FASTEST_CLOCK:
+            span = f"{format_quantity(SLOWEST_CLOCK, 'Hz')} to {format_quantity(FASTEST_CLOCK, 'Hz')}"
+            yield ("units", name, "clock"), f"a clock of {format_quantity(unit.clock.value, 'Hz')} is unusual", f"check its unit ({span})"
+
+
+def _area(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:
+    """Areas, stated or by the cost model, that no wafer holds."""
+    design, stated = Design(accelerator), accelerator.value("cost.area")
+    area = stated if stated is not None else float(modelled_area(design)) if has_known_process(design) else 0.0
+    if area > WAFER_AREA:
+        origin = "stated" if stated is not None else "of the cost model"
+        fix = "check counts and capacities, or the process ('dse check --derived' prints the parts)"
+        yield ("cost", "area"), f"an area of {format_quantity(area, 'm^2')} ({origin}) is more than a wafer of 300 mm has", fix
+
+
+def _process(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:
+    if accelerator.cost.process is not None and not has_known_process(Design(accelerator)):
+        message = f"no circuit sizes are known for {accelerator.cost.process.text}, so area, power and energy cannot be computed"
+        yield ("cost", "process"), message, f"write one from {process_span()}"
