@@ -43,7 +43,17 @@ function pointText(section, point) {
 function logAxis(title, values, options = {}) {
   const positive = values.filter((value) => value > 0);
   const decades = positive.length ? Math.log10(Math.max(...positive) / Math.min(...positive)) : 0;
-  return axis(title, { type: "log", dtick: decades > 3 ? Math.ceil(decades / 8) : "D2", exponentformat: decades > 5 ? "power" : "none", ...options });
+  const ticks = decades > 3 ? { dtick: Math.ceil(decades / 8) } : numberedTicks(positive);
+  return axis(title, { type: "log", ...ticks, exponentformat: decades > 5 ? "power" : "none", ...options });
+}
+
+// Ticks at 1, 2 and 5 of each decade that some values span and of the next ones, each with its full number.
+function numberedTicks(positive) {
+  if (!positive.length) return {};
+  const [first, last] = [Math.floor(Math.log10(Math.min(...positive))) - 1, Math.floor(Math.log10(Math.max(...positive))) + 1];
+  const decades = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  const tickvals = decades.flatMap((decade) => [1, 2, 5].map((digit) => Number(`${digit}e${decade}`)));
+  return { tickmode: "array", tickvals, ticktext: tickvals.map((value) => value.toLocaleString("en-US", { maximumSignificantDigits: 1 })) };
 }
 
 // The axis of a column over some points: logarithmic where they span more than a decade, reversed where less is better.
