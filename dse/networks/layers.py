@@ -243,6 +243,11 @@ class LayerArrays:
         return float((self.weights * self.copies + self.other_parameters * self.count).sum())
 
     @property
+    def active_weights(self) -> float:
+        """Weight elements that one position is multiplied with: of mixtures, those of the experts that it uses."""
+        return float((self.weights * self.active * self.count).sum())
+
+    @property
     def macs(self) -> float:
         """Multiply-adds of one sample in the dense network."""
         return float((np.where(self.has_flops, self.m * self.k * self.n, 0.0) * self.active * self.count).sum())

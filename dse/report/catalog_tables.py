@@ -73,6 +73,7 @@ def list_workloads() -> list[Row]:
             "task": workload.description.task,
             "metric": workload.description.metric.name,
             "parameters": LargeCount(workload.layers.parameters),
+            "active weights": LargeCount(workload.layers.active_weights),
             "MAC": LargeCount(workload.layers.macs),
             "inputs": " ".join(f"{key}={value}" for key, value in workload.description.inputs.items()),
             "layers": len(workload.layers),
