@@ -280,10 +280,11 @@ def _children(part: object) -> Mapping[str, object]:
 
 
 def _format_run(run: Run) -> str:
-    """'2:4 stored as nm_index, disabled'."""
+    """'2:4 stored as nm_index, disabled', 'dense, scores of causal'."""
     stored = "" if run.pattern == DENSE else f" stored as {run.format.kind}"
     expanded = "" if run.expanded == "none" else f", expanded {run.expanded.replace('_', ' ')}"
-    return f"{run.pattern}{stored}{expanded}{'' if run.enabled else ', disabled'}"
+    scores = "" if run.scores is None else f", scores of {' '.join(map(str, run.scores.patterns))}"
+    return f"{run.pattern}{stored}{expanded}{scores}{'' if run.enabled else ', disabled'}"
 
 
 def _leaf_paths(part: object, prefix: str) -> Iterator[str]:

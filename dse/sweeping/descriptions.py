@@ -38,8 +38,8 @@ def load_workloads(
     total = sum(len(selection.input_combinations()) for selection in spec.workloads.values())
     with progress_bar("reading networks", total, progress) as advance:
         for key, selection in spec.workloads.items():
-            with problems.collect(*document.locate(("workloads", key))):
-                for inputs in selection.input_combinations():
+            for inputs in selection.input_combinations():
+                with problems.collect(*document.locate(("workloads", key))):
                     workload = _load_workload(key, selection, inputs, spec, document)
                     share = selection.activation_density
                     loaded.append((key, workload if share is None else workload.with_activation_density(share)))

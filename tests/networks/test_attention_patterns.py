@@ -106,3 +106,13 @@ def test_rows_of_scores_need_queries():
 def test_columns_round_trip():
     rows = list(layers_of(attention_pattern="topk:8", sequence=64).values())
     assert LayerArrays.from_rows(rows).to_rows() == rows
+
+
+def test_every_combination_of_inputs_that_is_not_possible_is_reported(tmp_path):
+    inputs = {"sequence": [64, 128], "attention_pattern": ["window:100", "topk:65", "blocky"]}
+    workload = {"name": "tiny", "task": "t", "metric": {"name": "m", "direction": "higher"}, "sources": ["a test"], "network": TINY}
+    selection = {"workload": workload, "methods": ["dense"], "inputs": inputs}
+    with pytest.raises(dse.InputError) as caught:
+        dse.sweep({"name": "s", "accelerators": ["a100-sxm4-80gb"], "workloads": {"tiny": selection}, "batch": [1], "dtype": "fp16"})
+    for text in ("'window:100' is longer", "'topk:65' is longer", "'blocky' is not an attention pattern"):
+        assert str(caught.value).count(text) == 1
