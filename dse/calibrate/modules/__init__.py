@@ -1,4 +1,4 @@
-"""Measured modules of sparse attention: projections, indexer, selection and attention of one layer, timed together.
+"""Measured modules of sparse attention: projections, indexer, selection and attention of one layer, measured together.
 
 shapes              published sizes of the networks whose modules were measured
 measurement         one row of a table, and the published tables that are converted to such rows
