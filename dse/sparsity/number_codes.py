@@ -7,7 +7,7 @@ point.
 
 import ml_dtypes
 import numpy as np
-from jaxtyping import Float, UInt
+from jaxtyping import Bool, Float, UInt
 
 Codes = UInt[np.ndarray, " number"]
 Values = Float[np.ndarray, " number"]
@@ -48,11 +48,19 @@ def decode_integer(codes: Codes, bits: int, is_unsigned: bool) -> Values:
     return np.where((not is_unsigned) & (whole >= 2 ** (bits - 1)), whole - 2**bits, whole).astype(np.float64)
 
 
-def write_codes(codes: Codes, width: int) -> np.ndarray:
-    """The bits [bit] of codes of `width` bits each, lowest first."""
-    return ((codes[:, None] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)).astype(bool).ravel()
+def write_codes(codes: Codes, width: int) -> Bool[np.ndarray, " bit"]:
+    """The bits of codes of `width` bits each, lowest first."""
+    dtype = _word(width)
+    return ((codes.astype(dtype)[:, None] >> np.arange(width, dtype=dtype)) & dtype(1)).astype(bool).ravel()
 
 
-def read_codes(bits: np.ndarray, width: int) -> Codes:
+def read_codes(bits: Bool[np.ndarray, " bit"], width: int) -> Codes:
     """The codes that `write_codes` wrote."""
-    return (bits.reshape(-1, width).astype(np.uint64) << np.arange(width, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
+    dtype = _word(width)
+    shifted = bits.reshape(-1, width).astype(dtype) << np.arange(width, dtype=dtype)
+    return shifted.sum(axis=1, dtype=dtype).astype(np.uint64)
+
+
+def _word(width: int) -> type[np.unsignedinteger]:
+    """The narrowest unsigned integer of NumPy with so many bits, since a matrix has many codes."""
+    return next(dtype for dtype, bits in ((np.uint8, 8), (np.uint16, 16), (np.uint32, 32), (np.uint64, 64)) if width <= bits)

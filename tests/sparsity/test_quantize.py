@@ -3,6 +3,7 @@
 from itertools import product
 from math import floor, log2
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,6 +46,22 @@ def test_a_dense_matrix_has_the_bits_of_the_formula(name, size):
     numbers = number_format(name)
     encoded = encode_numbers(draw_weights(*size, "dense", 1), numbers)
     assert encoded.bits.size == encoded.number_bits.size == numbers.bits(*map(float, size))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("fp64", np.float64), ("fp32", np.float32), ("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)]
+)
+def test_plain_floats_are_those_of_numpy(name, dtype):
+    weights = draw_weights(7, 50, "2:4", 4)
+    np.testing.assert_array_equal(decode_numbers(encode_numbers(weights, name, "2:4")), weights.astype(dtype).astype(np.float64))
+
+
+def test_one_scale_for_a_matrix_or_a_row_maps_its_largest_value_to_the_largest_element():
+    weights = np.array([[448.0, -1.0], [2.0, 0.5]])
+    np.testing.assert_array_equal(decode_numbers(encode_numbers(weights, "fp8+fp32")), weights)
+    np.testing.assert_allclose(
+        decode_numbers(encode_numbers(weights, "int8:fp32/row")), [[448, -448 * round(127 / 448) / 127], [2, 2 * 32 / 127]]
+    )
 
 
 @pytest.mark.parametrize("text", PATTERNS)
