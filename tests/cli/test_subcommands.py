@@ -83,7 +83,7 @@ def test_every_kind_is_drawn_or_says_what_is_missing(kind, folder, monkeypatch, 
     monkeypatch.chdir(folder)
     assert main(["sweep", "small.yaml", "-o", "out"]) == 0
     code = main(["plot", "out/results.nc", "--kind", kind])
-    drawn = kind not in ("axis", "capacity", "efficiency")  # of which nothing is swept
+    drawn = kind not in ("axis", "capacity", "efficiency", "inputs")  # of which nothing is swept
     assert (code, (folder / "out" / f"{kind}.png").exists()) == (0 if drawn else 2, drawn)
     assert drawn or f"the figure '{kind}' needs " in capsys.readouterr().err
 
