@@ -1,13 +1,13 @@
 """A result against a number that the networks run on, such as the length of the context: where one technique overtakes another.
 
-A panel for each accelerator, network, phase and batch size; a curve for each combination of pattern, dtype and other inputs. By default a
-curve shows how many times as fast it is as the first one: the first pattern in the first dtype at the first of the other inputs. Of many
-combinations, those are drawn that change one thing, and the fastest of all. Axes of the hardware are at their first value, which the figure
-names.
+A panel for each accelerator, network, phase and batch size; a curve for each combination of pattern, dtype and other inputs, named by what
+it changes of the baseline: the first pattern in the first dtype at the first of the other inputs. By default a curve shows how many times
+as fast as the baseline it is. Of many combinations, those are drawn that change one thing, and the fastest of all. Axes of the hardware are
+at their first value, which the figure names.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,11 @@ from dse.plot.selection import LABEL_DIMS, Table, select_design
 from dse.schema.figures import varied_numbers
 from dse.sweeping import provenance
 
-GAIN = "gain"  # the latency of the first curve / latency
+GAIN = "gain"  # the latency of the baseline / latency
 FASTEST = "fastest combination"
-PANEL = ("network", "phase", "batch")  # what differs between the panels of an accelerator
+ROW, COLUMN = ("accelerator", "phase"), ("network", "batch")  # of panels
 MAX_CURVES = 7  # combinations that are all drawn
+WIDE = 10  # ratio of the largest to the smallest value from which y is logarithmic
 
 Inputs = Mapping[str, Mapping[str, Any]]  # what each network is run on
 
@@ -44,16 +45,15 @@ def draw_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None)
     if result not in selected:
         raise InputError(f"the dataset has no result '{result}'", did_you_mean(result, map(str, selected.data_vars)))
     rows = _rows(selected, result, inputs, x)
-    first = rows.curve.iloc[0]
     if shown == GAIN:
-        rows = _with_gain(rows, x, first)
+        rows = _with_gain(rows, x)
     drawn, left_out = _select_curves(rows, x, shown)
     figure = _draw_panels(drawn, x, shown, str(selected[result].attrs.get("units", "1")))
-    meaning = f"gain: latency of '{first}' / latency" if shown == GAIN else ""
+    meaning = "gain: latency of the baseline (the first curve) / latency" if shown == GAIN else ""
     hidden = f"{left_out} combinations are not drawn on their own" if left_out else ""
     model = f"fidelity: {provenance.read_spec(dataset).model.fidelity}" if "spec" in dataset.attrs else ""
     style.add_legend(figure, figure.axes, meaning, hidden, model, note, style.unverified_note(dataset))
-    return figure, rows.drop(columns="settings")
+    return figure, rows.drop(columns="changes")
 
 
 def _choose_input(inputs: Inputs, name: str | None) -> str:
@@ -76,53 +76,69 @@ def _rows(dataset: xr.Dataset, result: str, inputs: Inputs, x: str) -> Table:
         rows = rows[rows.fits.astype(bool)]
     if rows.empty:
         raise InputError(f"'{result}' has no finite value of a network that fits the memory", "sweep smaller inputs or more memory")
-    others = [key for key in dict.fromkeys(key for each in inputs.values() for key in each) if key not in (x, "phase")]
-    varied = [key for key in others if len({str(inputs[name].get(key)) for name in rows.workload.unique()}) > 1]
+    settings = {row.Index: _settings(row, inputs[row.workload], rows.dtype.nunique() > 1, x) for row in rows.itertuples()}
+    networks = [name.partition(" (")[0] for name in rows.workload]
+    baselines = {network: settings[index] for network, index in reversed(list(zip(networks, rows.index, strict=True)))}
+    changes = [_changes(settings[index], baselines[network]) for network, index in zip(networks, rows.index, strict=True)]
+    varied = {key for changed in changes for key in changed}
     columns: dict[str, list[Any]] = {
-        "network": [name.partition(" (")[0] for name in rows.workload],
+        "network": networks,
         "phase": [str(inputs[name].get("phase", "")) for name in rows.workload],
         x: [inputs[name][x] for name in rows.workload],
-        "settings": [_settings(row, inputs[row.workload], varied, rows.dtype.nunique() > 1) for row in rows.itertuples()],
+        "curve": [_curve_name(changed, baselines[network], varied) for changed, network in zip(changes, networks, strict=True)],
+        "changes": [len(changed) for changed in changes],
     }
-    rows = rows.assign(**columns, curve=[", ".join(filter(None, settings)) for settings in columns["settings"]])
-    return rows[["accelerator", *PANEL, x, "curve", "dtype", "pattern", result, "settings"]]
+    return rows.assign(**columns)[[*ROW, *COLUMN, x, "curve", "dtype", "pattern", result, "changes"]]
 
 
-def _settings(row: Any, inputs: Mapping[str, Any], varied: list[str], with_dtype: bool) -> tuple[str, ...]:
-    """('2:4', 'fp8', 'topk:2048'): what distinguishes a curve from others."""
-    return row.pattern, shorten_label(row.dtype) if with_dtype else "", *(str(inputs.get(key, "")) for key in varied)
+def _settings(row: Any, inputs: Mapping[str, Any], with_dtype: bool, x: str) -> dict[str, str]:
+    """What distinguishes curves, as text by name: pattern, dtype and the inputs but `x` and the phase."""
+    others = {key: value for key, value in inputs.items() if key not in (x, "phase") and value is not None}
+    texts = {key: str(value) if isinstance(value, str) else f"{key.replace('_', ' ')} {value:g}" for key, value in others.items()}
+    return {"pattern": row.pattern, **({"dtype": shorten_label(row.dtype)} if with_dtype else {}), **texts}
 
 
-def _with_gain(rows: Table, x: str, first: str) -> Table:
-    """The rows with the gain over the curve `first` at the same point; those without such a point are left out."""
-    keys = ["accelerator", *PANEL, x]
-    reference = rows[rows.curve == first].groupby(keys).latency.min().rename("reference")
+def _changes(settings: Mapping[str, str], baseline: Mapping[str, str]) -> dict[str, str]:
+    """The settings that differ from those of the baseline."""
+    return {key: text for key, text in settings.items() if text != baseline.get(key)}
+
+
+def _curve_name(changed: Mapping[str, str], baseline: Mapping[str, str], varied: set[str]) -> str:
+    """'2:4, topk:2048': what a curve changes; of the baseline, all that other curves change."""
+    return ", ".join(changed.values() or [text for key, text in baseline.items() if key in varied]) or "baseline"
+
+
+def _with_gain(rows: Table, x: str) -> Table:
+    """The rows with the gain over the baseline at the same point; those without such a point are left out."""
+    keys = [*ROW, *COLUMN, x]
+    reference = rows[rows.changes == 0].groupby(keys).latency.min().rename("reference")
     joined = rows.join(reference, on=keys)
     return joined.assign(gain=joined.reference / joined.latency).dropna(subset=[GAIN]).drop(columns="reference")
 
 
 def _select_curves(rows: Table, x: str, y: str) -> tuple[Table, int]:
-    """All curves, or of many those that change one setting of the first, and the fastest of all as one more; how many are left out."""
-    curves, first = dict(zip(rows.curve, rows.settings, strict=True)), rows.settings.iloc[0]
-    single = [name for name, settings in curves.items() if sum(a != b for a, b in zip(settings, first, strict=True)) <= 1]
-    if len(curves) <= MAX_CURVES or y != GAIN:
+    """All curves, or of many those that change one setting, and the fastest of all as one more; how many are left out."""
+    combinations = rows[rows.changes > 1].curve.nunique()
+    if rows.curve.nunique() <= MAX_CURVES or y != GAIN:
         return rows, 0
-    fastest = rows.groupby(["accelerator", *PANEL, x], as_index=False, sort=False)[y].max().assign(curve=FASTEST)
-    return pd.concat([rows[rows.curve.isin(single)], fastest]), len(curves) - len(single)
+    fastest = rows.groupby([*ROW, *COLUMN, x], as_index=False, sort=False)[y].max().assign(curve=FASTEST)
+    return pd.concat([rows[rows.changes <= 1], fastest]), combinations
 
 
 def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
-    panels = list(rows[list(PANEL)].drop_duplicates().itertuples(index=False, name=None))
+    """A row of panels for each accelerator and phase, a column for each network and batch size."""
+    down, across = (list(rows[list(keys)].drop_duplicates().itertuples(index=False, name=None)) for keys in (ROW, COLUMN))
     with_batch = rows.batch.nunique() > 1
-    titles = [", ".join(filter(None, [network, phase, f"batch {batch}" if with_batch else ""])) for network, phase, batch in panels]
-    accelerators = list(rows.accelerator.unique())
-    figure, axes = style.create_panels(accelerators, titles, sharey=False)
+    titles = [f"{network}, batch {batch}" if with_batch else network for network, batch in across]
+    figure, axes = style.create_panels([", ".join(filter(None, names)) for names in down], titles, sharey=False)
     styles = style.curve_styles(rows.assign(method=rows.curve, pattern=rows.curve))
+    is_wide = rows[y].min() > 0 and rows[y].max() > WIDE * rows[y].min()
     unit = select_unit("1" if y == GAIN else unit_of_result, rows[y].to_numpy(float))
-    for accelerator, line in zip(accelerators, axes, strict=True):
-        for panel, ax in zip(panels, line, strict=True):
-            of_panel = (rows[list(PANEL)] == list(panel)).all(axis=1) & (rows.accelerator == accelerator)
+    for row, line in zip(down, axes, strict=True):
+        for column, ax in zip(across, line, strict=True):
+            of_panel = (rows[[*ROW, *COLUMN]] == [*row, *column]).all(axis=1)
             _draw_panel(ax, rows[of_panel], x, y, styles)
+            _set_scales(ax, sorted(rows[x].unique()), is_wide, y)
             style.set_axis_unit(ax.yaxis, "", unit)
             ax.set(xlabel="", ylabel="")
     style.label_edges(axes, f"{x} [tokens]" if x == "sequence" else x, unit.label(y.replace("_", " ")))
@@ -134,14 +150,17 @@ def _draw_panel(ax: Axes, rows: Table, x: str, y: str, styles: style.CurveStyles
         ordered = curve.sort_values(x)
         look: style.CurveStyle = {"color": style.GREY, "linestyle": ":"} if name == FASTEST else styles[name, name]
         ax.plot(ordered[x], ordered[y], markersize=3.5, linewidth=1.3, label=str(name), **look)
-    if len(rows) and rows[y].min() > 0 and rows[y].max() > 30 * rows[y].min():
+
+
+def _set_scales(ax: Axes, ticks: Sequence[float], is_wide: bool, y: str) -> None:
+    """Logarithmic x, marked at the values; y is logarithmic in all panels or in none."""
+    ax.set_xscale("log")
+    ax.set_xticks(ticks, [_tick_text(value) for value in ticks])
+    ax.minorticks_off()
+    if is_wide:
         ax.set_yscale("log")
     elif y != GAIN:
         ax.set_ylim(bottom=0)
-    ax.set_xscale("log")
-    ticks = sorted(rows[x].unique())
-    ax.set_xticks(ticks, [_tick_text(value) for value in ticks])
-    ax.minorticks_off()
 
 
 def _tick_text(value: float) -> str:

@@ -76,8 +76,8 @@ class WorkloadSelection(StrictModel):
     patterns: tuple[HypotheticalPatterns, ...] = Field(
         (), description="patterns that the network was never pruned to", examples=['{list: ["1:8"], densities: own}']
     )
-    activation_density: PositiveFraction | None = Field(
-        default=None, description="assumed nonzero share of every layer's inputs; default: as counted, or 1", examples=[0.5]
+    activation_density: Annotated[tuple[PositiveFraction, ...], AllDifferent] = Field(
+        default=(), description="assumed nonzero share of every layer's inputs, or several; default: as counted, or 1", examples=[0.5]
     )
     inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), AllDifferent]] = Field(
         {},
@@ -93,6 +93,11 @@ class WorkloadSelection(StrictModel):
     @classmethod
     def _accept_one_value(cls, value: object) -> object:
         return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("activation_density", mode="before", json_schema_input_type=PositiveFraction | list[PositiveFraction] | None)
+    @classmethod
+    def _accept_one_density(cls, value: object) -> object:
+        return () if value is None else value if isinstance(value, list | tuple) else [value]
 
     @field_validator("methods", mode="before")
     @classmethod

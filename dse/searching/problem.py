@@ -188,7 +188,7 @@ def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCol
     networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
     for key, workload in load_workloads(spec, document, problems):
         selection, location = spec.workloads[key], ("workloads", key)
-        name = workload.name if selection.inputs else key
+        name = workload.name if selection.inputs or workload.assumed else key
         if name in networks:
             message = f"another network is named '{name}' too"
             problems.add(document.make_problem(location, message, "rename one: results are labelled by names"))

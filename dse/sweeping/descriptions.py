@@ -41,10 +41,21 @@ def load_workloads(
             for inputs in selection.input_combinations():
                 with problems.collect(*document.locate(("workloads", key))):
                     workload = _load_workload(key, selection, inputs, spec, document)
-                    share = selection.activation_density
-                    loaded.append((key, workload if share is None else workload.with_activation_density(share)))
+                    loaded += [(key, each) for each in _with_densities(workload, selection.activation_density)]
                     advance()
     return loaded
+
+
+def _with_densities(workload: Workload, densities: Sequence[float]) -> list[Workload]:
+    """The network with each of the assumed densities of activations, which are part of its name where there are several."""
+    if not densities:
+        return [workload]
+    assumed = [workload.with_activation_density(density) for density in densities]
+    return (
+        assumed
+        if len(assumed) == 1
+        else [each.with_assumed(activation_density=density) for each, density in zip(assumed, densities, strict=True)]
+    )
 
 
 def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any], spec: SweepSpec, document: YamlDocument) -> Workload:

@@ -107,6 +107,7 @@ class Workload:
         variants: the pruned variants.
         description: task, metric and sources.
         inputs: what the network is run on, as far as the caller has set it, such as `{"phase": "decode"}`.
+        assumed: what a sweep assumes of the network, one of several values, such as `{"activation_density": 0.5}`.
 
     Examples:
         >>> import dse
@@ -125,12 +126,14 @@ class Workload:
     folder: Path
     files: dict[str, str]  # SHA-256 of each file that was read
     inputs: Mapping[str, object] = field(default_factory=dict)  # those set by the caller, in place of the description's own
+    assumed: Mapping[str, object] = field(default_factory=dict)
     mapping: Mapping[str, object] | None = None  # the description, if it was not read from a folder
 
     @property
     def name(self) -> str:
         """'llama-2-7b' for the inputs of the description, 'llama-2-7b (phase=decode)' for others."""
-        return f"{self.description.name} ({_format_inputs(self.inputs)})" if self.inputs else self.description.name
+        settings = {**self.inputs, **self.assumed}
+        return f"{self.description.name} ({_format_inputs(settings)})" if settings else self.description.name
 
     @cached_property
     def all_inputs(self) -> dict[str, object]:
@@ -225,6 +228,11 @@ class Workload:
         layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, density, 1.0))
         variants = tuple(replace(variant, layers=layers, activation_density=None) for variant in self.variants)
         return replace(self, layers=layers, variants=variants)
+
+    def with_assumed(self, **assumed: object) -> "Workload":
+        """A copy whose name states what is assumed of the network."""
+        renamed = replace(self, assumed=assumed)
+        return replace(renamed, variants=tuple(replace(variant, workload=renamed.name) for variant in self.variants))
 
     def __repr__(self) -> str:
         return f"Workload({self.name}: {len(self.layers)} layers, {len(self.variants)} variants)"

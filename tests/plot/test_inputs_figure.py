@@ -42,13 +42,7 @@ def test_of_many_combinations_single_changes_and_the_fastest_are_drawn(results):
     figure, rows = draw_figure("inputs", results)
     ax = figure.axes[1]
     lines = {line.get_label(): line.get_ydata() for line in ax.lines}
-    assert set(lines) == {
-        "dense, fp16, causal",
-        "2:4, fp16, causal",
-        "dense, fp16, window:1024",
-        "dense, fp16 weights=int8, causal",
-        FASTEST,
-    }
+    assert set(lines) == {"dense, fp16, causal", "2:4", "window:1024", "fp16 weights=int8", FASTEST}
     decode = rows[rows.phase == "decode"]
     np.testing.assert_array_equal(lines[FASTEST], decode.groupby("sequence")[GAIN].max())
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1k", "8k", "64k"]

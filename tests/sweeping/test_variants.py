@@ -100,3 +100,13 @@ def test_a_block_larger_than_every_layer_is_refused(edited, folder):
     edited("small.yaml", ("{methods: all}", "{methods: [], patterns: {list: ['block:8192x16'], densities: [0.5]}}"))
     with pytest.raises(InputError, match=r"small.yaml:4: .*a block of 'block:8192x16', 8192x16, is larger than every layer of 'net'"):
         load_plan(folder / "small.yaml")
+
+
+def test_several_densities_of_activations_are_several_networks(edited, folder):
+    edited("small.yaml", ("{methods: all}", "{methods: [semi], activation_density: [1, 0.25]}"))
+    both = dse.sweep(folder / "small.yaml")
+    assert list(both.workload.values) == ["net (activation_density=1.0)", "net (activation_density=0.25)"]
+    edited("small.yaml", ("activation_density: [1, 0.25]", "activation_density: 0.25"))
+    alone = dse.sweep(folder / "small.yaml")
+    assert list(alone.workload.values) == ["net"]
+    np.testing.assert_array_equal(both.latency.isel(variant=[1]), alone.latency)
