@@ -61,7 +61,17 @@ def check_patches(image: int, patch: int) -> None:
 
 
 class NetworkInputs(StrictModel):
-    """What a network runs on; images have the size that the configuration states."""
+    """What a network runs on; images have the size that the configuration states.
+
+    Results list all inputs, those in `optional` only where they are set.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset()
+
+    def listed(self) -> dict[str, object]:
+        """The inputs that results list."""
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        return {name: value for name, value in self.model_dump().items() if name not in self.optional or value != defaults[name]}
 
 
 class AttentionInputs(NetworkInputs):
@@ -85,6 +95,8 @@ class SequenceInputs(AttentionInputs):
 
 class GenerationInputs(SequenceInputs):
     """Inputs of a decoder that generates text."""
+
+    optional: ClassVar[frozenset[str]] = frozenset({"attention_pattern", "indexer_heads", "indexer_width", "page"})
 
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")

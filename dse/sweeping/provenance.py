@@ -36,7 +36,7 @@ def attributes(plan: Plan) -> dict[str, str]:
         "spec_sha256": plan.document.sha256,
         "description_sha256": json.dumps(_description_hashes(plan)),
         "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
-        "run_on": json.dumps({w.name: {**w.all_inputs, **w.assumed} for w in plan.workloads if w.all_inputs or w.assumed}),
+        "run_on": json.dumps({w.name: {**w.listed_inputs, **w.assumed} for w in plan.workloads if w.all_inputs or w.assumed}),
         "links": json.dumps({a.name: {path: f.text for path, f in a.links.formulas.items()} for a in plan.accelerators if a.links}),
         "unverified": json.dumps(_list_unverified(plan)),
         "versions": json.dumps(_package_versions()),

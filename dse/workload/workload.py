@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from dse.base.errors import InputError, did_you_mean
 from dse.base.table_format import html_table
+from dse.networks.architecture import NetworkInputs
 from dse.networks.layers import LayerArrays
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
@@ -138,10 +139,20 @@ class Workload:
     @cached_property
     def all_inputs(self) -> dict[str, object]:
         """Inputs that the layers are for, defaults included; empty for a table of layers and for a network without inputs."""
+        inputs = self._network_inputs
+        return {} if inputs is None else inputs.model_dump()
+
+    @property
+    def listed_inputs(self) -> dict[str, object]:
+        """Those of all inputs that results list: optional ones only where they are set."""
+        inputs = self._network_inputs
+        return {} if inputs is None else inputs.listed()
+
+    @property
+    def _network_inputs(self) -> NetworkInputs | None:
         if self.description.network is None:
-            return {}
-        model = type(self.description.network).inputs
-        return model.model_validate({**self.description.inputs, **self.inputs}).model_dump()
+            return None
+        return type(self.description.network).inputs.model_validate({**self.description.inputs, **self.inputs})
 
     @property
     def unstated_inputs(self) -> list[str]:
@@ -150,8 +161,8 @@ class Workload:
 
     @property
     def run_on(self) -> str:
-        """All inputs as text, as in 'phase=decode, sequence=4096'."""
-        return _format_inputs(self.all_inputs)
+        """The listed inputs as text, as in 'phase=decode, sequence=4096'."""
+        return _format_inputs(self.listed_inputs)
 
     def contents_sha256(self) -> str:
         """SHA-256 of the layers and variants, which may differ from those of the folder."""

@@ -324,7 +324,7 @@ def test_netcdf_gives_the_dataset_back(spec_file, tmp_path):
         ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: 'a100-sxm4' is not an accelerator of the catalogue; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
-        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'axis', 'pareto', 'roofline', 'layers', 'capacity' or 'efficiency'"),
+        ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'axis', 'pareto', 'roofline', 'layers', 'capacity', 'efficiency' or 'inputs'"),
         ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the figure 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.peak.fp8: [1 TFLOP/s]}", 7, "axes.units.tensor.peak.fp8: 'chip' has no 'units.tensor.peak.fp8'; did you mean 'units.tensor.peak.fp16'?"),
@@ -332,7 +332,7 @@ def test_netcdf_gives_the_dataset_back(spec_file, tmp_path):
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 1}}", 7, "axes.memory.dram.bandwidth.steps: 1 is out of range; write a number of at least 2"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, 1000 GB/s]}", 7, "axes.memory.dram.bandwidth: 'memory.dram.bandwidth' takes a value twice; give different values"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.runs.sparse_24.pattern: {from: 2:4, to: 1:4, steps: 2}}", 7, "axes.units.tensor.runs.sparse_24.pattern: 'units.tensor.runs.sparse_24.pattern' is not a number; write a list of values, as in '[true, false]'"),
-        ("dtype: fp16", "dtype: fp16\nstore: {variables: [speed]}", 7, "store.variables.0: 'speed' is not known here; write one of 'latency', 'dense_latency', 'speedup', 'bound_share', 'execution_share', 'fits', 'area', 'power', 'energy', 'edp', 'performance_per_area', 'performance_per_watt', 'average_power', 'power_limited_latency' or 'cost_usd'"),
+        ("dtype: fp16", "dtype: fp16\nstore: {variables: [speed]}", 7, "store.variables.0: 'speed' is not known here; write one of 'latency', 'dense_latency', 'speedup', 'bound_share', 'execution_share', 'fits', 'footprint', 'largest_batch', 'time_to_first_token', 'time_per_output_token', 'tokens_per_s', 'area', 'power', 'energy', 'edp', 'performance_per_area', 'performance_per_watt', 'average_power', 'power_limited_latency', 'cost_usd', 'energy_per_token' or 'tokens_per_s_per_watt'"),
         ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: slow}", 7, "model.fidelity: 'slow' is not known here; write one of 'sol', 'r3', 'capacity' or 'calibrated'"),
     ],
 )  # fmt: skip

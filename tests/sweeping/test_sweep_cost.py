@@ -148,6 +148,7 @@ def test_the_default_variables_are_those_of_time(folder):
         "bound_share",
         "execution_share",
         "fits",
+        "footprint",
     }
 
 
