@@ -17,7 +17,7 @@ from dse.base.errors import InputError
 from dse.base.progress import logger, shows_progress
 from dse.base.yaml_document import load_document
 from dse.cli.destination import CONTINUE, check_modes
-from dse.searching import report, run
+from dse.searching import notes, report, run, saved_design
 from dse.searching.analysis import search_randomly
 from dse.searching.archive import MAX_TIED, Archive
 from dse.searching.evaluator import Evaluator
@@ -74,14 +74,18 @@ def _write_results(options: Namespace, archive: Archive, folder: Path) -> str:
     store.write(front, folder / "front.nc")
     output_file.replace_file(folder / "front.csv", lambda path: front.to_dataframe().to_csv(path, index=False))
     output_file.replace_file(folder / "best.csv", lambda path: best.to_csv(path, index=False))
-    save_figure(*search_figure.draw_figure(archive, random, report.evaluate_devices(evaluator)), folder / "search")
+    output_file.replace_file(folder / "best.yaml", lambda path: path.write_text(saved_design.best_design_text(archive), encoding="utf-8"))
+    problem = evaluator.problem_at(archive.designs[archive.best_index()])
+    save_figure(*search_figure.draw_figure(archive, random, report.evaluate_devices(evaluator, problem)), folder / "search")
+    for note in notes.list_notes(archive):
+        logger.info(f"note: {note}")
     if options.json:
         return str(best.to_json(orient="records", indent=2))
     return "\n".join([*_best_design_lines(best, front), *_progress_lines(front), *map(str, _output_files(folder))])
 
 
 def _output_files(folder: Path) -> list[Path]:
-    return [folder / name for name in ("front.nc", "front.csv", "best.csv", "search.png", "search.csv")]
+    return [folder / name for name in ("front.nc", "front.csv", "best.csv", "best.yaml", "search.png", "search.csv")]
 
 
 def _open_storage(journal: Path, url: str | None, must_exist: bool) -> BaseStorage:

@@ -23,6 +23,7 @@ from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
 from dse.sweeping import run, store, table_file
+from dse.sweeping.capacity_notes import sweep_capacity_notes
 from dse.sweeping.distributed.processes import worker_processes
 from dse.sweeping.distributed.reduction_sink import ORIGIN, partials_folder
 from dse.sweeping.distributed.run import run_distributed
@@ -67,6 +68,8 @@ def execute(options: Namespace) -> str:
             if dataset is not None:
                 with announced_step("ranking designs"):
                     print_summary(dataset, results)
+                for note in sweep_capacity_notes(plan, dataset):
+                    logger.info(f"note: {note}")
             with announced_step("writing figures"):
                 derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
     except plot.FiguresNotDrawnError as error:

@@ -21,8 +21,8 @@ MAX_DEVICE_COST = 3.0  # times that of the costliest design: devices beyond woul
 def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figure, pd.DataFrame]:
     """A panel for each of the next two columns of the archive after the first objective, and one for the progress.
 
-    `random` is the archive of a random search with as many designs; `devices` are existing ones (see `report`). The table is the
-    front of the archive.
+    `random` is the archive of a random search with as many designs; `devices` are existing ones (see `report`). The table has the
+    front of the archive, then the devices, which are named in the column `device`.
     """
     costs = archive.value_names[1:3]
     figure = Figure(figsize=(4.8 * len(costs) + 3.8, 5.4), layout="constrained")
@@ -36,11 +36,18 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     baseline = (
         "performance: relative to the dense networks on the accelerator as described" if archive.value_names[0] == "performance" else ""
     )
-    style.add_legend(figure, axes, run, *map(str, search.constraints), baseline)
+    style.add_legend(figure, axes, run, *map(str, search.constraints), baseline, _device_note(archive) if any(labels) else "")
     for ax, device_labels in zip(axes, labels, strict=False):
         place_labels(ax, device_labels, leaders=True)
     front = archive.designs[archive.front_indices()]
-    return figure, pd.DataFrame(evaluator.space.decode(front) | evaluator.evaluate(front))
+    table = pd.DataFrame(evaluator.space.decode(front) | evaluator.evaluate(front))
+    return figure, pd.concat([table, devices], ignore_index=True) if len(devices) else table
+
+
+def _device_note(archive: Archive) -> str:
+    """In which dtype and batch size the existing devices are evaluated."""
+    problem = archive.evaluator.problem_at(archive.designs[archive.best_index()])
+    return f"existing devices: {problem.dtype.label}, batch {problem.batch}, as the best design"
 
 
 def _draw_cost_panel(ax: Axes, archive: Archive, random: Archive, devices: Table, cost: str) -> list[Label]:

@@ -10,7 +10,7 @@ Data flows through the modules in this order:
 * `samplers` (all designs, or those that Optuna proposes, with a `journal` of its trials), `evolutionary_sampler` (the default one) and
   `local_search`: methods that propose designs, with `infeasibility` (whether there is any feasible design);
 * `archive` (the best designs so far), `simplicity` (which of equal designs is reported), `analysis` (elasticities, importances, regret),
-  and `report`;
+  `notes` (what a reader of the best design might misunderstand), `saved_design` (the best design as a description), and `report`;
 * `run`: the whole search with its warnings, as the function `dse.search`.
 
 The package is called `searching` because `dse.search` is a function.

@@ -22,6 +22,7 @@ from dse.schema.accelerator import read_accelerator
 from dse.searching import uncertainty
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
+from dse.searching.problem import SearchProblem
 from dse.searching.simplicity import simplify_designs
 from dse.searching.space import Space
 from dse.workload import Variant
@@ -138,15 +139,19 @@ def _describe_variant(variant: Variant) -> str:
     return f"{variant} with {variant.combined_with}" if variant.combined_with else str(variant)
 
 
-def evaluate_devices(evaluator: Evaluator) -> pd.DataFrame:
-    """Results of the shipped devices that exist, compute in the dtype of the search and have a published area and power, one per row."""
-    rows, problem = [], evaluator.problem
+def evaluate_devices(evaluator: Evaluator, problem: SearchProblem) -> pd.DataFrame:
+    """Results of the shipped devices that exist, compute in the dtype of `problem` and have a published area and power, one per row.
+
+    `problem`: that of the search with the batch size and the dtype of its best design, in which the devices are evaluated.
+    """
+    rows, samples = [], problem.batch / evaluator.problem.batch  # in the time of one of the base
+    base = replace(evaluator.base, latency=samples * evaluator.base.latency)
     for name in catalog.list_names("accel_models"):
         device = read_accelerator(catalog.find_path("accel_models", name))
         with suppress(InputError):  # another dtype, or no process to compute costs from
             if not device.hypothetical and device.cost.area is not None and device.cost.power is not None:
                 kernels = problem.kernels if problem.options.efficiencies else available_kernels(device, problem.options)
-                own = Evaluator(Space(device, ()), replace(problem, kernels=kernels), evaluator.base)
+                own = Evaluator(Space(device, ()), replace(problem, kernels=kernels), base)
                 rows.append({"device": name} | {key: float(values[0]) for key, values in own.evaluate(np.empty((1, 0))).items()})
     return pd.DataFrame(rows)
 

@@ -37,7 +37,9 @@ COMMANDS = {
 }
 # Outputs of commands that take long (their own tests check them), and whether each is a folder.
 SLOW_OUTPUTS = {
-    COMMANDS["search"][1]: dict.fromkeys(("study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"), False)
+    COMMANDS["search"][1]: dict.fromkeys(
+        ("study.journal", "front.nc", "front.csv", "best.csv", "best.yaml", "search.png", "search.csv"), False
+    )
 }
 
 

@@ -1,6 +1,7 @@
 """What a search reports: ties, the simplest of equal designs, expressions without a value, elasticities, the table."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 import xarray as xr
 
 import dse
+from dse.base.dtype import parse_dtype
 from dse.base.errors import InfeasibleError
 from dse.cli import entry
 from dse.report.result_table import render
@@ -15,10 +17,12 @@ from dse.report.show_results import result_tables
 from dse.searching import report, run
 from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import MAX_BEST, Archive
+from dse.searching.notes import list_notes
 from dse.searching.samplers import evaluate_all
 from dse.searching.simplicity import complexity, simplify_designs
 from dse.sweeping.model_warnings import ModelWarning
-from tests.searching.search_specs import write
+from tests.conftest import link
+from tests.searching.search_specs import CHIP, write
 
 NO_EFFECT = """
   units.tensor.runs.sparse_24.enabled: [true, false]
@@ -159,7 +163,7 @@ def test_an_axis_that_changes_no_result_is_named(folder):
 def test_devices_next_to_a_search_have_published_costs(folder):
     """An accelerator without a published area is left out of the figure rather than drawn at a modelled one."""
     evaluator = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]"))
-    devices = report.evaluate_devices(evaluator).set_index("device")
+    devices = report.evaluate_devices(evaluator, evaluator.problem).set_index("device")
     assert {"a100-sxm4-80gb", "rtx5090", "gb300"} <= set(devices.index)
     assert {"gaudi3", "jetson-agx-orin", "tpu-v5e", "a100-native-1m"}.isdisjoint(devices.index)
     for name in devices.index:
@@ -213,3 +217,63 @@ def test_the_front_of_one_objective_names_the_limited_results_that_it_trades(fol
     order = np.argsort(front.power.values)
     assert len(order) > 5
     assert (np.diff(front.performance.values[order]) >= 0).all()
+
+
+def test_the_best_design_is_written_as_a_description_with_its_results(folder, monkeypatch):
+    """Evaluated as described, it has the latency, area and power of the search; its source names the numbers before."""
+    path = write(folder, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]\nsampler: exhaustive")
+    monkeypatch.chdir(folder)
+    assert entry.main(["search", str(path)]) == 0
+    best, device = pd.read_csv("small_search/best.csv").iloc[0], dse.load_accelerator("small_search/best.yaml")
+    for name in ("units.tensor.peak.fp16", "units.vector.peak.fp16", "memory.dram.bandwidth"):
+        assert device.value(name) == best[name]
+    assert device.value("units.tensor.runs.sparse_24.enabled") == best["units.tensor.runs.sparse_24.enabled"]
+    assert device.at("memory.dram.bandwidth").source == "dse search small_search; chip has 1 TB/s"
+    assert device.name == "small_search-best"
+    assert [device.value("cost.area"), device.value("cost.power")] == pytest.approx([best.area, best.power], rel=1e-5)
+    front = xr.load_dataset("small_search/front.nc")
+    table = pd.read_csv("small_search/search.csv")
+    assert table.device.isna().sum() == front.sizes["point"]
+    assert {"a100-sxm4-80gb", "rtx5090"} <= set(table.device.dropna())
+
+
+def test_devices_next_to_a_search_run_in_the_dtype_and_batch_size_of_its_best_design(folder):
+    evaluator = run.load_evaluator(write(folder, "maximize: [performance]\nconstraints: [area <= 420 mm^2, power <= 210 W]"))
+    int8 = replace(evaluator.problem, dtype=parse_dtype("int8"), batch=2 * evaluator.problem.batch)
+    alike, other = (
+        report.evaluate_devices(evaluator, problem).set_index("device").loc["a100-sxm4-80gb"] for problem in (evaluator.problem, int8)
+    )
+    assert other.latency < 2 * alike.latency
+    ratio = 2 * alike.latency / other.latency  # of the times of one sample
+    assert other.performance / alike.performance == pytest.approx(ratio, rel=1e-12)
+
+
+def test_a_search_for_speedup_says_that_its_best_design_is_slow(folder):
+    """A small tensor unit makes the dense network slow, so pruning gains most there."""
+    axes = "\n  units.tensor.peak.fp16: [20 TFLOP/s, 100 TFLOP/s]\n"
+    for objective, count in (("speedup", 1), ("performance", 0)):
+        evaluator = run.load_evaluator(
+            write(folder, f"maximize: [{objective}]\nconstraints: [accuracy_drop <= 5]\nsampler: exhaustive", axes)
+        )
+        archive = run.run_search(evaluator, "x", None, False, False, False)
+        assert len(list_notes(archive)) == count
+        assert all("slower than the accelerator as described" in note for note in list_notes(archive))
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ("fidelity: sol", "Fidelity 'sol' moves every operand once"),
+        ("fidelity: capacity", "With 'fusion: none' the activations of every layer go to memory"),
+        ("fidelity: capacity, fusion: fitting", ""),
+    ],
+)
+def test_a_capacity_that_cannot_matter_is_noted(folder, model, text):
+    path = write(
+        folder, "maximize: [performance]\nconstraints: [area <= 900 mm^2]\nsampler: exhaustive", "\n  memory.l2.capacity: [40 MB, 60 MB]\n"
+    )
+    (folder / "chip.yaml").write_text(CHIP.replace("1 TB/s}", "1 TB/s}\n  l2: {capacity: 40 MB, bandwidth: 9 TB/s}"))
+    link(folder)
+    path.write_text(path.read_text().replace("fidelity: r3", model))
+    archive = run.run_search(run.load_evaluator(path), "x", None, False, False, False)
+    assert [text in note for note in list_notes(archive)] == [True] * bool(text)

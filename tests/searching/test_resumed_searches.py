@@ -62,7 +62,7 @@ def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
     path.write_text(edited)
     assert main(["search", str(path), "-o", str(out), "--resume"]) == 2  # it asks something else
     written = {path.name for path in out.iterdir() if ".lock" not in path.name}  # the killed one may leave its lock behind
-    assert written == {"study.journal", "front.nc", "front.csv", "best.csv", "search.png", "search.csv"}
+    assert written == {"study.journal", "front.nc", "front.csv", "best.csv", "best.yaml", "search.png", "search.csv"}
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
