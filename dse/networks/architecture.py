@@ -91,6 +91,24 @@ class SequenceInputs(AttentionInputs):
     """Inputs of an encoder."""
 
     sequence: int = Field(512, gt=0, le=10**8, description="tokens of a sample")
+    attention_pattern: AttentionField | None = Field(
+        None, description="which keys each token attends to, in every block; default: as the configuration says", examples=["window:4096"]
+    )
+
+    @model_validator(mode="after")
+    def _check_pattern(self) -> Self:
+        if self.attention_pattern is not None:
+            try:
+                self._check_kind(self.attention_pattern)
+                self.attention_pattern.check_context(self.sequence)
+            except InputError as error:
+                raise field_error(error.problems[0].message, error.problems[0].fix) from error
+        return self
+
+    def _check_kind(self, pattern: AttentionPattern) -> None:
+        """Raise InputError if the network cannot have such a pattern."""
+        if pattern.is_chosen:
+            raise InputError(f"an encoder has no layers that choose the keys of '{pattern}'", "write 'full' or 'around:64'")
 
 
 class GenerationInputs(SequenceInputs):
@@ -104,10 +122,6 @@ class GenerationInputs(SequenceInputs):
         "last",
         description="tokens of each sample that the vocabulary is scored for; last: as in generating text; all: as for perplexity",
     )
-
-    attention_pattern: AttentionField | None = Field(
-        None, description="which keys each token attends to, in every block; default: as the configuration says", examples=["window:4096"]
-    )
     indexer_heads: int = Field(
         64, gt=0, le=10**6, description="heads that score the tokens of a top-k pattern (DeepSeek-V3.2, arXiv 2512.02556: 64)"
     )
@@ -116,14 +130,9 @@ class GenerationInputs(SequenceInputs):
     )
     page: int = Field(1, gt=0, le=10**8, description="tokens of a page of the key-value cache, which occupies whole pages")
 
-    @model_validator(mode="after")
-    def _check_pattern(self) -> Self:
-        if self.attention_pattern is not None:
-            try:
-                self.attention_pattern.check_context(self.sequence)
-            except InputError as error:
-                raise field_error(error.problems[0].message, error.problems[0].fix) from error
-        return self
+    def _check_kind(self, pattern: AttentionPattern) -> None:
+        if not pattern.is_causal and pattern != FULL:
+            raise InputError(f"'{pattern}' attends to later tokens, which do not exist yet", "write 'causal' or 'window:4096'")
 
     def pattern_of(self, window: int | None) -> AttentionPattern:
         """The attention pattern of a block whose configuration limits it to the last `window` tokens (None: all)."""

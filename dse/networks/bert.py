@@ -6,6 +6,7 @@ from pydantic import model_validator
 
 from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, SequenceInputs, check_heads
 from dse.networks.layers import LayerRow
+from dse.sparsity.attention.kinds import FULL
 
 
 class BERT(Architecture):
@@ -40,8 +41,11 @@ class BERT(Architecture):
         projected = tuple(f"{name}.attention.self.{role}" for role in ("query", "key", "value"))
         for role in projected:
             layers.linear(role, hidden, hidden, tokens, reads=(layers.stream,))
-        fused = inputs.attention == "fused"
-        layers.attention(f"{name}.attention.self", heads, heads, hidden // heads, tokens, tokens, fused, reads=projected)
+        pattern = inputs.attention_pattern or FULL
+        layers.attention(
+            f"{name}.attention.self", heads, heads, hidden // heads, tokens, pattern.rectangle_keys(tokens), inputs.attention == "fused",
+            reads=projected, causal=pattern.is_causal, keys_read=pattern.touched_keys(tokens, tokens), pattern=pattern, context=tokens,
+        )  # fmt: skip
         layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
         layers.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)
         layers.linear(f"{name}.intermediate.dense", inner, hidden, tokens)

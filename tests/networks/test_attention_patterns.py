@@ -88,6 +88,21 @@ def test_an_indexer_of_blocks_scores_their_means():
     assert layers[f"{AT}.indexer.topk"].output_elements == 2 * 3  # for each head of keys: 3 earlier blocks
 
 
+def test_encoders_attend_to_tokens_around_each():
+    bert = {
+        "model_type": "bert", "vocab_size": 100, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1,
+        "num_attention_heads": 8, "max_position_embeddings": 64, "type_vocab_size": 2,
+    }  # fmt: skip
+    layers = layers_of(bert, sequence=64, attention_pattern="around:4")
+    scores, context = (layers[f"encoder.layer.0.attention.self.{name}"] for name in ("scores", "context"))
+    assert (scores.m, context.k, scores.causal, str(scores.scores), scores.read_keys) == (9, 9, False, "around:4", 64)
+    assert layers_of(bert, sequence=64, attention_pattern="full") == layers_of(bert, sequence=64)
+    with pytest.raises(dse.InputError, match="no layers that choose"):
+        layers_of(bert, sequence=64, attention_pattern="topk:4")
+    with pytest.raises(dse.InputError, match="later tokens, which do not exist yet"):
+        layers_of(sequence=64, attention_pattern="around:4")
+
+
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [("window:65", "longer than the context: it needs 65 tokens, and there are 64"), ("topk:65", "needs 65"), ("topk:9x8", "needs 72"),

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from dse.sparsity.attention.kinds import Chunk
-from dse.sparsity.attention.pattern import AttentionPattern, TiledPattern, Whole, capped_sum, query_tiles, triangle
+from dse.sparsity.attention.pattern import CausalPattern, TiledPattern, Whole, capped_sum, query_tiles, triangle
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class KeyChoice:
     chosen: int
 
 
-class ChosenPattern(AttentionPattern):
+class ChosenPattern(CausalPattern):
     """A pattern in which the data choose the keys."""
 
     is_chosen: ClassVar[bool] = True

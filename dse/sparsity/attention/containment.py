@@ -4,8 +4,10 @@
 true where some mask is not covered), and complete for pairs of patterns whose masks the positions fix.
 """
 
+from math import inf
+
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
-from dse.sparsity.attention.kinds import Causal, Chunk, Full, TokenUnion
+from dse.sparsity.attention.kinds import Around, Causal, Chunk, Full, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
 
 
@@ -13,7 +15,9 @@ def contains(outer: AttentionPattern, inner: AttentionPattern) -> bool:
     """Whether every mask of `inner` is part of a mask of `outer`."""
     if isinstance(outer, Full) or outer == inner:
         return True
-    if isinstance(inner, Full):
+    if isinstance(outer, Around):
+        return _reach(inner) <= outer.distance
+    if not inner.is_causal:
         return False
     match outer:
         case Causal():
@@ -29,6 +33,18 @@ def contains(outer: AttentionPattern, inner: AttentionPattern) -> bool:
         case BlockShare(rows, columns, share):
             return isinstance(inner, BlockShare) and (inner.rows, inner.columns) == (rows, columns) and inner.share <= share
     return False
+
+
+def _reach(pattern: AttentionPattern) -> float:
+    """The largest distance of a key that a query attends to, in any context."""
+    match pattern:
+        case Around(distance):
+            return distance
+        case TokenUnion(_, 0, 0):
+            return pattern.window - 1
+        case Chunk(size):
+            return size - 1
+    return inf
 
 
 def _union_contains(outer: TokenUnion, inner: AttentionPattern) -> bool:

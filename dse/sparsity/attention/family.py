@@ -1,7 +1,7 @@
 """Attention patterns that hardware lists: one pattern, or a family with free sizes.
 
-`window:*`, `window:*+global:*`, `strided:*`, `window:*+strided:*`, `chunk:*`, `topk:*`, `topk:*xB` (blocks of any multiple of B) and
-`block:RxC` (any share of the blocks of any multiple of R x C). Sizes are all free or all given.
+`window:*`, `window:*+global:*`, `strided:*`, `window:*+strided:*`, `chunk:*`, `around:*`, `topk:*`, `topk:*xB` (blocks of any multiple of
+B) and `block:RxC` (any share of the blocks of any multiple of R x C). Sizes are all free or all given.
 """
 
 import re
@@ -15,8 +15,10 @@ from dse.base.strict_model import field_error
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
 from dse.sparsity.attention.containment import contains
 from dse.sparsity.attention.grammar import SIZE, UNION_PARTS, parse_attention
-from dse.sparsity.attention.kinds import Chunk, TokenUnion
+from dse.sparsity.attention.kinds import Around, Chunk, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
+
+KINDS = {"chunk:*": Chunk, "around:*": Around}  # families of one kind
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class AttentionFamily:
         """The member with the fewest scores that contains `pattern`; None if there is none."""
         if self.pattern is not None:
             return self.pattern if contains(self.pattern, pattern) else None
-        if self.text == "chunk:*":
-            return pattern if isinstance(pattern, Chunk) else None
+        if self.text in KINDS:
+            return pattern if isinstance(pattern, KINDS[self.text]) else None
         if self.text == "topk:*":
             return None if pattern.most_keys is None else TopTokens(pattern.most_keys)
         if match := re.fullmatch(f"topk:\\*x{SIZE}", self.text):
@@ -52,7 +54,8 @@ class AttentionFamily:
         return pattern if is_member else None
 
 
-FREE_FORMS = f"chunk:\\*|topk:\\*|topk:\\*x{SIZE}|block:{SIZE}x{SIZE}|(window|global|strided):\\*(\\+(global|strided):\\*){{0,2}}"
+UNION_FORM = r"(window|global|strided):\*(\+(global|strided):\*){0,2}"
+FREE_FORMS = f"around:\\*|chunk:\\*|topk:\\*|topk:\\*x{SIZE}|block:{SIZE}x{SIZE}|{UNION_FORM}"
 
 
 def parse_family(text: str) -> AttentionFamily:

@@ -11,12 +11,12 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
-from dse.sparsity.attention.kinds import CAUSAL, FULL, Chunk, TokenUnion
+from dse.sparsity.attention.kinds import CAUSAL, FULL, Around, Chunk, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
 
 KNOWN_FORMS = (
-    "'full', 'causal', 'window:4096', 'window:512+global:4', 'strided:128', 'window:128+strided:128', 'chunk:8192', 'topk:2048', "
-    "'topk:16x64' or 'block:64x64@0.25'"
+    "'full', 'causal', 'window:4096', 'window:512+global:4', 'strided:128', 'window:128+strided:128', 'chunk:8192', 'around:64', "
+    "'topk:2048', 'topk:16x64' or 'block:64x64@0.25'"
 )
 SIZE = r"([1-9][0-9]{0,8})"
 UNION_PARTS = {"window": "window", "global": "sinks", "strided": "stride"}  # in text: in TokenUnion
@@ -27,6 +27,7 @@ def _forms() -> list[tuple[str, Callable[..., AttentionPattern]]]:
     return [
         ("full", lambda: FULL),
         ("causal", lambda: CAUSAL),
+        (f"around:{SIZE}", lambda distance: Around(int(distance))),
         (f"chunk:{SIZE}", lambda size: Chunk(int(size))),
         (f"topk:{SIZE}", lambda tokens: TopTokens(int(tokens))),
         (f"topk:{SIZE}x{SIZE}", lambda blocks, size: TopBlocks(int(blocks), int(size))),
@@ -93,6 +94,7 @@ ATTENTION_EXAMPLES = [
     "window:512+global:4",
     "strided:128",
     "chunk:8192",
+    "around:64",
     "topk:2048",
     "topk:16x64",
     "block:64x64@0.25",

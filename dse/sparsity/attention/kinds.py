@@ -8,24 +8,22 @@
 | `global:G`                    | the first G of them (attention sinks: StreamingLLM, arXiv 2309.17453)                               |
 | `strided:S`                   | p, p - S, p - 2 S, ... (Sparse Transformers, arXiv 1904.10509)                                      |
 | `window:W+global:G+strided:S` | the union; any of the three may be left out                                                         |
+| `around:D`                    | the keys at a distance of at most D, later ones too (in encoders: Longformer, ModernBERT)           |
 | `chunk:C`                     | those in the same aligned chunk of C tokens (Llama 4)                                               |
 
 `dse.sparsity.attention.chosen` has those that choose keys by the data.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from dse.sparsity.attention.pattern import FixedPattern, Ranges, Whole, capped_sum, triangle
+from dse.sparsity.attention.pattern import CausalPattern, FixedPattern, Ranges, TiledPattern, Whole, capped_sum, triangle
 
 
 @dataclass(frozen=True)
-class Full(FixedPattern):
+class Full(TiledPattern):
     """Every query attends to every key, later ones included."""
-
-    is_causal: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return "full"
@@ -34,21 +32,42 @@ class Full(FixedPattern):
     def shortest_context(self) -> int:
         return 1
 
-    def scores_before(self, position: Whole) -> Whole:
-        raise NotImplementedError("scores of later keys depend on their number")
-
-    def count_scores(self, queries: Whole | int, keys: Whole | int) -> Whole:
+    def count_scores(self, queries: Whole, keys: Whole) -> Whole:
         return np.asarray(queries, np.int64) * np.asarray(keys, np.int64)
-
-    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
-        raise NotImplementedError("keys after the last query depend on their number")
 
     def tiled_keys(self, first: Whole, last: Whole, keys: int, columns: int) -> Whole:
         return np.full_like(last, keys)
 
 
 @dataclass(frozen=True)
-class Causal(FixedPattern):
+class Around(FixedPattern):
+    """Every query attends to the keys at a distance of at most `distance` tokens, before and after it."""
+
+    distance: int
+
+    def __str__(self) -> str:
+        return f"around:{self.distance}"
+
+    @property
+    def shortest_context(self) -> int:
+        return self.distance + 1
+
+    @property
+    def most_keys(self) -> int:
+        return 2 * self.distance + 1
+
+    def count_scores(self, queries: Whole, keys: Whole) -> Whole:
+        queries, keys = np.asarray(queries, np.int64), np.asarray(keys, np.int64)
+        later = capped_sum(queries, self.distance + 1)  # the query's own key and those after it, from the last query backwards
+        earlier = TokenUnion(window=self.distance + 1)
+        return later + earlier.count_scores(queries, keys) - queries
+
+    def key_ranges(self, first: Whole, last: Whole) -> Ranges:
+        return np.maximum(first - self.distance, 0)[..., None], (last + self.distance + 1)[..., None]
+
+
+@dataclass(frozen=True)
+class Causal(CausalPattern, FixedPattern):
     """Every query attends to all keys up to its own."""
 
     def __str__(self) -> str:
@@ -66,7 +85,7 @@ class Causal(FixedPattern):
 
 
 @dataclass(frozen=True)
-class TokenUnion(FixedPattern):
+class TokenUnion(CausalPattern, FixedPattern):
     """The last `window` keys, the first `sinks` keys and every key at a distance that is a multiple of `stride`, together.
 
     0 leaves a part out. A window of one more than a multiple of the stride ends in a key that the stride has anyway: the canonical
@@ -124,7 +143,7 @@ class TokenUnion(FixedPattern):
 
 
 @dataclass(frozen=True)
-class Chunk(FixedPattern):
+class Chunk(CausalPattern, FixedPattern):
     """Every query attends to the keys up to its own in the same aligned chunk of `size` tokens."""
 
     size: int

@@ -1,8 +1,8 @@
 """The base class of attention patterns: which keys each query of a sequence attends to.
 
-The query at position p sees the keys 0 to p, its own included. A launch has the last queries of a context: all in prefill, one in decode.
-What a query attends to depends on its position alone, not on the launch, so the scores of a prefill are the sum of those of all decode
-steps: both are differences of `scores_before`.
+The query at position p has the key at p. A launch has the last queries of a context: all in prefill, one in decode. In causal patterns a
+query attends to none of the later keys, and what it attends to depends on its position alone, not on the launch: so the scores of a
+prefill are the sum of those of all decode steps.
 
 Sizes are whole numbers, or numpy arrays of them where this is stated; counts are exact.
 """
@@ -42,7 +42,7 @@ class AttentionPattern(ABC):
     """
 
     is_chosen: ClassVar[bool] = False
-    is_causal: ClassVar[bool] = True
+    is_causal: ClassVar[bool] = False
 
     @abstractmethod
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class AttentionPattern(ABC):
         """The fewest keys for which all sizes of the pattern mean something."""
 
     @abstractmethod
-    def scores_before(self, position: Whole) -> Whole:
-        """Scores that all queries at positions below `position` compute, elementwise."""
+    def count_scores(self, queries: Whole, keys: Whole) -> Whole:
+        """Scores of the last `queries` positions of a context of `keys` tokens, elementwise."""
 
     @abstractmethod
     def touched_keys(self, queries: int, keys: int) -> int:
@@ -78,11 +78,6 @@ class AttentionPattern(ABC):
         """The most keys that a query of a context of `keys` tokens attends to."""
         return keys if self.most_keys is None else min(keys, self.most_keys)
 
-    def count_scores(self, queries: Whole | int, keys: Whole | int) -> Whole:
-        """Scores of the last `queries` positions of a context of `keys` tokens, elementwise."""
-        end = np.asarray(keys, np.int64)
-        return self.scores_before(end) - self.scores_before(end - np.asarray(queries, np.int64))
-
     def stored_indices(self, queries: int, keys: int) -> int:
         """Indices of chosen keys or blocks that the last `queries` positions need; none if the positions fix the mask."""
         return 0
@@ -92,6 +87,20 @@ class AttentionPattern(ABC):
         if self.shortest_context > keys:
             problem = f"'{self}' is longer than the context: it needs {self.shortest_context} tokens, and there are {keys}"
             raise InputError(problem, "write a shorter pattern, 'causal', or a longer sequence")
+
+
+class CausalPattern(AttentionPattern):
+    """A pattern in which no query attends to later keys."""
+
+    is_causal: ClassVar[bool] = True
+
+    @abstractmethod
+    def scores_before(self, position: Whole) -> Whole:
+        """Scores that all queries at positions below `position` compute, elementwise."""
+
+    def count_scores(self, queries: Whole, keys: Whole) -> Whole:
+        end = np.asarray(keys, np.int64)
+        return self.scores_before(end) - self.scores_before(end - np.asarray(queries, np.int64))
 
 
 class TiledPattern(AttentionPattern):

@@ -11,6 +11,8 @@ def fixed_keys(text: str, position: int, keys: int) -> Keys:
     """The keys that the query at a position attends to, for patterns whose masks the positions fix."""
     if text == "full":
         return frozenset(range(keys))
+    if text.startswith("around"):
+        return frozenset(key for key in range(keys) if abs(key - position) <= int(text.partition(":")[2]))
     return frozenset(key for key in range(position + 1) if any(attends(part, position, key) for part in text.split("+")))
 
 

@@ -18,6 +18,7 @@ from tests.sparsity.attention.oracle import fixed_keys, legal_rows
 FIXED = [
     "full", "causal", "window:1", "window:2", "window:5", "window:8", "global:2", "window:3+global:2", "strided:2", "strided:3",
     "window:2+strided:3", "window:3+strided:3", "window:4+global:3+strided:4", "global:5+strided:2", "chunk:2", "chunk:4", "chunk:6",
+    "around:1", "around:4",
 ]  # fmt: skip
 CHOSEN = ["topk:1", "topk:3", "topk:6", "topk:1x4", "topk:2x2", "topk:2x3", "topk:3x2", "block:2x2@0.5", "block:4x2@0.3", "block:3x4@0.7"]
 sizes = st.integers(1, 40)
@@ -27,7 +28,7 @@ sizes = st.integers(1, 40)
 def patterns(draw, fixed_only=False):
     window, sinks, stride = draw(st.integers(0, 30)), draw(st.integers(0, 12)), draw(st.integers(0, 20))
     parts = [f"{name}:{size}" for name, size in [("window", window), ("global", sinks), ("strided", stride)] if size]
-    kinds = ["causal", f"chunk:{draw(sizes)}", "+".join(parts) or "full"]
+    kinds = ["causal", f"chunk:{draw(sizes)}", f"around:{draw(sizes)}", "+".join(parts) or "full"]
     if not fixed_only:
         kinds += [f"topk:{draw(sizes)}", f"topk:{draw(sizes)}x{draw(sizes)}"]
         kinds += [f"block:{draw(sizes)}x{draw(sizes)}@{draw(st.sampled_from(['0.1', '0.25', '0.5', '0.9']))}"]
@@ -52,7 +53,7 @@ def test_counts_are_those_of_the_definition_for_all_lengths_to_64(text):
 def test_counts_of_random_patterns_and_lengths(text, keys, data):
     queries = data.draw(st.integers(1, keys))
     pattern = parse_attention(text)
-    expected = sum(score_mask(pattern, 1, position + 1).sum() if text != "full" else keys for position in range(keys - queries, keys))
+    expected = score_mask(pattern, queries, keys).sum()
     assert pattern.count_scores(queries, keys) == expected
     if isinstance(pattern, FixedPattern):
         rows = [fixed_keys(text, position, keys) for position in range(keys - queries, keys)]
@@ -71,7 +72,7 @@ def test_masks_are_legal(text):
 @given(patterns(), st.integers(1, 10**7), st.integers(1, 1000))
 def test_prefill_is_the_sum_of_decode_steps(text, keys, steps):
     pattern = parse_attention(text)
-    if text == "full":
+    if not pattern.is_causal:
         return
     first = max(keys - steps, 0)
     decoded = pattern.count_scores(np.ones(keys - first, np.int64), np.arange(first, keys) + 1)
@@ -194,14 +195,19 @@ def test_patterns_longer_than_the_context(text, keys, needs):
      ("window:*+global:*", "window:8", "window:8"), ("window:*", "chunk:64", "window:64"), ("chunk:*", "window:64", None),
      ("topk:*", "window:8+global:2", "topk:10"), ("topk:*", "topk:4x64", "topk:256"), ("topk:*", "strided:8", None),
      ("topk:*x32", "topk:4x64", "topk:4x64"), ("topk:*x64", "topk:4x32", None), ("block:64x64", "block:128x64@0.5", "block:128x64@0.5"),
-     ("block:64x64", "block:32x64@0.5", None), ("causal", "topk:2048", "causal"), ("causal", "full", None), ("full", "window:3", "full")],
+     ("block:64x64", "block:32x64@0.5", None), ("around:*", "around:8", "around:8"), ("around:*", "window:3", None), ("causal", "topk:2048", "causal"), ("causal", "full", None), ("full", "window:3", "full")],
 )  # fmt: skip
 def test_members_of_families(family, pattern, member):
     found = parse_family(family).member_for(parse_attention(pattern))
     assert found == (None if member is None else parse_attention(member))
 
 
-@given(patterns(), st.sampled_from(["window:*", "window:*+global:*", "strided:*", "chunk:*", "topk:*", "topk:*x4", "block:2x2", "causal"]))
+@given(
+    patterns(),
+    st.sampled_from(
+        ["window:*", "window:*+global:*", "strided:*", "chunk:*", "topk:*", "topk:*x4", "block:2x2", "around:*", "around:6", "causal"]
+    ),
+)
 def test_members_contain_the_pattern(text, family):
     pattern = parse_attention(text)
     if (member := parse_family(family).member_for(pattern)) is not None:
