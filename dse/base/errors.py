@@ -151,10 +151,15 @@ class ProblemCollector:
 
 
 def did_you_mean(word: object, options: Iterable[str]) -> str:
-    """Suggest what to write instead of an unknown `word`: "did you mean ...?" for a similar option, otherwise the list of options."""
-    known, text = sorted(options), str(word)[:MAX_CHARACTERS_COMPARED]
-    longer = [option for option in known if option.startswith(text)][:4]
-    if close := longer or difflib.get_close_matches(text, known[:MAX_OPTIONS_COMPARED], n=1, cutoff=0.5):
+    """Suggest what to write instead of an unknown `word`: "did you mean ...?" for a similar option, otherwise the list of options.
+
+    Options are compared without regard to case.
+    """
+    known, text = sorted(set(options)), str(word)[:MAX_CHARACTERS_COMPARED].casefold()
+    by_folded = {option.casefold(): option for option in reversed(known)}
+    longer = [option for option in known if option.casefold().startswith(text)][:4]
+    similar = difflib.get_close_matches(text, list(reversed(by_folded))[:MAX_OPTIONS_COMPARED], n=1, cutoff=0.5)
+    if close := longer or [by_folded[folded] for folded in similar]:
         return f"did you mean {' or '.join(repr(option) for option in close)}?"
     if not known:
         return "no value is allowed here"

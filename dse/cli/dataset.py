@@ -18,11 +18,10 @@ from dse.plot import pareto as pareto_figure
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
 from dse.schema.figures import FigureKind
+from dse.schema.stored_results import RESULT_FILES
 from dse.sweeping import pareto, store
 from dse.sweeping.select_values import parse_number, select_values
 from dse.sweeping.table_file import is_table_path, write_table
-
-RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep' or 'dse search' wrote
 
 
 def draw_figures(options: Namespace) -> str:

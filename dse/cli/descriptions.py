@@ -11,6 +11,7 @@ from dse.base.yaml_document import YamlDocument, load_document
 from dse.report import catalog_tables, pattern
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.json_schema import SCHEMAS, json_schema
+from dse.schema.stored_results import RESULT_FILES
 from dse.workload import tables
 
 
@@ -42,6 +43,8 @@ def _described_files(reference: str) -> list[Path]:
 
 def _check_description(path: Path) -> str:
     """Kind and name of the description at `path`; raises InputError with every problem of it and of the files that it names."""
+    if path.is_dir() and any((path / name).exists() for name in RESULT_FILES):
+        raise InputError(f"'{path}' is a folder of results, which has no description", f"print them with 'dse show {path}'")
     if path.is_dir() or path.name == "workload.yaml":
         return f"workload '{tables.load(path).name}'"
     document = load_document(path)

@@ -19,7 +19,7 @@ from time import monotonic
 
 from dse.base import progress
 from dse.base.errors import ImplausibleResultError, InfeasibleError, InputError, UnfinishedError
-from dse.cli.arguments.common import add_verbosity
+from dse.cli.arguments.common import Parser, add_verbosity
 from dse.cli.subcommands import add_subcommands
 
 EXIT_CODES = {InputError: 2, InfeasibleError: 3, UnfinishedError: 1, ImplausibleResultError: 1, MemoryError: 1, KeyboardInterrupt: 130}
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="dse", description="Design-space exploration of sparse neural-network hardware.")
+    parser = Parser(prog="dse", description="Design-space exploration of sparse neural-network hardware.")
     parser.add_argument("--version", action="version", version=f"sparse-dse {version('sparse-dse')}")
     add_verbosity(parser)
     add_subcommands(parser)

@@ -5,6 +5,7 @@ accelerators and workloads, patterns, dtypes, fidelities, shapes `MxKxN` of one 
 (`FILE.csv:LINE`).
 """
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from dse.workload.schema import Description, Metric
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 DOTTED_PATH = re.compile(r"(units|memory|overhead|cost)(\.\w+)+")
 OWN_KEYS = ("accelerator", "workload", "variant", "pattern", "sparsity", "density", "shape", "batch", "dtype", "measured")
+MISSPELT = 0.75  # similarity (difflib) from which a word is a misspelt name of the catalogue: 'resnet_50' has 0.94 to 'resnet50'
 INPUTS = ("phase", "sequence")  # of networks that formulas make, the most common ones first in messages
 
 Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an input of the network, or a path of the accelerator
@@ -163,10 +165,15 @@ def _key_of(word: str) -> str:
         return "dtype"
     if _is_valid(partial(parse, word)):
         return "pattern"
-    if re.fullmatch(r"[A-Za-z]\w*", word) and did_you_mean(word, [*accelerators, *workloads]).startswith("known"):
+    if re.fullmatch(r"[A-Za-z]\w*", word) and not _resembles(word, [*accelerators, *workloads]):
         return "variant"  # the name of a pruning method, which is checked with the workload
     fix = f"{did_you_mean(word, [*accelerators, *workloads])} (or a pattern, 'KEY=VALUE', or the path of a file)"
     raise InputError(f"'{word}' is not an accelerator, a workload or a pattern", fix)
+
+
+def _resembles(word: str, names: Sequence[str]) -> bool:
+    """Whether a word may be a misspelt or shortened name."""
+    return any(name.startswith(word) for name in names) or bool(difflib.get_close_matches(word, names, n=1, cutoff=MISSPELT))
 
 
 def _is_valid(check: Any) -> bool:

@@ -106,7 +106,8 @@ def _ranking_notes(dataset: xr.Dataset, ranking: Ranking) -> tuple[str, ...]:
     """Which results are not ranked, and what the numbers mean."""
     notes, losses = list[str](), ~eligible_variants(dataset, ranking.drop) & ~unmeasured_variants(dataset)
     if losses.any():
-        notes.append(f"not ranked: {_plural(int(losses.sum()), 'variant')} that lose more than {ranking.drop:g} of their metric (--drop)")
+        who = f"{_plural(count := int(losses.sum()), 'variant')} that {'loses' if count == 1 else 'lose'}"
+        notes.append(f"not ranked: {who} more than {ranking.drop:g} of {'its' if count == 1 else 'their'} metric (--drop)")
     if not bool(dataset.fits.all()):
         notes.append(f"not ranked: {int((~dataset.fits).sum()):,} of {dataset.fits.size:,} results, which do not fit the outermost memory")
         notes += filter(None, [describe_misfits(dataset)])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.base.expression import Expression, parse_expression, split_brackets
 from dse.base.strict_model import StrictModel, field_error, nested_field_errors
@@ -65,6 +66,12 @@ class ResultConstraint:
     def excess(self, value: Any) -> Any:
         """Violation of the constraint as a fraction of its bound; at most 0 where the constraint holds."""
         return self.sign * (value - self.bound) / abs(self.bound)
+
+    def value_text(self, excess: float) -> str:
+        """The value that violates the constraint by `excess`, in its unit."""
+        value = self.bound + self.sign * excess * abs(self.bound)
+        kind = _UNITS.get(split_brackets(self.expression.names[0])[0]) if isinstance(self.expression.tree, ast.Name) else None
+        return format_quantity(value, kind.unit if kind else "1")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from dse.base.strict_model import AllDifferent, StrictModel, field_error
 from dse.schema.model_options import Fidelity
 
+RESULT_FILES = ("results.nc", "front.nc", "pareto.nc")  # in the folder that 'dse sweep', 'dse search' or 'dse pareto' wrote
+
 TimeVariable = Literal["latency", "dense_latency", "speedup", "bound_share", "execution_share", "fits"]
 MemoryVariable = Literal["footprint", "largest_batch"]
 ServingVariable = Literal["time_to_first_token", "time_per_output_token", "tokens_per_s"]

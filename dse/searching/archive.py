@@ -166,11 +166,12 @@ class Archive:
             raise InfeasibleError(f"{prefix}: not a finite number are {texts}")
         assert self.least_excess is not None, "known with the nearest"
         hardest = int(self.nearest_excess.argmax())
-        least = self.least_excess[hardest]
+        least, constraint = self.least_excess[hardest], self.evaluator.problem.search.bounds[hardest]
         alone = f"by itself it is exceeded by at least {100 * least:.3g}%" if least > 0 else "by itself it can be met"
+        extreme = f"the {'least' if constraint.sign > 0 else 'greatest'} {constraint.expression} of any design"
         raise InfeasibleError(
-            f"{prefix}: '{self.evaluator.problem.search.bounds[hardest]}' is hardest to meet, and exceeded by "
-            f"{100 * self.nearest_excess[hardest]:.3g}% of its bound by the design that is closest to meeting all constraints; {alone}"
+            f"{prefix}: '{constraint}' is hardest to meet, and exceeded by {100 * self.nearest_excess[hardest]:.3g}% of its bound by the "
+            f"design that is closest to meeting all constraints; {alone}: {extreme} is {constraint.value_text(least)}"
         )
 
     def _record_history(self) -> None:

@@ -21,8 +21,8 @@ def capacity_note(path: str, gain: float, options: ModelOptions) -> str:
         return ""
     text = f"the latency is the same within {100 * NEGLIGIBLE:g}% for the smallest and the largest value of '{path}'"
     if options.fidelity not in CAPACITY_FIDELITIES:
-        what = f"Fidelity '{options.fidelity}' moves every operand once, whatever fits on chip; 'model: {{fidelity: capacity}}' counts it"
-        return f"{text}. {what}"
+        what = f"Fidelity '{options.fidelity}' moves every operand once, also with more on-chip memory"
+        return f"{text}. {what}; 'model: {{fidelity: capacity}}' counts it"
     if options.fusion == "none":
         what = "With 'fusion: none' the activations of every layer go to memory; 'model: {fusion: fitting}' keeps those on chip that fit"
         return f"{text}. {what}"

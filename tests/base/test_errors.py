@@ -60,3 +60,9 @@ def test_a_collector_adds_the_place_to_problems_without_one():
 )
 def test_suggestions(word, options, expected):
     assert did_you_mean(word, options) == expected
+
+
+def test_names_are_suggested_without_regard_to_case_and_listed_once():
+    assert did_you_mean("LPDDR5X", ["lpddr5", "lpddr5x", "hbm3"]) == "did you mean 'lpddr5x'?"
+    assert did_you_mean("resnet50", ["ResNet50"]) == "did you mean 'ResNet50'?"
+    assert did_you_mean("zzz", ["b", "a", "b"]) == "known: 'a', 'b'"

@@ -46,3 +46,33 @@ def test_a_search_is_not_run_as_a_sweep_into_its_own_folder(search_file, folder,
     assert not (folder / "small").exists()
     assert entry.main(["sweep", "small.yaml", "-o", "small_sweep"]) == 0
     assert (folder / "small_sweep" / "results.nc").exists()
+
+
+def test_a_folder_of_results_is_named_as_such(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "small").mkdir()
+    (folder / "small" / "front.nc").touch()
+    assert entry.main(["check", "small"]) == 2
+    assert capsys.readouterr().err == "'small' is a folder of results, which has no description; print them with 'dse show small'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word", "suggestion"), [(["serach", "x"], "serach", "search"), (["list", "acelerators"], "acelerators", "accelerators")]
+)
+def test_misspelt_subcommands_and_kinds_are_suggested(arguments, word, suggestion, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        entry.main(arguments)
+    assert capsys.readouterr().err.rstrip().endswith(f"invalid choice: '{word}'; did you mean '{suggestion}'?")
+
+
+def test_an_infeasible_search_names_the_least_power_of_any_design(search_file, folder, monkeypatch, capsys):
+    """Least at the lower bandwidth: it is that of the feasible search with a looser limit."""
+    (folder / "chip.yaml").write_text((folder / "chip.yaml").read_text() + "cost: {process: 7 nm}\n")
+    monkeypatch.chdir(folder)
+    text = search_file.read_text().replace("maximize: [performance]", "minimize: [area]")
+    search_file.write_text(text.replace("area <= 800", "area <= 8"))
+    assert entry.main(["search", "small.yaml"]) == 3
+    least = capsys.readouterr().err.rsplit(" any design is ", 1)[1].strip()
+    search_file.write_text(text)
+    assert entry.main(["search", "small.yaml", "--force"]) == 0
+    assert f"area: {least}\n" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 
 import dse
-from dse.base.errors import ProblemCollector
+from dse.base.errors import InputError, ProblemCollector
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, read_numbered_rows
 from dse.explaining.explain import read_sides
 from dse.explaining.side import make_side, read_settings
@@ -91,3 +91,14 @@ def test_objects_are_sides(chip, net):
     assert one.value_b == other.value_b
     assert make_side({"accelerator": chip, "variant": semi}).dense.density.all()
     assert dse.explain(chip, chip.replace({"memory.dram.bandwidth": "4 TB/s"}), workload=net).parts[0].share == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["asp_int8", "sr_ste", "magnitude_pruning"])
+def test_a_word_that_names_a_pruning_method_is_one(method):
+    assert read_settings(f"a100-sxm4-80gb, resnet50, {method}")["variant"] == method
+
+
+@pytest.mark.parametrize(("word", "name"), [("resnet5", "resnet50"), ("rtx490", "rtx4090")])
+def test_a_misspelt_name_is_no_pruning_method(word, name):
+    with pytest.raises(InputError, match=f"did you mean '{name}'"):
+        read_settings(word)

@@ -1,9 +1,26 @@
 """What the options of all subcommands share."""
 
 import argparse
+import re
 from collections.abc import Sequence
+from typing import NoReturn
+
+from dse.base.errors import did_you_mean
+
+INVALID_CHOICE = re.compile(r"(?P<start>.*invalid choice: '(?P<word>[^']*)') \(choose from (?P<choices>.*)\)", re.DOTALL)
 
 Subcommands = argparse._SubParsersAction  # argparse has no public name for it
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests the most similar choice for an unknown one."""
+
+    def error(self, message: str) -> NoReturn:
+        if match := INVALID_CHOICE.fullmatch(message):
+            choices = [choice.strip().strip("'") for choice in match["choices"].split(",")]
+            suggestion = did_you_mean(match["word"], choices)
+            message = f"{match['start']}; {suggestion}" if suggestion.startswith("did you mean") else message
+        super().error(message)
 
 
 def add_subcommand(subcommands: Subcommands, name: str, handler: str, sentence: str, examples: Sequence[str]) -> argparse.ArgumentParser:

@@ -70,7 +70,7 @@ function pointTable(section, state, points, act) {
   const count = points.length === section.points.length ? `${points.length} results` : `${points.length} of ${section.points.length} results`;
   const turn = (step, text) => element("button", { onclick: () => act.turn(page + step), ...(page + step < 0 || page + step >= pages ? { disabled: "" } : {}) }, text);
   return [
-    element("p", { class: "soft" }, `${count} in the table; an orange edge marks the Pareto front. The same for all: ${common || "nothing"}.`),
+    element("p", { class: "soft" }, `${count} in the table; an orange edge marks the Pareto front.${common ? ` The same for all: ${common}.` : ""}`),
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results" },
       element("table", { id: "points" }, element("thead", {}, element("tr", {}, element("th", {}, "compare"), ...header)), element("tbody", {}, ...rows))),
     element("div", { class: "controls" }, turn(-1, "Previous"), element("span", { id: "page" }, `page ${page + 1} of ${pages}`), turn(1, "Next"),
