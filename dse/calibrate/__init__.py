@@ -17,7 +17,7 @@ checkpoint          kernels that an interrupted `dse calibrate` has fitted
 export              write efficiencies.yaml
 attention_measurement, attention_set, attention_fit, attention_export
                     the same for fused attention: rows, launches by kernel, fits, records
-modules/            attention with its projections: rows, launches with the work of each part
+modules/            sparse attention with its projections: rows, launches with the work of each part, fits
 network_measurement, host_time
                     whole networks: rows, and the time of the host in an eager runtime
 validate/           compare predictions with measurements

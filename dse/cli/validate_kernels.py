@@ -16,12 +16,16 @@ from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import AttentionSet, load_attention
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.modules.measurement import is_module_table
+from dse.calibrate.modules.module_set import ModuleSet, load_modules
 from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison, compute_reliability
+from dse.calibrate.validate.crossover import Crossover, find_crossovers, format_crossovers
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
+from dse.calibrate.validate.modules import compare_modules, fit_kernels, predict_left_out
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, load_networks
 from dse.model.efficiency.kernel_selection import shipped_kernels
 
@@ -31,34 +35,40 @@ def execute(options: Namespace) -> tuple[str, bool]:
 
     Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError.
     """
-    sets, attention, networks = load_sets(options.data, options.what)
+    sets, attention, modules, networks = load_sets(options.data, options.what)
     if options.out:
         from dse.plot import figure_files
 
-        output_file.check_writable(*(file for each in (*sets, *attention, *networks) for file in figure_files(options.out / each.name)))
+        output_file.check_writable(
+            *(file for each in (*sets, *attention, *modules, *networks) for file in figure_files(options.out / each.name))
+        )
     fitted = [
         FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2, disable=not shows_progress())
     ]
-    comparisons = _compare(fitted, networks) + compare_attention(attention)
+    kernels = fit_kernels(modules)
+    left_out = predict_left_out(kernels)
+    comparisons = _compare(fitted, networks) + compare_attention(attention) + compare_modules(kernels, left_out)
+    crossovers = find_crossovers(kernels, left_out)
     rows = report.summarize(comparisons)
     failures = report.find_failures(rows)
     if options.out:
         _draw_figures(comparisons, options.out)
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
-    unpredicted += [f"{each.name}: {reason}" for each in networks for reason in summarize_reasons(each.left_out)]
+    unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
     if options.json:
-        return _format_json(rows, unpredicted, failures, comparisons), not failures
+        return _format_json(rows, unpredicted, failures, comparisons, crossovers), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
     notes = [f"not predicted: {reason}" for reason in unpredicted]
     notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
     tables = [format_table(rows, options.markdown), *([] if options.brief else [report.format_reliability(comparisons, options.markdown)])]
+    tables.append(format_crossovers(crossovers, options.markdown))
     return "\n".join(["\n\n".join(filter(None, tables)), "", *notes]).rstrip(), not failures
 
 
-def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[AttentionSet], list[NetworkSet]]:
-    """The sets of products, of fused attention and of networks in a folder (default: those that ship) or file, or only that with a name.
+def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[AttentionSet], list[ModuleSet], list[NetworkSet]]:
+    """The sets of products, of fused attention, of modules of sparse attention and of networks.
 
-    Raises InputError with the errors of all tables.
+    In a folder (default: those that ship) or file, or only that with a name. Raises InputError with the errors of all tables.
     """
     folder = folder or SHIPPED_MEASUREMENTS
     if not folder.exists() and (SHIPPED_MEASUREMENTS / folder).is_dir():
@@ -68,17 +78,19 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
         raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["cost", *paths]))
-    problems, sets, attention, networks = ProblemCollector(), [], [], []
+    problems, sets, attention, modules, networks = ProblemCollector(), [], [], [], []
     for path in [paths[name]] if name else paths.values():
         with problems.collect():
             if is_network_table(path):
                 networks.append(load_networks(path))
             elif is_attention_table(path):
                 attention.append(load_attention([path]))
+            elif is_module_table(path):
+                modules.append(load_modules(path))
             else:
                 sets.append(load_measurements(path))
     problems.raise_if_any()
-    return sets, attention, networks
+    return sets, attention, modules, networks
 
 
 def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:
@@ -113,9 +125,16 @@ def _list_unpredicted_attention(sets: Iterable[AttentionSet]) -> list[str]:
     return [f"{each.name}: {reason}" for each in sets for reason in (*each.kernels_with_few_launches, *summarize_reasons(each.left_out))]
 
 
-def _format_json(rows: Sequence[report.Row], unpredicted: list[str], failures: list[str], comparisons: Sequence[Comparison]) -> str:
+def _format_json(
+    rows: Sequence[report.Row],
+    unpredicted: list[str],
+    failures: list[str],
+    comparisons: Sequence[Comparison],
+    crossovers: Sequence[Crossover],
+) -> str:
     points = [asdict(comparison) for comparison in comparisons]
     by_split = {split: [c for c in comparisons if c.split == split] for split in dict.fromkeys(c.split for c in comparisons)}
     reliability = {split: [each._asdict() for each in compute_reliability(of_split)] for split, of_split in by_split.items()}
     content = {"rows": rows, "reliability": reliability, "out_of_scope": unpredicted, "worse_than_sol": failures, "points": points}
+    content["crossovers"] = [each._asdict() | {"key": str(each.key)} for each in crossovers]
     return json.dumps(content, indent=2).replace("NaN", "null")

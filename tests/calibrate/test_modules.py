@@ -1,5 +1,7 @@
 """Measured modules of sparse attention: rows of published tables, and the exact work of their parts."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,17 @@ from hypothesis import strategies as st
 
 from dse.base.errors import InputError
 from dse.calibrate.exclusions import summarize_reasons
+from dse.calibrate.modules.fit import ModuleModel, fit_module
 from dse.calibrate.modules.launches import ModuleKey, ModuleLaunches, ModuleRates
 from dse.calibrate.modules.measurement import is_module_table
-from dse.calibrate.modules.module_set import load_modules
+from dse.calibrate.modules.module_set import ModuleSet, load_modules
+from dse.calibrate.modules.parameters import MODULE_PARAMETERS, MODULE_PRIOR
 from dse.calibrate.modules.shapes import DEEPSEEK_V32, GLM_5, MINIMAX_M3, MODULE_SHAPES
+from dse.calibrate.modules.time import dense_features, module_features
+from dse.calibrate.validate.comparison import compute_errors
+from dse.calibrate.validate.crossover import Crossover, _last_crossing, find_crossovers, format_crossovers
+from dse.calibrate.validate.modules import compare_modules, fit_kernels, predict_left_out
+from dse.cli.entry import main
 
 MODULES = Path(__file__).parents[2] / "dse" / "calibrate" / "measured" / "modules"
 RATES = ModuleRates({"bf16": 2.25e15, "fp8": 4.5e15, "fp4": 9e15}, 8e12, 126e6, 148)
@@ -127,3 +136,106 @@ def test_every_published_row_is_read(name, launches):
     assert modules.left_out == ()
     assert sum(map(len, modules.launches.values())) == launches  # repeated launches count once
     assert all((each.compute_time < each.time).all() for each in modules.launches.values())  # bytes may come from the cache
+
+
+def grid(network, phase="decode", kernel="FLASHMLA_SPARSE", seed=0, count=240):
+    """Launches of random sizes whose times are those of `VALUES`."""
+    rng = np.random.default_rng(seed)
+    heads, sequences, length = 2.0 ** rng.integers(3, 8, count), 2.0 ** rng.integers(0, 9, count), 2.0 ** rng.integers(1, 15, count)
+    sequences = np.minimum(sequences, 2**16 / length) if phase == "prefill" else sequences
+    key = ModuleKey("b200-sxm-180gb", kernel, "1", phase, network, "bf16", "bf16")
+    queries = np.ones(count) if phase == "decode" else length
+    launches = ModuleLaunches(key, RATES, heads, sequences, queries, length, np.ones(count))
+    return replace(launches, time=ModuleModel(False, true_theta()).predict_times([launches]))
+
+
+def true_theta(**changes):
+    values = ModuleModel(False, MODULE_PRIOR).values | VALUES | changes
+    return np.array([p.to_theta(values[p.name]) for p in MODULE_PARAMETERS])
+
+
+VALUES = {"bandwidth": 0.6, "attention": 0.6, "score": 0.2, "projection bf16": 0.7, "launch glm-5 bf16": 3e-5, "token": 1e-8}
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_fit_recovers_the_times_and_the_rates_of_synthetic_launches(phase):
+    launches = grid("glm-5", phase)
+    model = fit_module([launches])
+    assert not model.attends_to_all_slots
+    assert model.predict_times([launches]) == pytest.approx(launches.time, rel=0.05)
+    assert model.values["launch glm-5 bf16"] == pytest.approx(3e-5, rel=0.1)
+    assert model.values["projection bf16"] == pytest.approx(0.7, rel=0.15)
+
+
+@pytest.mark.parametrize("network", sorted(MODULE_SHAPES))
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_times_grow_with_sequences_and_length_and_are_above_the_speed_of_light_of_the_units(network, phase):
+    launches = grid(network, phase, seed=1)
+    model = ModuleModel(False, MODULE_PRIOR)
+    time = model.predict_times([launches])
+    assert (time > launches.compute_time).all()
+    more = replace(launches, sequences=2 * launches.sequences), replace(launches, keys=launches.keys + 128)
+    for larger in more:
+        assert (model.predict_times([larger]) > time * (1 - 1e-9)).all()
+
+
+def test_a_kernel_that_attends_to_all_slots_takes_the_time_of_full_lists():
+    short, full = launches_of("glm-5", queries=64, keys=64), launches_of("glm-5", queries=64, keys=64 + 2048)
+    attention = [module_features(launches, True).attention for launches in (short, full)]
+    assert attention[0] == attention[1]
+    assert module_features(short, False).attention < attention[0] / 50
+
+
+def test_dense_attention_has_the_work_of_all_keys_and_no_indexer():
+    step = launches_of("deepseek-v3.2", heads=128, keys=20_480, phase="decode")
+    sparse, dense = module_features(step, False), dense_features(step)
+    assert dense.attention == 10 * sparse.attention  # 20,480 keys instead of 2048
+    assert dense.gathered == 10 * sparse.gathered
+    assert (dense.scores, dense.index_keys, dense.selected_from) == (0, 0, 0)
+    assert dense.projection < sparse.projection
+    prompt = launches_of("deepseek-v3.2", heads=128, queries=4096, keys=4096)
+    pairs = 4096 * 4097 / 2
+    assert dense_features(prompt).attention * 2.25e15 == pytest.approx(2 * 128 * (128 + 64 + 128) * pairs)
+
+
+def test_each_shape_is_predicted_by_a_fit_without_it_and_crossovers_of_exact_predictions_agree():
+    kernel = fit_kernels([ModuleSet("synthetic", {(each := grid("glm-5")).key: each})])
+    left_out = predict_left_out(kernel)
+    comparisons = compare_modules(kernel, left_out)
+    assert {comparison.split for comparison in comparisons} == {"shapes"}  # one device
+    assert compute_errors(comparisons, "calibrated")["mape"] < 0.05
+    assert len(set(left_out[0].group[[shape == each.shapes[0] for shape in each.shapes]])) == 1  # a repeated shape is left out at once
+    exact = left_out[0]._replace(time=each.time)
+    crossovers = find_crossovers(kernel, [exact])
+    assert crossovers
+    assert all(crossover.ratio == 1 for crossover in crossovers)
+    assert f"{len(crossovers)} " in format_crossovers(crossovers)
+
+
+def test_a_crossover_by_hand():
+    length = np.log(np.array([512.0, 1024, 2048, 4096]))
+    assert np.exp(_last_crossing(length, np.array([0.2, 0.1, -0.1, -0.3]))) == pytest.approx(1024 * 2**0.5)
+    assert _last_crossing(length, np.array([-0.1, 0.1, -0.1, 0.3])) is None  # not faster at the greatest length
+    assert _last_crossing(length, np.array([-0.1, -0.1, -0.2, -0.3])) is None  # never slower
+    assert _last_crossing(np.log(np.array([1.0, 8, 64])), np.array([0.1, 0.1, -0.1])) is None  # lengths too far apart
+    crossover = Crossover(launches_of("glm-5").key, 8, 1, 0, 2000.0, 1000.0, True)
+    assert crossover.ratio == 2
+    assert crossover._replace(predicted=None).ratio == np.inf
+
+
+def test_the_command_prints_errors_and_crossovers(tmp_path, capsys):
+    launches = grid("glm-5", count=60)
+    rows = [
+        f"b200-sxm-180gb,dsa_generation_module,FLASHMLA_SPARSE,zai-org/GLM-5,bfloat16,bfloat16,{h},{s},1,{k},{1e3 * time!r},1"
+        for (h, s, _, k), time in zip(launches.shapes, launches.time.tolist(), strict=True)
+    ]
+    path = tmp_path / "modules.csv"
+    path.write_text("\n".join([HEADER, *rows, rows[0].replace("zai-org/GLM-5", "other")]) + "\n")
+    assert main(["validate", "--data", str(path), "--brief"]) == 0
+    text = capsys.readouterr().out
+    assert "b200-sxm-180gb FLASHMLA_SPARSE 1 decode glm-5" in text
+    assert "not predicted: modules: no sizes or dtype for 'other'" in text
+    assert main(["validate", "--data", str(path), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert len(content["points"]) == len(set(launches.shapes))
+    assert isinstance(content["crossovers"], list)

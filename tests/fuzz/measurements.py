@@ -83,7 +83,7 @@ def case(random: Random, folder: Path) -> str:
     """One damaged table; "accepted", "fitted" or "refused"."""
     names = _written(random, folder)
     try:
-        kernels, attention, networks = load_sets(folder, random.choice((None, *names)))
+        kernels, attention, modules, networks = load_sets(folder, random.choice((None, *names)))
         pooled = pool(kernels)
     except InputError as error:
         check_refusal(str(error))
@@ -92,7 +92,7 @@ def case(random: Random, folder: Path) -> str:
         assert np.isfinite(launches.flops).all()
         assert (launches.time > 0).all()
     rows = sum(len(measured.rows) for measured in kernels)
-    assert rows or networks or attention or any(measured.left_out for measured in kernels), "nothing was read"
+    assert rows or networks or attention or modules or any(measured.left_out for measured in kernels), "nothing was read"
     if rows >= 4 and random.random() < 0.05:
         return _fitted(folder)
     return "accepted"

@@ -137,6 +137,14 @@ class ModuleLaunches:
         return sum((outputs * inputs for outputs, inputs in self.projection_sizes), np.zeros(len(self)))
 
     @property
+    def indexer_weights(self) -> PerLaunch:
+        """Weights of the projections of the indexer."""
+        shape = self.key.shape
+        if isinstance(shape, LatentShape):
+            return sum((outputs * inputs for outputs, inputs in self.projection_sizes[2:4]), np.zeros(len(self)))
+        return (self.index_heads + 1) * shape.index_size * shape.hidden
+
+    @property
     def projection_flops(self) -> PerLaunch:
         """FLOPs of all projections."""
         return 2 * self.tokens * self.projection_weights

@@ -3,7 +3,8 @@
 What the tables of ai-dynamo/aiconfigurator@095f58a51c4c hold, by its collectors (`collect_mla_module.py` and `collect_msa_module.py` in
 collector/vllm): `num_heads` are the query heads of one device, `isl` the new tokens of a sequence, `step` the tokens in its cache before (a
 prompt) or, of a decode step, all of them with the new one (DSA) or without it (MSA). Weights are constants, so all keys have the same
-score. Prompts of DSA are launched by the host kernel by kernel; everything else is a CUDA graph.
+score. Prompts of DSA are launched by the host kernel by kernel; everything else is a CUDA graph. Prompts of one token run the kernels of
+decode steps; those of MSA are counted as such.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ WEIGHT_DTYPES = {"bfloat16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 CACHE_DTYPES = {"bfloat16": "bf16", "fp8": "fp8"}
 MAX_FLASHINFER_HEADS = 16  # vLLM 0.22 does not name its kernel: with a bf16 cache and at most so many heads FlashInfer, else FlashMLA
 FLASHINFER, FLASHMLA = "FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE"
+# Prompts of more tokens than a grid may have blocks in its second and third dimension (CUDA C++ Programming Guide, compute capabilities)
+# are a kernel of their own: with FlashInfer most of them take no longer than the module without its attention.
+MAX_GRID = 65_535
 
 
 class ModuleMeasurement(StrictModel):
@@ -66,27 +70,30 @@ def _convert_row(row: Cells) -> Cells:
             raise RowLeftOut(f"no sizes or dtype for '{row[column]}'")
     if not row["latency_ms"] or float(row["latency_ms"]) == 0:
         raise RowLeftOut("no time")
-    network, decodes = NETWORKS[row["model"]], "_generation_" in row["op_name"]
+    network, is_step = NETWORKS[row["model"]], "_generation_" in row["op_name"]
+    decodes = is_step or (row["isl"] == "1" and isinstance(MODULE_SHAPES[network], GroupedShape))
     return {
         "device": device_name(row["gpu"]), "kernel": _kernel_name(row), "release": row["release"], "network": network,
         "phase": "decode" if decodes else "prefill", "weight_dtype": WEIGHT_DTYPES[row["gemm_type"]],
         "cache_dtype": CACHE_DTYPES[row["kv_cache_dtype"]], "heads": row["num_heads"], "sequences": row["batch_size"],
-        "queries": row["isl"], "keys": str(int(row["step"]) + _tokens_not_in_step(row, network, decodes)), "time_ms": row["latency_ms"],
+        "queries": row["isl"], "keys": str(int(row["step"]) + _tokens_not_in_step(row, network, is_step)), "time_ms": row["latency_ms"],
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
 
 
-def _tokens_not_in_step(row: Cells, network: str, decodes: bool) -> int:
-    if decodes:
+def _tokens_not_in_step(row: Cells, network: str, is_step: bool) -> int:
+    if is_step:
         return 1 if isinstance(MODULE_SHAPES[network], GroupedShape) else 0
     return int(row["isl"])
 
 
 def _kernel_name(row: Cells) -> str:
     """The kernel that a row names; for releases that name none, that which later ones choose for these heads and this cache."""
-    if row["kernel_source"] != "default":
-        return row["kernel_source"]
-    return FLASHINFER if row["kv_cache_dtype"] == "bfloat16" and int(row["num_heads"]) <= MAX_FLASHINFER_HEADS else FLASHMLA
+    name = row["kernel_source"]
+    if name == "default":
+        name = FLASHINFER if row["kv_cache_dtype"] == "bfloat16" and int(row["num_heads"]) <= MAX_FLASHINFER_HEADS else FLASHMLA
+    is_large = name == FLASHINFER and int(row["batch_size"]) * int(row["isl"]) > MAX_GRID
+    return f"{name} above {MAX_GRID:,} tokens" if is_large else name
 
 
 MODULE_TABLE = PublishedTable(

@@ -1,10 +1,12 @@
 """Compare predicted times of fused attention with measured ones.
 
 Each half of the launches of a kernel is predicted by a fit to the other half (split `halves`). Each kernel is also predicted by the mean of
-the kernels of other devices, as for a device without fits (split `devices`).
+the kernels of other devices, as for a device without fits (split `devices`). The halves of launches whose window is shorter than their keys
+are listed again (split `windows`).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +37,8 @@ def compare_attention(sets: Sequence[AttentionSet]) -> list[Comparison]:
     records, comparisons = list[AttentionRecord](), list[Comparison]()
     for attention, key in tqdm(kernels, unit=" kernels", desc="attention", delay=2, disable=not shows_progress()):
         launches = attention.launches[key]
-        comparisons += _compare_kernel(attention.name, "halves", *_predict_halves(launches))
+        halves = list(_compare_kernel(attention.name, "halves", *_predict_halves(launches)))
+        comparisons += halves + [replace(each, split="windows") for each in halves if _has_short_window(each)]
         records.append(fit_attention_record(launches, attention.sources[key]))
     efficiencies = {record.key: _constant_efficiency(sets, record) for record in records}
     for attention, key in kernels:
@@ -48,6 +51,12 @@ def compare_attention(sets: Sequence[AttentionSet]) -> list[Comparison]:
             prediction = AttentionPrediction(time, selection.half_width(launches), efficiency)
             comparisons += _compare_kernel(attention.name, "devices", launches, prediction)
     return comparisons
+
+
+def _has_short_window(comparison: Comparison) -> bool:
+    """Whether the window of an attention is shorter than its keys, so that scores are masked by it."""
+    _, _, keys, _, _, _, window = comparison.shape
+    return 0 < window < keys
 
 
 def attention_sol(launches: AttentionLaunches) -> PerLaunch:

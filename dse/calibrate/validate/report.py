@@ -15,6 +15,7 @@ Row = dict[str, Any]  # keys of the JSON output
 SPLIT_TITLES = {
     "shapes": "leave-one-shape-out",
     "halves": "random halves",
+    "windows": "random halves, launches with a window shorter than their keys",
     "devices": "leave-one-device-out",
     "few": "five shapes of the device",
     "networks": "whole networks",
@@ -76,7 +77,7 @@ def format_table(rows: Sequence[Row], markdown: bool = False) -> str:
     for split in sorted({row["split"] for row in rows}, key=lambda split: (*(split != first for first in SPLIT_TITLES), split)):
         title = SPLIT_TITLES.get(split, f"transferred from {split}")
         lines = [HEADER, *(_format_row(row) for row in rows if row["split"] == split)]
-        parts.append(f"{title}\n\n{_format_lines(lines, markdown)}")
+        parts.append(f"{title}\n\n{format_lines(lines, markdown)}")
     return "\n\n".join(parts)
 
 
@@ -87,7 +88,7 @@ def format_brief_table(rows: Sequence[Row], markdown: bool = False) -> str:
         kernel_rows = [row for row in rows if row["split"] == split and row["kernel"] != "all"]
         if kernel_rows:
             cells = [(_kernel_name(row), row["quantity"], *_brief_errors(row)) for row in kernel_rows]
-            parts.append(_format_lines([(f"kernel, {title}", "of", *BRIEF_FIDELITIES), *cells], markdown))
+            parts.append(format_lines([(f"kernel, {title}", "of", *BRIEF_FIDELITIES), *cells], markdown))
     return "\n\n".join(parts)
 
 
@@ -98,7 +99,7 @@ def format_reliability(comparisons: Sequence[Comparison], markdown: bool = False
         bins = compute_reliability([comparison for comparison in comparisons if comparison.split == split])
         header = (f"predicted probability of a speedup, {title}", "n", "mean", "measured above 1")
         cells = [(f"{b.low:.0%} to {b.high:.0%}", str(b.speedups), f"{b.mean_predicted:.1%}", f"{b.share_faster:.1%}") for b in bins]
-        parts += [_format_lines([header, *cells], markdown)] if bins else []
+        parts += [format_lines([header, *cells], markdown)] if bins else []
     return "\n\n".join(parts)
 
 
@@ -130,7 +131,8 @@ def _format_error(error: float) -> str:
     return f"{100 * error:.1f}%" if error < 1 else f"{100 * error:.0f}%"
 
 
-def _format_lines(lines: Sequence[Sequence[str]], markdown: bool) -> str:
+def format_lines(lines: Sequence[Sequence[str]], markdown: bool) -> str:
+    """A header and lines of cells as aligned text or Markdown."""
     if markdown:
         header, *rest = lines
         return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *rest))
