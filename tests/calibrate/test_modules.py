@@ -25,6 +25,7 @@ from dse.cli.entry import main
 
 MODULES = Path(__file__).parents[2] / "dse" / "calibrate" / "measured" / "modules"
 RATES = ModuleRates({"bf16": 2.25e15, "fp8": 4.5e15, "fp4": 9e15}, 8e12, 126e6, 148)
+KERNEL = ("FLASHMLA_SPARSE", "vllm/0.24.0", "decode")
 HEADER = "gpu,op_name,kernel_source,model,kv_cache_dtype,gemm_type,num_heads,batch_size,isl,step,latency_ms,release"
 DSA_ROW = "b200-sxm-180gb,dsa_context_module,FLASHMLA_SPARSE,zai-org/GLM-5,bfloat16,fp8_block,64,4,512,128,2.5,vllm/0.24.0"
 
@@ -239,3 +240,14 @@ def test_the_command_prints_errors_and_crossovers(tmp_path, capsys):
     content = json.loads(capsys.readouterr().out)
     assert len(content["points"]) == len(set(launches.shapes))
     assert isinstance(content["crossovers"], list)
+
+
+def test_errors_of_a_published_kernel_are_as_stated():
+    modules = load_modules(MODULES / "sparse_attention.csv.gz")
+    of_kernel = {key: each for key, each in modules.launches.items() if (key.kernel, key.release, key.phase) == KERNEL}
+    (kernel,) = kernels = fit_kernels([replace(modules, launches=of_kernel)])
+    errors = compute_errors(compare_modules(kernels, predict_left_out(kernels)), "calibrated")
+    assert sum(map(len, kernel.groups)) == 1064
+    assert 0.02 < errors["mape"] < 0.06  # docs/reference/validation-silicon.md
+    assert abs(errors["bias"]) < 0.01
+    assert 0.85 < errors["coverage"] < 0.95

@@ -25,7 +25,10 @@ MIN_LENGTHS = 4  # of a curve
 MAX_STEP = 4.0  # factor between the two lengths next to a measured crossover
 FACTOR = 1.5  # within which a predicted crossover counts as right
 TIME_ERROR = 0.05  # of a measured time (assumed; repeated launches of the tables differ by 2% on average, by 20% at most)
-HEADER = ("kernel", "measured crossovers", "determined", f"of these within a factor of {FACTOR:g}", "median factor", "median length")
+HEADER = (
+    "kernel, length from which on sparse beats dense attention", "measured crossovers", "determined",
+    f"of these within a factor of {FACTOR:g}", "median factor", "median length [tokens]",
+)  # fmt: skip
 
 
 class Crossover(NamedTuple):

@@ -64,7 +64,7 @@ def add_validate(subcommands: Subcommands) -> None:
     )
     parser.add_argument("what", nargs="?", help=what)
     parser.add_argument("table", nargs="?", type=Path, help="after 'power': measured kernels with the columns power_w and power_limit_w")
-    parser.add_argument("--data", type=Path, help="folder of measured sets, one of them, or 'silicon' (default: those that ship)")
+    parser.add_argument("--data", type=Path, help="folder of measured sets, one of them, 'silicon' or 'modules' (default: those that ship)")
     parser.add_argument("-o", "--out", type=Path, help="output folder for a figure and a table of each set")
     parser.add_argument("--brief", action="store_true", help="print only the mean error of each kernel")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")
