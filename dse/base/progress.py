@@ -5,6 +5,7 @@ notes, WARNING (`-q`) neither, DEBUG (`-v`) also what is read and written.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -17,8 +18,8 @@ logger = logging.getLogger("dse")
 
 
 def shows_progress() -> bool:
-    """Whether progress is shown: on the command line without `-q`."""
-    return logger.isEnabledFor(logging.INFO)
+    """Whether progress is shown: on the command line without `-q`, and where stderr is a terminal, so that no bar fills a log file."""
+    return logger.isEnabledFor(logging.INFO) and sys.stderr.isatty()
 
 
 def no_progress(count: int = 1) -> None:

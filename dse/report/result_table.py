@@ -121,10 +121,16 @@ def for_people(rows: pd.DataFrame) -> pd.DataFrame:
         shown.insert(list(rows).index("method"), "variant", texts)
     if "fits" in rows and rows.fits.isin([True, "unknown"]).all():
         shown = shown.drop(columns="fits")
-    hidden = [name for name in shown if name in HIDDEN or str(name).startswith("dense_latency")]
+    hidden = [name for name in shown if name in HIDDEN or str(name).startswith("dense_latency") or _is_repeated(rows, str(name))]
     shown = shown.drop(columns=hidden)
     shown.attrs = dict(rows.attrs)
     return shown
+
+
+def _is_repeated(rows: pd.DataFrame, name: str) -> bool:
+    """Whether a column is a bound of a result that equals the result in all rows."""
+    result = name.removesuffix("_bound")
+    return result != name and result in rows and bool((rows[name] == rows[result]).all())
 
 
 def _variant_text(method: str, pattern: str, sparsity: float) -> str:

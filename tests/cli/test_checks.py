@@ -1,7 +1,10 @@
 """What is refused before any design is evaluated: costs without a process, and a search that is run as a sweep."""
 
+import logging
+
 import pytest
 
+from dse.base import progress
 from dse.cli import entry
 
 SEARCH = """axes:
@@ -76,3 +79,11 @@ def test_an_infeasible_search_names_the_least_power_of_any_design(search_file, f
     search_file.write_text(text)
     assert entry.main(["search", "small.yaml", "--force"]) == 0
     assert f"area: {least}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_shown_on_terminals_only(monkeypatch, is_terminal):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    progress.logger.setLevel(logging.INFO)
+    assert progress.shows_progress() is is_terminal
+    progress.logger.setLevel(logging.NOTSET)

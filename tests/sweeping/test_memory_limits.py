@@ -149,6 +149,7 @@ def test_running_out_of_memory_is_reported_in_one_line(write_spec, monkeypatch, 
 
 def test_long_preparation_shows_its_progress(write_spec, monkeypatch, capsys):
     monkeypatch.setattr(progress, "DELAY", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     path = write_spec("")
     assert main(["sweep", str(path), "-o", str(path.with_name("x.nc"))]) == 0
     err = capsys.readouterr().err
