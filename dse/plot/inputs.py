@@ -126,17 +126,18 @@ def _select_curves(rows: Table, x: str, y: str) -> tuple[Table, int]:
 
 
 def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
-    """A row of panels for each accelerator and phase, a column for each network and batch size."""
-    down, across = (list(rows[list(keys)].drop_duplicates().itertuples(index=False, name=None)) for keys in (ROW, COLUMN))
-    with_batch = rows.batch.nunique() > 1
-    titles = [f"{network}, batch {batch}" if with_batch else network for network, batch in across]
+    """A row of panels for each accelerator and phase, a column for each network and batch size; of one network, a column for each phase."""
+    row_keys, column_keys = (ROW, COLUMN) if len(rows[list(COLUMN)].drop_duplicates()) > 1 else (ROW[:1], (*ROW[1:], *COLUMN))
+    down, across = (list(rows[list(keys)].drop_duplicates().itertuples(index=False, name=None)) for keys in (row_keys, column_keys))
+    named = [key != "batch" or rows.batch.nunique() > 1 for key in column_keys]
+    titles = [", ".join(str(label) for label, shown in zip(labels, named, strict=True) if shown and label) for labels in across]
     figure, axes = style.create_panels([", ".join(filter(None, names)) for names in down], titles, sharey=False)
     styles = style.curve_styles(rows.assign(method=rows.curve, pattern=rows.curve))
     is_wide = rows[y].min() > 0 and rows[y].max() > WIDE * rows[y].min()
     unit = select_unit("1" if y == GAIN else unit_of_result, rows[y].to_numpy(float))
     for row, line in zip(down, axes, strict=True):
         for column, ax in zip(across, line, strict=True):
-            of_panel = (rows[[*ROW, *COLUMN]] == [*row, *column]).all(axis=1)
+            of_panel = (rows[[*row_keys, *column_keys]] == [*row, *column]).all(axis=1)
             _draw_panel(ax, rows[of_panel], x, y, styles)
             _set_scales(ax, sorted(rows[x].unique()), is_wide, y)
             style.set_axis_unit(ax.yaxis, "", unit)
