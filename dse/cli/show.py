@@ -12,7 +12,7 @@ from dse.cli.dataset import parse_pairs, results_path
 from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
 from dse.sweeping import store
-from dse.sweeping.select_values import select_values
+from dse.sweeping.select_values import limit_values, select_values
 
 MAX_SUMMARY_BYTES = 2**29  # of results: larger ones are not ranked at the end of a sweep
 
@@ -24,7 +24,7 @@ def execute(options: Namespace) -> str:
         return _description_text(options.what)
     chosen = ShowOptions(options.top, options.maximize, options.minimize, options.drop, options.any_accuracy)
     with announced_step(f"reading and ranking {path}"):
-        dataset = select_values(store.read(path), parse_pairs(options.select))
+        dataset = limit_values(select_values(store.read(path), parse_pairs(options.select)), options.where)
         return render(result_tables(dataset, chosen), options.format)
 
 

@@ -1,6 +1,8 @@
-"""Select cells of a dataset by values of its coordinates, written as text: `batch=32`, `memory.dram.bandwidth=2 TB/s`."""
+"""Select cells of a dataset by values of its coordinates, written as text: `batch=32`, `memory.dram.bandwidth=2 TB/s`; or by limits of
+its results and coordinates: `power <= 75 W`."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import xarray as xr
@@ -26,6 +28,46 @@ def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
             raise InputError(f"the dataset has no coordinate '{name}'", did_you_mean(name, names))
         dataset = dataset.isel({dataset[name].dims[0]: _matches(dataset[name], text)})
     return dataset
+
+
+def limit_values(dataset: xr.Dataset, limits: Iterable[str]) -> xr.Dataset:
+    """The results within limits such as 'power <= 75 W'; others are NaN, and left out of a dataset of points.
+
+    Raises InputError for a limit that cannot be read, or that no result meets.
+    """
+    for limit in limits:
+        is_met = _is_met(dataset, limit)
+        if not bool(is_met.any()):
+            name = limit.split("<=")[0].split(">=")[0].strip()
+            ends = [
+                format_quantity(float(end), str(dataset[name].attrs.get("units", "1")))
+                for end in (dataset[name].min(), dataset[name].max())
+            ]
+            raise InputError(f"no result meets '{limit}'", f"'{name}' is {ends[0]} to {ends[1]}")
+        if is_met.dims == ("point",):
+            dataset = dataset.isel(point=is_met.values)
+        else:
+            numbers = [name for name, variable in dataset.items() if variable.dtype.kind == "f" and set(is_met.dims) <= set(variable.dims)]
+            dataset = dataset.assign({name: dataset[name].where(is_met).transpose(*dataset[name].dims) for name in numbers})
+    return dataset
+
+
+def _is_met(dataset: xr.Dataset, limit: str) -> xr.DataArray:
+    """Which results meet a limit."""
+    name, sign, text = (part.strip() for part in (*re.split(r"(<=|>=)", limit, maxsplit=1), "", "")[:3])
+    numeric = [str(key) for key, variable in dataset.variables.items() if variable.dtype.kind in "if"]
+    if not sign:
+        raise InputError(f"'{limit}' is not a limit", "write a result, <= or >= and a bound, as in 'power <= 75 W'")
+    if name not in numeric:
+        raise InputError(f"the dataset has no number '{name}'", did_you_mean(name, numeric))
+    unit = str(dataset[name].attrs.get("units", "1"))
+    bound = parse_number(text, unit)
+    if bound is None:
+        raise InputError(
+            f"'{text}' is not a value of '{name}'",
+            f"write a number, or one with a unit, as in '{format_quantity(float(dataset[name].max()), unit)}'",
+        )
+    return dataset[name] <= bound if sign == "<=" else dataset[name] >= bound
 
 
 def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:

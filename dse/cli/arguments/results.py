@@ -9,6 +9,7 @@ EXAMPLES = {
     "show": (
         "dse show results.nc --top 5",
         "dse show results.nc --select batch=32 'memory.dram.bandwidth=2 TB/s' --format markdown",
+        "dse show results.nc --where 'power <= 75 W' 'area <= 200 mm^2'",
         "dse show edge-npu",
     ),
     "plot": (
@@ -46,6 +47,7 @@ def add_show(subcommands: Subcommands) -> None:
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="JSON is in SI units; CSV has the "
                         "first table only (default: table)")  # fmt: skip
     parser.add_argument("--select", nargs="+", default=[], metavar="NAME=VALUE", help="values of coordinates, as in 'batch=32'")
+    parser.add_argument("--where", nargs="+", default=[], metavar="LIMIT", help="limits of results or axes, as in 'power <= 75 W'")
     parser.add_argument(
         "--top", type=int, metavar="N", help="rows of each network and batch size (default: 10 of one, 3 of up to 4, else 1)"
     )

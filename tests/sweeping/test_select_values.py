@@ -1,0 +1,49 @@
+"""Cells of a dataset by limits of its results."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dse.base.errors import InputError
+from dse.sweeping.select_values import limit_values
+
+POWER = xr.DataArray([50.0, 75.0, 100.0], dims="axis", attrs={"units": "W"})
+LATENCY = xr.DataArray([[3e-3, 2e-3, 1e-3]], dims=("variant", "axis"), attrs={"units": "s"})
+RESULTS = xr.Dataset({"power": POWER, "latency": LATENCY, "speedup": LATENCY / 1e-3, "fits": LATENCY > 0})
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (["power <= 75 W"], [3, 2, np.nan]),
+        (["power>=0.075 kW"], [np.nan, 2, 1]),
+        (["power <= 75"], [3, 2, np.nan]),
+        (["power <= 75 W", "latency <= 2 ms"], [np.nan, 2, np.nan]),
+    ],
+)
+def test_results_beyond_a_limit_are_missing(limits, expected):
+    limited = limit_values(RESULTS, limits)
+    np.testing.assert_allclose(limited.speedup.isel(variant=0), expected)
+    assert limited.speedup.dims == RESULTS.speedup.dims
+    assert limited.latency.attrs["units"] == "s"
+
+
+def test_points_beyond_a_limit_are_left_out():
+    points = xr.Dataset({"power": POWER.rename(axis="point"), "latency": LATENCY.isel(variant=0).rename(axis="point")})
+    assert list(limit_values(points, ["latency <= 2 ms"]).power.values) == [75, 100]
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("power < 75 W", "is not a limit"),
+        ("pwer <= 75 W", "did you mean 'power'"),
+        ("power <= 75 m", "'m' is the wrong unit"),
+        ("power <= much", "is not a value of 'power'"),
+        ("fits <= 1", "no number 'fits'"),
+        ("power <= 5 W", "no result meets 'power <= 5 W'; 'power' is 50 W to 100 W"),
+    ],
+)
+def test_limits_that_cannot_be_met_or_read_are_errors(limit, message):
+    with pytest.raises(InputError, match=message):
+        limit_values(RESULTS, [limit])
