@@ -204,6 +204,10 @@ class ResultsPlots:
         """A result `y` against a swept axis `x`, a curve for each variant."""
         return self._draw("axis", x, y)
 
+    def inputs(self, x: str | None = None, y: str | None = None) -> Figure:
+        """The gain, or a result `y`, against a number `x` that the networks run on."""
+        return self._draw("inputs", x, y)
+
     def pareto(self, x: str | None = None, y: str | None = None) -> Figure:
         """The Pareto fronts of two results over all points."""
         return self._draw("pareto", x, y)

@@ -127,8 +127,8 @@ class Workload:
     folder: Path
     files: dict[str, str]  # SHA-256 of each file that was read
     inputs: Mapping[str, object] = field(default_factory=dict)  # those set by the caller, in place of the description's own
-    assumed: Mapping[str, object] = field(default_factory=dict)
     mapping: Mapping[str, object] | None = None  # the description, if it was not read from a folder
+    assumed: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

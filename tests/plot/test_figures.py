@@ -16,7 +16,7 @@ from tests.plot.conftest import lines
 def test_every_figure_is_saved_with_its_table(results, tmp_path):
     kinds = plot.default_kinds(results)
     written = plot.save_figures(results, kinds, tmp_path / "figures", prefix="x.")
-    assert set(kinds) == plot.FIGURES.keys() - {"capacity", "efficiency", "axis"}  # of which nothing is swept
+    assert set(kinds) == plot.FIGURES.keys() - {"capacity", "efficiency", "axis", "inputs"}  # of which nothing is swept
     assert [path.name for path in written] == [f"x.{kind}.{ending}" for kind in kinds for ending in ("png", "csv")]
     assert all(path.stat().st_size > (500 if path.suffix == ".png" else 100) for path in written)
 
