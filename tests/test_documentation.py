@@ -74,6 +74,11 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     assert dead_links(page) == ["there.md#own", "gone.md", "#e"]
 
 
+def test_the_changelog_has_no_relative_links():
+    """The site shows it in another folder."""
+    assert links(TOP / "CHANGELOG.md") == []
+
+
 @pytest.mark.parametrize("nav", sorted((TOP / "docs").rglob(".nav.yml")), ids=name)
 def test_the_navigation_names_every_page_and_folder_beside_it(nav):
     entries = [next(iter(entry.values())) if isinstance(entry, dict) else entry for entry in yaml.safe_load(nav.read_text())["nav"]]
