@@ -104,7 +104,7 @@ ALLOWED: tuple[Use, ...] = (
     Use("trials polish", "dse/schema/templates/*", r"trials: \d|polish: false", "keys of search files"),
     Use("trials", "tests/benchmarks/samplers.py", r"trials=", "a key of search files"),
     Use("trial trials", "docs/*", r"(?i:trials?)", "Optuna's word for an evaluated design, and a key of search files"),
-    Use("trials", "dse/model/capacity.py", r"trials", "Bernoulli trials"),
+    Use("trials", "dse/sparsity/expectation.py", r"trials", "Bernoulli trials"),
     Use("whatever made", "dse/model/efficiency/*", r"whatever a sweep makes|intervals are made of", "plain English"),
 )
 

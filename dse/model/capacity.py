@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from dse.sparsity.expectation import any_of
 from dse.sparsity.pattern import FloatOrArray
 
 Array = Float[np.ndarray, "..."]
@@ -182,15 +183,15 @@ def _passes_of_b(strips: _Strips, max_rows: Array, whole_tiles: bool = True) -> 
     band = np.clip(p.band_rows, 1, stripe)
     stripes, bands = np.where(stripe > 1, np.ceil(strips.rows / stripe), strips.rows), np.ceil(stripe / band)
     uses, limit = p.max_uses_per_side**2, p.needed_upper
-    band_share = p.band_share * _any_of(p.element_share, band)
-    stripe_share = p.stripe_share * _any_of(band_share, bands)
-    passes = _passes(stripes, np.floor(rows / stripe), lambda number: _any_of(stripe_share, number * uses), limit, whole_tiles)
+    band_share = p.band_share * any_of(p.element_share, band)
+    stripe_share = p.stripe_share * any_of(band_share, bands)
+    passes = _passes(stripes, np.floor(rows / stripe), lambda number: any_of(stripe_share, number * uses), limit, whole_tiles)
     if np.any(stripe > 1):
-        of_stripe = _passes(bands, np.floor(rows / band), lambda number: _any_of(p.stripe_share * _any_of(band_share, number), uses), limit)
+        of_stripe = _passes(bands, np.floor(rows / band), lambda number: any_of(p.stripe_share * any_of(band_share, number), uses), limit)
         passes = np.where(rows < stripe, stripes * of_stripe, passes)
     if np.any(band > 1):
         kept_share = p.stripe_share * p.band_share
-        of_band = _passes(band, rows, lambda number: _any_of(kept_share * _any_of(p.element_share, number), uses), limit)
+        of_band = _passes(band, rows, lambda number: any_of(kept_share * any_of(p.element_share, number), uses), limit)
         passes = np.where(rows < band, stripes * bands * of_band, passes)
     return np.where(rows < np.minimum(strips.rows, 1), np.inf, passes)
 
@@ -201,8 +202,3 @@ def _passes(total: Array, per_tile: Array, share: Callable[[Array], Array], limi
     full_tiles = np.floor(total / size) if whole_tiles else total / size
     rest = np.maximum(total - full_tiles * size, 0)
     return full_tiles * np.minimum(share(size), limit) + np.minimum(share(rest), limit)
-
-
-def _any_of(probability: FloatOrArray, trials: FloatOrArray) -> FloatOrArray:
-    """Probability of at least one success in independent trials."""
-    return -np.expm1(trials * np.log1p(-np.minimum(probability, 1 - 1e-16)))

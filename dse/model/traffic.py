@@ -19,9 +19,10 @@ from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
 from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements
 from dse.model.stored_weights import StoredWeights
-from dse.model.work import fit_activation_pattern, share_in_any
+from dse.model.work import fit_activation_pattern
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
+from dse.sparsity.expectation import any_of
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -64,7 +65,7 @@ def read_weight_share(layers: LayerArrays, variant: Variant, execution: Executio
     if activations is None or not activations.gathers_weights:
         return np.ones(len(layers))
     share, _ = fit_activation_pattern(activations.patterns, variant.input_density)
-    return share_in_any(share, layers.n)
+    return any_of(share, layers.n)
 
 
 def detected_bytes(layers: LayerArrays, execution: Execution, dtype: OperandDtypes, options: ModelOptions) -> PerLayer:

@@ -75,13 +75,7 @@ def _activation_share(layers: LayerArrays, variant: Variant, execution: Executio
     if activations is None or activations.zeros not in left_out:
         return np.ones(len(layers))
     share = fit_activation_pattern(activations.patterns, variant.input_density)[0]
-    return np.where(layers.has_weights, share_in_any(share, np.minimum(activations.tokens, layers.n)), 1.0)
-
-
-def share_in_any(density: PerLayer, columns: PerLayer) -> PerLayer:
-    """Share of the rows of a matrix with a nonzero in any of some columns [1], which are independent, each with this density."""
-    with np.errstate(divide="ignore"):  # of dense columns
-        return np.where(columns == 1, density, -np.expm1(columns * np.log1p(-density)))
+    return np.where(layers.has_weights, expectation.any_of(share, np.minimum(activations.tokens, layers.n)), 1.0)
 
 
 def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, Int[np.ndarray, "layer"]]:

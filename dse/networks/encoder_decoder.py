@@ -5,11 +5,12 @@ They stay in the key-value cache. A decode step runs the decoder alone; the para
 stay in memory: they are one elementwise layer, `encoder`, that moves nothing and holds what the cache has of them.
 """
 
-from typing import Literal, NamedTuple
+from abc import abstractmethod
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from dse.networks.architecture import AttentionInputs, LayerListBuilder
+from dse.networks.architecture import Architecture, AttentionInputs, LayerListBuilder
 from dse.networks.layers import LayerArrays, LayerRow, make_layer_row
 
 ENCODER = "encoder"  # the layer of a decode step that has the parameters of what does not run
@@ -43,6 +44,29 @@ class EncoderDecoderInputs(DecoderInputs):
     """Inputs of a network whose encoder reads text."""
 
     sequence: int = Field(512, gt=0, le=10**8, description="tokens that the encoder reads")
+
+
+class EncoderDecoder(Architecture):
+    """A network with an encoder, and a decoder that attends to its outputs."""
+
+    def build_layers(self, inputs: Any) -> list[LayerRow]:
+        """The layers of both (prefill), or of the decoder behind one layer that holds what does not run (decode)."""
+        every = self._build_encoder(inputs)
+        if inputs.phase == "prefill":
+            return self._add_decoder(every, inputs)
+        decoder = LayerListBuilder(inputs.passes == "separate")
+        decoder.elementwise(ENCODER, 0, 0)
+        running = self._add_decoder(decoder, inputs)
+        running[0] = make_idle_layer(ENCODER, self._add_decoder(every, inputs.model_copy(update={"phase": "prefill"})), running)
+        return running
+
+    @abstractmethod
+    def _build_encoder(self, inputs: Any) -> LayerListBuilder:
+        """The layers of the encoder."""
+
+    @abstractmethod
+    def _add_decoder(self, layers: LayerListBuilder, inputs: Any) -> LayerListBuilder:
+        """`layers` with those of the decoder appended."""
 
 
 class AttentionModule(NamedTuple):

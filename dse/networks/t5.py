@@ -5,19 +5,11 @@ The table of relative positions is counted with the first norm of its stack; add
 
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt
-from dse.networks.encoder_decoder import (
-    ENCODER,
-    AttentionModule,
-    EncoderDecoderInputs,
-    add_attention,
-    add_cross_attention,
-    make_idle_layer,
-)  # fmt: skip
-from dse.networks.layers import LayerRow
+from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt
+from dse.networks.encoder_decoder import AttentionModule, EncoderDecoder, EncoderDecoderInputs, add_attention, add_cross_attention
 
 
-class T5(Architecture):
+class T5(EncoderDecoder):
     model_type: Literal["t5"]
     vocab_size: PositiveInt
     d_model: PositiveInt
@@ -35,16 +27,6 @@ class T5(Architecture):
     @property
     def attention(self) -> AttentionModule:
         return AttentionModule(self.d_model, self.num_heads, self.d_kv, ("q", "k", "v", "o"))
-
-    def build_layers(self, inputs: EncoderDecoderInputs) -> list[LayerRow]:
-        every = self._build_encoder(inputs)
-        if inputs.phase == "prefill":
-            return self._add_decoder(every, inputs)
-        decoder = LayerListBuilder(inputs.passes == "separate")
-        decoder.elementwise(ENCODER, 0, 0)
-        running = self._add_decoder(decoder, inputs)
-        running[0] = make_idle_layer(ENCODER, self._add_decoder(every, inputs.model_copy(update={"phase": "prefill"})), running)
-        return running
 
     def _build_encoder(self, inputs: EncoderDecoderInputs) -> LayerListBuilder:
         layers, tokens = LayerListBuilder(inputs.passes == "separate"), inputs.sequence

@@ -4,14 +4,13 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
-from dse.networks.encoder_decoder import ENCODER, AttentionModule, DecoderInputs, add_attention, add_cross_attention, make_idle_layer
-from dse.networks.layers import LayerRow
+from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.encoder_decoder import AttentionModule, DecoderInputs, EncoderDecoder, add_attention, add_cross_attention
 
 KERNEL, STRIDE = 3, 2  # of the convolutions over time; the second has the stride (section 2.2)
 
 
-class Whisper(Architecture):
+class Whisper(EncoderDecoder):
     model_type: Literal["whisper"]
     vocab_size: PositiveInt
     num_mel_bins: PositiveInt
@@ -36,16 +35,6 @@ class Whisper(Architecture):
     def attention(self, heads: int) -> AttentionModule:
         names = ("q_proj", "k_proj", "v_proj", "out_proj")
         return AttentionModule(self.d_model, heads, self.d_model // heads, names, (True, False, True, True))
-
-    def build_layers(self, inputs: DecoderInputs) -> list[LayerRow]:
-        every = self._build_encoder(inputs)
-        if inputs.phase == "prefill":
-            return self._add_decoder(every, inputs)
-        decoder = LayerListBuilder(inputs.passes == "separate")
-        decoder.elementwise(ENCODER, 0, 0)
-        running = self._add_decoder(decoder, inputs)
-        running[0] = make_idle_layer(ENCODER, self._add_decoder(every, inputs.model_copy(update={"phase": "prefill"})), running)
-        return running
 
     def _build_encoder(self, inputs: DecoderInputs) -> LayerListBuilder:
         layers, tokens, hidden = LayerListBuilder(inputs.passes == "separate"), self.max_source_positions, self.d_model

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dse.sparsity.expectation import any_of
 from dse.sparsity.hierarchy import Hierarchy, density_of_kept_blocks
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
 from dse.sparsity.pattern import FloatOrArray, Pattern
@@ -24,7 +25,7 @@ def needed_share(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, density:
     """
     segments = _segments(pattern, rows, k, *_kept_and_filled(pattern, rows, k, density))
     columns_each = uses if not (isinstance(pattern, Structured) and pattern.axis == "channel") else 1.0
-    return np.minimum(sum(count * _any_of(chance, columns_each) for count, chance in segments) / k, 1.0)
+    return np.minimum(sum(count * any_of(chance, columns_each) for count, chance in segments) / k, 1.0)
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def _segments(pattern: Pattern, rows: FloatOrArray, k: FloatOrArray, kept: Float
     if isinstance(pattern, Structured):
         return [(k, np.where(kept > 0, 1.0, 0.0) if pattern.axis == "row" else kept)]
     if isinstance(pattern, Block):
-        return [(k, _any_of(kept, np.ceil(rows / pattern.rows)))]
+        return [(k, any_of(kept, np.ceil(rows / pattern.rows)))]
     if isinstance(pattern, NM):
-        return [(n, _any_of(filled * np.minimum(pattern.n / size, 1), np.ceil(rows / pattern.v))) for size, n in _groups(k, pattern.m)]
+        return [(n, any_of(filled * np.minimum(pattern.n / size, 1), np.ceil(rows / pattern.v))) for size, n in _groups(k, pattern.m)]
     if isinstance(pattern, VNM):
         return [(n, _in_vnm_group(pattern, rows, size, filled)) for size, n in _groups(k, pattern.m)]
     assert isinstance(pattern, Hierarchy)
@@ -139,7 +140,7 @@ def _in_vnm_group(pattern: VNM, rows: FloatOrArray, size: FloatOrArray, filled: 
     """The probability that a column of a group of `size` columns has a nonzero in `rows` rows."""
     columns = np.minimum(VNM_COLUMNS, size)
     in_row, height = filled * np.minimum(pattern.n / columns, 1.0), float(pattern.v)
-    full, last = (columns / size * _any_of(in_row, stripe_rows) for stripe_rows in (height, rows % height))
+    full, last = (columns / size * any_of(in_row, stripe_rows) for stripe_rows in (height, rows % height))
     return 1 - (1 - full) ** (rows // height) * (1 - last)
 
 
@@ -147,8 +148,3 @@ def _groups(k: FloatOrArray, size: FloatOrArray) -> list[tuple[FloatOrArray, Flo
     """Size of a group and columns in groups of that size: the complete groups, and the incomplete one at the edge."""
     complete = np.floor(k / size) * size
     return [(size * np.ones_like(complete, float), complete), (np.where(k > complete, k - complete, 1.0), k - complete)]
-
-
-def _any_of(probability: FloatOrArray, choices: FloatOrArray) -> FloatOrArray:
-    """The probability that at least one of several independent choices succeeds."""
-    return -np.expm1(choices * np.log1p(-np.minimum(probability, 1 - 1e-16)))

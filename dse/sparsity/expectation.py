@@ -22,6 +22,11 @@ def log_binomial(n: FloatOrArray, k: FloatOrArray) -> FloatOrArray:
     return np.where(possible, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -np.inf)
 
 
+def any_of(probability: FloatOrArray, trials: FloatOrArray) -> FloatOrArray:
+    """Probability of at least one success in independent trials, each with the same probability."""
+    return np.where(trials == 1, probability, -np.expm1(trials * np.log1p(-np.minimum(probability, 1 - 1e-16))))
+
+
 def occupied_fibres(fibres: FloatOrArray, size: FloatOrArray, kept: FloatOrArray) -> FloatOrArray:
     """Mean number of fibres that keep any place."""
     return fibres * -np.expm1(np.minimum(log_binomial(fibres * size - size, kept) - log_binomial(fibres * size, kept), 0.0))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dse
-from dse.model.work import share_in_any
+from dse.sparsity.expectation import any_of
 from tests.model.test_runs import BANDWIDTH, DENSE_FLOPS, PEAK, K, M, N, chip, network, run
 
 SLOW = 1e9  # B/s: bound by memory
@@ -17,12 +17,12 @@ def test_the_share_in_any_column_is_that_of_random_masks(density, columns):
     """Enumerated: all masks of a row, each with its probability."""
     nonzeros = [bin(mask).count("1") for mask in range(1, 2**columns)]
     expected = sum(density**count * (1 - density) ** (columns - count) for count in nonzeros)
-    assert share_in_any(np.array([density]), np.array([float(columns)]))[0] == pytest.approx(expected, abs=1e-12)
+    assert any_of(np.array([density]), np.array([float(columns)]))[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_one_column_keeps_its_density_exactly():
     density = np.array([0.0, 0.3, 1.0])
-    np.testing.assert_array_equal(share_in_any(density, np.ones(3)), density)
+    np.testing.assert_array_equal(any_of(density, np.ones(3)), density)
 
 
 @pytest.mark.parametrize(("tokens", "share"), [(1, 0.25), (2, 1 - 0.75**2), (N, 1 - 0.75**N), (10 * N, 1 - 0.75**N)])
