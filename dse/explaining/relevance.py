@@ -63,8 +63,8 @@ class Relevance:
             return factor.key != DEVICE or self._has_fidelity("calibrated")
         if factor.key == DEVICE:
             return self._has_fidelity("calibrated")
-        return factor.is_partial or any(
-            path in self.term_paths or (path not in self.rate_paths and self._is_read(path)) for path in factor.paths
+        return any(
+            path in self.term_paths or ((factor.is_partial or path not in self.rate_paths) and self._is_read(path)) for path in factor.paths
         )
 
     def _is_cost(self, path: str) -> bool:
@@ -114,14 +114,14 @@ class Relevance:
         if path in self.term_paths:
             return True
         if kind == "memory":
-            return path in self.rate_paths or (self._has_fidelity("capacity", "calibrated") and rest[-1:] != ["energy"])
+            return path in self.rate_paths or (not rest and self._has_fidelity("capacity", "calibrated"))
         if kind != "units" or rest[:1] == ["energy"]:
             return False
         if rest[:1] == ["peak"]:
             return path in self.rate_paths
         if rest[:1] == ["runs"]:
             return self._is_run_read(path, name, rest[1], rest[2:])
-        return not rest or self._has_fidelity("calibrated")
+        return not rest
 
     def _is_run_read(self, path: str, unit: str, run_name: str, rest: list[str]) -> bool:
         """Whether a run, or a part of it (`rest`), may change what some layer takes."""

@@ -46,7 +46,7 @@ def _rows(variant: Variant) -> Float[np.ndarray, "layer column"]:
     columns = [np.asarray(getattr(variant.layers, field.name)) for field in fields(LayerArrays) if field.name not in LINKS]
     numbers = [column if column.dtype.kind in "fb" else np.unique(column, return_inverse=True)[1].ravel() for column in columns]
     own = [values for name in PER_LAYER if (values := getattr(variant, name)) is not None]
-    rows = np.stack([*numbers, *own, *variant.stored_elements.values()], axis=1).astype(float)
+    rows = np.stack([*numbers, *own, *variant.stored_elements.values(), *variant.union_densities.values()], axis=1).astype(float)
     return np.nan_to_num(rows, nan=-1.0)
 
 
@@ -60,4 +60,5 @@ def _take(variant: Variant, index: Int[np.ndarray, "kind"]) -> Variant:
     layers = replace(variant.layers.take(index), reads=(None,) * len(index), adds=(None,) * len(index))
     own = {name: None if (values := getattr(variant, name)) is None else values[index] for name in PER_LAYER}
     stored = {pattern: elements[index] for pattern, elements in variant.stored_elements.items()}
-    return replace(variant, layers=layers, stored_elements=stored, **own)
+    unions = {tokens: densities[index] for tokens, densities in variant.union_densities.items()}
+    return replace(variant, layers=layers, stored_elements=stored, union_densities=unions, **own)

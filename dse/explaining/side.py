@@ -104,7 +104,7 @@ class Side:
         layers = self.variant.layers
         return replace(
             self.variant, method="dense", pattern=DENSE, nominal_sparsity=0.0, density=np.ones(len(layers)), stored_elements={},
-            activation_density=None, row_spread=None, touched_columns=None, densities_from="",
+            activation_density=None, union_densities={}, row_spread=None, touched_columns=None, densities_from="",
         )  # fmt: skip
 
     def __str__(self) -> str:

@@ -85,10 +85,11 @@ def test_a_part_of_a_speedup_says_how_much_is_due_to_the_dense_baseline(side):
     assert part.through_dense == pytest.approx(through_dense)
 
 
-def test_what_the_model_does_not_read_does_not_change_a_result(chip, net):
+@pytest.mark.parametrize("devices", [("a100-sxm4-80gb", "h100-sxm5-80gb"), ("a10", "h100-pcie-80gb"), ("b200-sxm-180gb", "l4")])
+def test_what_the_model_does_not_read_does_not_change_a_result(chip, net, devices):
     """Every difference that is left out changes neither latency nor energy when it alone is taken from the other side."""
-    first, second = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "h100-sxm5-80gb"))
-    for fidelity in ("sol", "r3", "capacity"):
+    first, second = map(dse.load_accelerator, devices)
+    for fidelity in ("sol", "r3", "capacity", "calibrated"):
         settings = {"workload": net, "variant": "semi", "fidelity": fidelity}
         a, b = (make_side({"accelerator": accelerator, **settings}) for accelerator in (first, second))
         evaluator = MixtureEvaluator(a, b, list_factors(a, b), "speedup")
@@ -100,6 +101,7 @@ def test_what_the_model_does_not_read_does_not_change_a_result(chip, net):
         assert np.ptp(results.value) == 0
         assert results.dense is not None
         assert np.ptp(results.dense) == 0
+        assert {"memory.dram.rate", "units.tensor_core.clock"} <= {evaluator.factors[n].key for n in unread}
 
 
 @pytest.mark.parametrize("quantity", ["latency", "energy", "area", "power"])
