@@ -10,6 +10,8 @@ a gated unit are layers that move bytes.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
@@ -60,6 +62,27 @@ def check_patches(image: int, patch: int) -> None:
         raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
+@contextmanager
+def validation_errors() -> Iterator[None]:
+    """Raise the first problem of an InputError as a validation error, which names the field."""
+    try:
+        yield
+    except InputError as error:
+        raise field_error(error.problems[0].message, error.problems[0].fix) from error
+
+
+def check_encoder_pattern(pattern: AttentionPattern) -> None:
+    """Raise InputError if the self-attention of an encoder cannot have such a pattern."""
+    if pattern.is_chosen:
+        raise InputError(f"an encoder has no layers that choose the keys of '{pattern}'", "write 'full' or 'around:64'")
+
+
+def check_decoder_pattern(pattern: AttentionPattern) -> None:
+    """Raise InputError if the self-attention of a decoder cannot have such a pattern."""
+    if not pattern.is_causal and pattern != FULL:
+        raise InputError(f"'{pattern}' attends to later tokens, which do not exist yet", "write 'causal' or 'window:4096'")
+
+
 class NetworkInputs(StrictModel):
     """What a network runs on; images have the size that the configuration states.
 
@@ -98,17 +121,14 @@ class SequenceInputs(AttentionInputs):
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:
         if self.attention_pattern is not None:
-            try:
+            with validation_errors():
                 self._check_kind(self.attention_pattern)
                 self.attention_pattern.check_context(self.sequence)
-            except InputError as error:
-                raise field_error(error.problems[0].message, error.problems[0].fix) from error
         return self
 
     def _check_kind(self, pattern: AttentionPattern) -> None:
         """Raise InputError if the network cannot have such a pattern."""
-        if pattern.is_chosen:
-            raise InputError(f"an encoder has no layers that choose the keys of '{pattern}'", "write 'full' or 'around:64'")
+        check_encoder_pattern(pattern)
 
 
 class GenerationInputs(SequenceInputs):
@@ -131,8 +151,7 @@ class GenerationInputs(SequenceInputs):
     page: int = Field(1, gt=0, le=10**8, description="tokens of a page of the key-value cache, which occupies whole pages")
 
     def _check_kind(self, pattern: AttentionPattern) -> None:
-        if not pattern.is_causal and pattern != FULL:
-            raise InputError(f"'{pattern}' attends to later tokens, which do not exist yet", "write 'causal' or 'window:4096'")
+        check_decoder_pattern(pattern)
 
     def pattern_of(self, window: int | None) -> AttentionPattern:
         """The attention pattern of a block whose configuration limits it to the last `window` tokens (None: all)."""

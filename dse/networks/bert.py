@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, SequenceInputs, check_heads
+from dse.networks.decoder_attention import pattern_columns
 from dse.networks.layers import LayerRow
 from dse.sparsity.attention.kinds import FULL
 
@@ -43,8 +44,8 @@ class BERT(Architecture):
             layers.linear(role, hidden, hidden, tokens, reads=(layers.stream,))
         pattern = inputs.attention_pattern or FULL
         layers.attention(
-            f"{name}.attention.self", heads, heads, hidden // heads, tokens, pattern.rectangle_keys(tokens), inputs.attention == "fused",
-            reads=projected, causal=pattern.is_causal, keys_read=pattern.touched_keys(tokens, tokens), pattern=pattern, context=tokens,
+            f"{name}.attention.self", heads, heads, hidden // heads, tokens, fused=inputs.attention == "fused", reads=projected,
+            **pattern_columns(pattern, tokens, tokens),
         )  # fmt: skip
         layers.linear(f"{name}.attention.output.dense", hidden, hidden, tokens)
         layers.add_and_norm(f"{name}.attention.output.LayerNorm", hidden, tokens, 2 * hidden)

@@ -21,6 +21,7 @@ from dse.networks.architecture import (
 from dse.networks.encoder_decoder import AttentionModule, add_attention
 from dse.networks.layers import LayerRow
 from dse.networks.parts import name_part
+from dse.sparsity.attention.kinds import CAUSAL, FULL
 
 WITH_BIASES = (True, True, True, True)
 
@@ -53,7 +54,7 @@ class Tower(Architecture):
         for block in range(self.num_hidden_layers):
             at, (first, second) = f"{self.blocks}.{block}", self.norms
             layers.norm(f"{at}.{first}", hidden, tokens, 2 * hidden)
-            add_attention(layers, f"{at}.self_attn", self.attention, tokens, tokens, inputs, causal)
+            add_attention(layers, f"{at}.self_attn", self.attention, tokens, tokens, inputs, CAUSAL if causal else FULL)
             layers.norm(f"{at}.{second}", hidden, tokens, 2 * hidden)
             self._add_perceptron(layers, f"{at}.mlp", tokens)
 

@@ -38,15 +38,19 @@ def add_decoder_attention(
     chosen_by = _add_indexer(layers, f"{name}.indexer", heads, hidden, reads, pattern, inputs)
     layers.attention(
         name, *heads, inputs.queries, fused=inputs.attention == "fused",
-        reads=(reads.query, reads.key, *((chosen_by,) if chosen_by else ()), reads.value), **pattern_columns(pattern, inputs),
+        reads=(reads.query, reads.key, *((chosen_by,) if chosen_by else ()), reads.value),
+        **pattern_columns(pattern, inputs.queries, inputs.sequence),
     )  # fmt: skip
 
 
-def pattern_columns(pattern: AttentionPattern, inputs: GenerationInputs) -> dict[str, Any]:
-    """Arguments of `LayerListBuilder.attention` that follow from the pattern: keys of a query, keys of all queries, what is masked."""
-    keys = pattern.rectangle_keys(inputs.sequence)
-    read = max(keys, pattern.touched_keys(inputs.queries, inputs.sequence))
-    return {"keys": keys, "keys_read": read, "causal": pattern.is_causal, "pattern": pattern, "context": inputs.sequence}
+def pattern_columns(pattern: AttentionPattern, queries: int, context: int) -> dict[str, Any]:
+    """Arguments of `LayerListBuilder.attention` that follow from the pattern of the last `queries` of a `context` of tokens.
+
+    These are the keys of a query, the keys of all queries, and what is masked.
+    """
+    keys = pattern.rectangle_keys(context)
+    read = max(keys, pattern.touched_keys(queries, context))
+    return {"keys": keys, "keys_read": read, "causal": pattern.is_causal, "pattern": pattern, "context": context}
 
 
 def _add_indexer(

@@ -104,7 +104,7 @@ class DeepSeekV2(Architecture):
     def _add_attention(self, layers: LayerListBuilder, at: str, norm: str, inputs: GenerationInputs) -> None:
         pattern, fused = self.pattern(inputs), inputs.attention == "fused"
         cached = inputs.cached_tokens(pattern.cached_keys(inputs.sequence))
-        tokens = LatentTokens(inputs.queries, cached, pattern_columns(pattern, inputs))
+        tokens = LatentTokens(inputs.queries, cached, pattern_columns(pattern, inputs.queries, inputs.sequence))
         query = add_latents(layers, at, norm, self.hidden_size, self.latent_sizes, tokens, self.attention_bias)
         if isinstance(pattern, TopBlocks):
             raise InputError(f"latent attention does not choose blocks, as '{pattern}' does", "write tokens, as in 'topk:2048'")

@@ -6,7 +6,15 @@ The table of relative positions is counted with the first norm of its stack; add
 from typing import ClassVar, Literal
 
 from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt
-from dse.networks.encoder_decoder import AttentionModule, EncoderDecoder, EncoderDecoderInputs, add_attention, add_cross_attention
+from dse.networks.encoder_decoder import (
+    AttentionModule,
+    EncoderDecoder,
+    EncoderDecoderInputs,
+    add_attention,
+    add_cross_attention,
+    add_decoder_self_attention,
+)
+from dse.sparsity.attention.kinds import FULL
 
 
 class T5(EncoderDecoder):
@@ -35,7 +43,7 @@ class T5(EncoderDecoder):
         for block in range(self.num_layers):
             at = f"encoder.block.{block}.layer"
             self._add_norm(layers, f"{at}.0.layer_norm", tokens, is_first=block == 0)
-            add_attention(layers, f"{at}.0.SelfAttention", self.attention, tokens, tokens, inputs)
+            add_attention(layers, f"{at}.0.SelfAttention", self.attention, tokens, tokens, inputs, inputs.encoder_pattern or FULL)
             self._add_feed_forward(layers, f"{at}.1", tokens)
         self._add_norm(layers, "encoder.final_layer_norm", tokens)
         return layers
@@ -46,7 +54,7 @@ class T5(EncoderDecoder):
         for block in range(self.num_decoder_layers or self.num_layers):
             at = f"decoder.block.{block}.layer"
             self._add_norm(layers, f"{at}.0.layer_norm", queries, is_first=block == 0)
-            add_attention(layers, f"{at}.0.SelfAttention", self.attention, queries, inputs.target, inputs, True, inputs.target)
+            add_decoder_self_attention(layers, f"{at}.0.SelfAttention", self.attention, inputs)
             self._add_norm(layers, f"{at}.1.layer_norm", queries)
             add_cross_attention(layers, f"{at}.1.EncDecAttention", self.attention, inputs.sequence, inputs, encoded)
             self._add_feed_forward(layers, f"{at}.2", queries)

@@ -5,7 +5,15 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
-from dse.networks.encoder_decoder import AttentionModule, DecoderInputs, EncoderDecoder, add_attention, add_cross_attention
+from dse.networks.encoder_decoder import (
+    AttentionModule,
+    DecoderInputs,
+    EncoderDecoder,
+    add_attention,
+    add_cross_attention,
+    add_decoder_self_attention,
+)
+from dse.sparsity.attention.kinds import FULL
 
 KERNEL, STRIDE = 3, 2  # of the convolutions over time; the second has the stride (section 2.2)
 
@@ -47,10 +55,12 @@ class Whisper(EncoderDecoder):
                 other_parameters=hidden + learned,
             )  # fmt: skip
             layers.activation(f"encoder.{name}.act", hidden * outputs)
+        pattern, module = inputs.encoder_pattern or FULL, self.attention(self.encoder_attention_heads)
+        pattern.check_context(tokens)
         for block in range(self.encoder_layers):
             at = f"encoder.layers.{block}"
             layers.norm(f"{at}.self_attn_layer_norm", hidden, tokens, 2 * hidden)
-            add_attention(layers, f"{at}.self_attn", self.attention(self.encoder_attention_heads), tokens, tokens, inputs)
+            add_attention(layers, f"{at}.self_attn", module, tokens, tokens, inputs, pattern)
             self._add_feed_forward(layers, at, self.encoder_ffn_dim, tokens)
         layers.norm("encoder.layer_norm", hidden, tokens, 2 * hidden)
         return layers
@@ -62,7 +72,7 @@ class Whisper(EncoderDecoder):
         for block in range(self.decoder_layers):
             at = f"decoder.layers.{block}"
             layers.norm(f"{at}.self_attn_layer_norm", hidden, queries, 2 * hidden)
-            add_attention(layers, f"{at}.self_attn", module, queries, inputs.target, inputs, True, inputs.target)
+            add_decoder_self_attention(layers, f"{at}.self_attn", module, inputs)
             layers.norm(f"{at}.encoder_attn_layer_norm", hidden, queries, 2 * hidden)
             add_cross_attention(layers, f"{at}.encoder_attn", module, self.max_source_positions, inputs, encoded)
             self._add_feed_forward(layers, at, self.decoder_ffn_dim, queries)

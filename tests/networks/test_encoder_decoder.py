@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.networks.layers import LayerArrays
+from dse.networks.layers import LayerArrays, LayerRow
 
 NETWORKS = ["t5-base", "flan-t5-xl", "whisper-small", "whisper-large-v3"]
 
@@ -88,3 +88,73 @@ def test_cross_attention_reads_the_output_of_the_encoder():
     assert reads["decoder.embed_tokens"] == "input"
     assert not layers.causal[layers.name.index("decoder.layers.3.encoder_attn.scores")]
     assert layers.causal[layers.name.index("decoder.layers.3.self_attn.scores")]
+
+
+def rows_of(name: str, **inputs) -> dict[str, LayerRow]:
+    return {row.name: row for row in dse.load_workload(name, **inputs).layers.to_rows()}
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "tokens"),
+    [("t5-base", "encoder.block.3.layer.0.SelfAttention", 512), ("whisper-small", "encoder.layers.3.self_attn", 1500)],
+)
+def test_the_encoder_attends_to_tokens_around_each(name, at, tokens):
+    """LongT5 (Guo et al. 2021, arXiv 2112.07916) has 127 tokens on each side: 255 keys of a query, all keys of all queries."""
+    local, full = (rows_of(name, encoder_pattern=pattern) for pattern in ("around:127", "full"))
+    scores, context = local[f"{at}.scores"], local[f"{at}.context"]
+    assert (scores.m, context.k, str(scores.scores), scores.causal, scores.read_keys) == (255, 255, "around:127", False, tokens)
+    assert full == rows_of(name)
+    assert [row for at_row, row in local.items() if not at_row.endswith((".scores", ".context"))] == [
+        row for at_row, row in full.items() if not at_row.endswith((".scores", ".context"))
+    ]
+    assert {at_row for at_row, row in local.items() if row != full[at_row]} == {
+        at_row for at_row in full if at_row.startswith("encoder") and at_row.endswith((".scores", ".context"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "cross"),
+    [("t5-base", "decoder.block.3.layer.0.SelfAttention", "decoder.block.3.layer.1.EncDecAttention"),
+     ("whisper-small", "decoder.layers.3.self_attn", "decoder.layers.3.encoder_attn")],
+)  # fmt: skip
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_window_of_the_decoder_limits_its_keys_and_its_cache(name, at, cross, phase):
+    """Of 64 tokens each attends to 16: products and cache have 16 keys, all queries of a prompt read 64, cross-attention is full."""
+    window, causal = (rows_of(name, phase=phase, target=64, attention_pattern=pattern) for pattern in ("window:16", "causal"))
+    scores, context, keys = (window[f"{at}.{part}"] for part in ("scores", "context", "k_proj" if "whisper" in name else "k"))
+    assert (scores.m, context.k, str(scores.scores), keys.cache_elements) == (16, 16, "window:16", 16 * 768)
+    assert (scores.read_keys or scores.m) == (64 if phase == "prefill" else 16)
+    assert causal == rows_of(name, phase=phase, target=64)
+    assert window[f"{cross}.scores"] == causal[f"{cross}.scores"]
+    assert str(window[f"{cross}.scores"].scores) == "full"
+
+
+def test_units_leave_out_the_scores_of_encoder_and_decoder():
+    """By hand: windows of 16 keys in a prompt of 64 tokens have 16 x 17 / 2 + 48 x 16 scores, 127 around each of 512 as many as counted."""
+    chip = {
+        "name": "chip", "source": "test", "memory": {"dram": {"bandwidth": "1000 TB/s"}},
+        "units": {"u": {"peak": {"fp16": "1 TFLOP/s"}, "runs": {"dense": {"pattern": "dense", "scores": {"patterns": ["window:*", "around:*"]}}}}},
+    }  # fmt: skip
+    workload = dse.load_workload("t5-base", target=64, attention_pattern="window:16", encoder_pattern="around:127")
+    latency = dse.evaluate(chip, workload, dtype="fp16").latency
+    decoder, encoder = (float(latency.sel(layer=f"{at}.block.0.layer.0.SelfAttention.scores")) for at in ("decoder", "encoder"))
+    assert decoder == pytest.approx(2 * 768 * (16 * 17 / 2 + 48 * 16) / 1e12)
+    around = sum(min(position + 127, 511) - max(position - 127, 0) + 1 for position in range(512))
+    assert encoder == pytest.approx(2 * 768 * around / 1e12)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("t5-base", {"attention_pattern": "around:4", "target": 9}, "'around:4' attends to later tokens, which do not exist yet"),
+        ("t5-base", {"attention_pattern": "topk:4", "target": 9}, "this decoder has no layers that choose the keys of 'topk:4'"),
+        ("t5-base", {"attention_pattern": "window:16", "target": 8}, "needs 16 tokens, and there are 8"),
+        ("t5-base", {"encoder_pattern": "topk:4"}, "an encoder has no layers that choose the keys of 'topk:4'"),
+        ("t5-base", {"encoder_pattern": "chunk:600"}, "needs 600 tokens, and there are 512"),
+        ("whisper-small", {"encoder_pattern": "chunk:1600"}, "needs 1600 tokens, and there are 1500"),
+        ("whisper-small", {"cross_pattern": "causal"}, "unknown"),
+    ],
+)
+def test_patterns_that_do_not_apply_are_errors(name, inputs, message):
+    with pytest.raises(dse.InputError, match=message):
+        dse.load_workload(name, **inputs)

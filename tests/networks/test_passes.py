@@ -83,7 +83,7 @@ def test_activation_functions_are_passes_in_any_dtype():
 def test_the_cache_holds_keys_and_values_as_the_attention_reads_them():
     """2 x 8 heads of 128 for each of 32 layers and 1,024 tokens of 100 samples, of 1 or of 2 bytes: 6.7 or 13.4 GB beside 8 GB of weights."""
     sweep = {
-        "name": "cache", "accelerators": ["a100-sxm4-80gb"], "workloads": {"llama-3.1-8b": {"inputs": {"sequence": 1024, "phase": "decode"}}},
+        "name": "cache", "accelerators": ["a100-sxm4-80gb"], "workloads": {"llama-3.1-8b": {"methods": ["dense"], "inputs": {"sequence": 1024, "phase": "decode"}}},
         "axes": {"memory.dram.capacity": ["18 GB", "25 GB"]}, "batch": [100], "dtype": ["int8", "int8 elementwise=bf16"],
     }  # fmt: skip
     fits = dse.sweep(sweep).fits.isel(variant=0).squeeze()
