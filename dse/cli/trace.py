@@ -14,12 +14,13 @@ from yamlcore import CCoreLoader
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.progress import shows_progress
-from dse.readers.layer_matching import match_network
-from dse.readers.parsed_network import NetworkState, ParsedNetwork, Shape, operators_of_layers
+from dse.readers.parsed_network import ParsedNetwork, Shape
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
+from dse.trace.activations import count_recordings
 from dse.trace.coverage import format_report, make_report
 from dse.trace.detect import ReaderOptions, parse_network
-from dse.trace.trace import CountOptions, count_activations, trace_network
+from dse.trace.match_workload import match_workload
+from dse.trace.trace import CountOptions, trace_network
 from dse.trace.write import WorkloadDetails, check_destination, write_workload
 from dse.workload import tables
 from dse.workload.schema import RESERVED_METHODS
@@ -38,8 +39,10 @@ def execute(options: argparse.Namespace) -> str:
     if options.accuracy is not None and sum(not state.is_dense for state in states) != 1:
         raise InputError("an accuracy belongs to one pruned state", "trace that state alone, or write accuracy.csv", key="--accuracy")
     if options.activations is not None:
-        densities = count_activations(options.activations, network.layers, options.tolerance)
-        states = [replace(state, activation_density=densities) for state in states]
+        activations = count_recordings(
+            options.activations, network.layers, count_options.groups, options.tolerance, progress=shows_progress()
+        )
+        states = [replace(state, activations=activations) for state in states]
     report = make_report(network, states, count_options)
     write_workload(options.out, network, states, report, details, reader_options.inputs)
     for warning in report["warnings"]:
@@ -50,12 +53,7 @@ def execute(options: argparse.Namespace) -> str:
 def _match_workload(network: ParsedNetwork, reference: str, options: ReaderOptions) -> tuple[ParsedNetwork, ReaderOptions]:
     """The masks of a network on the layers of a workload, which says how often each one runs."""
     workload = tables.load(catalog.find_path("workloads", reference), options.inputs)
-    rows, note = tuple(workload.layers.to_rows()), f"layers: as in the workload {workload.description.name}"
-    layers = ParsedNetwork(
-        workload.folder, "workload", rows, (NetworkState({}),), operators_of_layers(rows), notes=(note,),
-        architecture=workload.description.network,
-    )  # fmt: skip
-    return match_network(layers, network), replace(options, inputs={**workload.description.inputs, **options.inputs})
+    return match_workload(workload, network), replace(options, inputs={**workload.description.inputs, **options.inputs})
 
 
 def _parse_options(options: argparse.Namespace) -> tuple[CountOptions, ReaderOptions, WorkloadDetails]:

@@ -13,16 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.base.dtype import OperandDtypes
+from dse.model.activation_zeros import fit_activation_pattern, used_share
 from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
 from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
 from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements
 from dse.model.stored_weights import StoredWeights
-from dse.model.work import fit_activation_pattern
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
-from dse.sparsity.expectation import any_of
 from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
@@ -64,8 +63,7 @@ def read_weight_share(layers: LayerArrays, variant: Variant, execution: Executio
     activations = execution.run.activations
     if activations is None or not activations.gathers_weights:
         return np.ones(len(layers))
-    share, _ = fit_activation_pattern(activations.patterns, variant.input_density)
-    return any_of(share, layers.n)
+    return used_share(activations, variant, layers.n)
 
 
 def detected_bytes(layers: LayerArrays, execution: Execution, dtype: OperandDtypes, options: ModelOptions) -> PerLayer:

@@ -9,9 +9,9 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from dse.base.number_format import NumberFormat
+from dse.model.activation_zeros import used_share
 from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
 from dse.model.expanded import expanded_storage
@@ -74,23 +74,7 @@ def _activation_share(layers: LayerArrays, variant: Variant, execution: Executio
     activations = execution.run.activations
     if activations is None or activations.zeros not in left_out:
         return np.ones(len(layers))
-    share = fit_activation_pattern(activations.patterns, variant.input_density)[0]
-    return np.where(layers.has_weights, expectation.any_of(share, np.minimum(activations.tokens, layers.n)), 1.0)
-
-
-def fit_activation_pattern(patterns: tuple[Pattern, ...], density: PerLayer) -> tuple[PerLayer, Int[np.ndarray, "layer"]]:
-    """Fit the sparsest pattern that can hold activations of a density.
-
-    Returns the share of the activations that it keeps and its index in `patterns` (-1: none fits, all are kept). An N:M pattern holds
-    densities up to N/M, as if nonzeros were evenly spread. Hardware that prunes activations to N:M on the fly (S2TA, Liu et al. 2022,
-    arXiv 2107.07983) enforces that, at an unknown cost in accuracy.
-    """
-    share, index = np.ones(len(density)), np.full(len(density), -1)
-    for number, pattern in enumerate(patterns):
-        pattern_share = density if pattern.density is None else np.full(len(density), pattern.density)
-        better = (density <= pattern_share) & (pattern_share < share)
-        share, index = np.where(better, pattern_share, share), np.where(better, number, index)
-    return share, index
+    return np.where(layers.has_weights, used_share(activations, variant, np.minimum(activations.tokens, layers.n)), 1.0)
 
 
 def store_weights(layers: LayerArrays, variant: Variant, execution: Execution, numbers: NumberFormat) -> StoredWeights:

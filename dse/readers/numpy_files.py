@@ -6,7 +6,7 @@ What a header claims is compared with the bytes that follow it before any memory
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -16,7 +16,16 @@ import scipy.sparse
 from jaxtyping import Shaped
 
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, array_slabs, check_weight_size, csr_slabs, rows_per_slab
+from dse.readers.parsed_network import (
+    NamedTensors,
+    Shape,
+    WeightTensor,
+    array_slabs,
+    check_weight_size,
+    csr_slabs,
+    flat_shape,
+    rows_per_slab,
+)
 
 Result = TypeVar("Result")
 FIX = "save numeric arrays with numpy.save, numpy.savez or scipy.sparse.save_npz"
@@ -33,7 +42,7 @@ def read_numpy(path: Path) -> NamedTensors:
     problems, tensors = ProblemCollector(), {}
     for name, member in members.items():
         with problems.collect(path, key=name):
-            tensors[name] = WeightTensor(member.shape, _dtype_name(member.dtype), member.read_slabs)
+            tensors[name] = WeightTensor(member.shape, _dtype_name(member.dtype), member.read_slabs, member.flat_slabs)
     problems.raise_if_any()
     return NamedTensors({path.stem: tensors["arr_0"]} if list(tensors) == ["arr_0"] else tensors, ordered=True)
 
@@ -42,7 +51,9 @@ def _read_npy(path: Path) -> WeightTensor:
     array = _convert_errors(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
     if not isinstance(array, np.ndarray):
         raise InputError("an archive, not one array", f"name it {path.stem}.npz", path)
-    return WeightTensor(array.shape, _dtype_name(array.dtype), lambda: array_slabs(array))
+    flat = array.reshape(flat_shape(array.shape)) if array.ndim and array.flags.c_contiguous else None
+    flat_slabs = None if flat is None else lambda: array_slabs(flat)
+    return WeightTensor(array.shape, _dtype_name(array.dtype), lambda: array_slabs(array), flat_slabs)
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,13 @@ class _Member:
         slabs = self._slabs()
         while (slab := _convert_errors(self.path, lambda: next(slabs, None), self.filename)) is not None:
             yield slab
+
+    @property
+    def flat_slabs(self) -> Callable[[], Iterator[Shaped[np.ndarray, "flat_row column"]]] | None:
+        """Reads slabs of the matrix with rows along the last axis; None if these are not in order."""
+        if self.fortran_order or not self.shape:
+            return None
+        return replace(self, shape=flat_shape(self.shape)).read_slabs
 
     def _slabs(self) -> Iterator[Shaped[np.ndarray, "row ..."]]:
         """Slabs of the array; one in Fortran order is read as a whole first."""

@@ -36,6 +36,16 @@ class WeightTensor:
     shape: Shape
     dtype: str  # as stored: "fp32", "bf16", "bool" for a mask
     slabs: Callable[[], Iterator[Shaped[np.ndarray, "row ..."]]]
+    flat_slabs: Callable[[], Iterator[Shaped[np.ndarray, "flat_row column"]]] | None = None
+
+    def read_matrix(self) -> Iterator[Shaped[np.ndarray, "flat_row column"]]:
+        """Slabs of the tensor as a matrix: rows along its last axis, all other axes taken together.
+
+        Where the file allows it (`flat_slabs`), a slab is a part of what one index of the first axis has.
+        """
+        if self.flat_slabs is not None:
+            return self.flat_slabs()
+        return (slab.reshape(-1, self.shape[-1]) for slab in self.slabs())
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,11 @@ class ParsedNetwork:
 def rows_per_slab(row_bytes: int) -> int:
     """Rows of a tensor to hold in memory at a time: as many as fit into SLAB_BYTES, at least one."""
     return max(1, SLAB_BYTES // max(row_bytes, 1))
+
+
+def flat_shape(shape: Shape) -> Shape:
+    """Rows along the last axis, all other axes taken together."""
+    return (prod(shape[:-1]), *shape[-1:])
 
 
 def array_slabs(array: Shaped[np.ndarray, "row ..."]) -> Iterator[Shaped[np.ndarray, "slab_row ..."]]:

@@ -6,7 +6,7 @@ process once they are touched, and the NumPy interface of the library has neithe
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -17,7 +17,7 @@ from jaxtyping import Shaped
 
 from dse.base.errors import InputError
 from dse.readers.dtypes import SAFETENSORS_DTYPES
-from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, rows_per_slab
+from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, flat_shape, rows_per_slab
 
 
 class HeaderEntry(TypedDict):
@@ -59,7 +59,9 @@ def _weight_tensor(path: Path, name: str, entry: HeaderEntry, start: int) -> Wei
     if entry["dtype"] not in SAFETENSORS_DTYPES:
         return WeightTensor(shape, entry["dtype"], partial(_refuse_dtype, path, name, entry["dtype"]))
     dtype, numpy_dtype = SAFETENSORS_DTYPES[entry["dtype"]]
-    return WeightTensor(shape, dtype, _SafetensorsTensor(path, shape, numpy_dtype, start + entry["data_offsets"][0]).read_slabs)
+    tensor = _SafetensorsTensor(path, shape, numpy_dtype, start + entry["data_offsets"][0])
+    flat_slabs = replace(tensor, shape=flat_shape(shape)).read_slabs if shape else None
+    return WeightTensor(shape, dtype, tensor.read_slabs, flat_slabs)
 
 
 def _refuse_dtype(path: Path, name: str, dtype: str) -> Iterator[np.ndarray]:

@@ -78,7 +78,7 @@ class Hierarchy(Pattern):
     def stored_elements(self, m: FloatOrArray, k: FloatOrArray, density: FloatOrArray) -> FloatOrArray:
         if self.density is not None:
             return self.tile_count(m, k) * self._stored_in_tile * np.ones_like(density, float)
-        kept = np.minimum(density / (self.inner.density or 1.0), 1.0)  # fraction of the blocks, each with as many nonzeros as it may have
+        kept = np.minimum(density / inner_density(self), 1.0)  # fraction of the blocks, each with as many nonzeros as it may have
         return kept * self.tile_count(m, k) * self._stored_in_tile
 
     def max_nonzeros(self, m: FloatOrArray, k: FloatOrArray) -> FloatOrArray:
@@ -145,3 +145,9 @@ def _simplify_outer_nm(outer: NM, inner: Pattern) -> Pattern:
         case Hierarchy(NM(1, m), inside) if outer.n == 1:
             return Hierarchy(NM(1, outer.m * m), inside)
     return Hierarchy(outer, inner)
+
+
+def inner_density(pattern: Pattern) -> float:
+    """Share of the weights that the tiles of a pattern with free tiles hold: below 1 if they are sparse themselves."""
+    inner = pattern.inner.density if isinstance(pattern, Hierarchy) else None
+    return 1.0 if inner is None else inner

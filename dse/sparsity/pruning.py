@@ -87,6 +87,13 @@ def _mean_tile_scores(scores: Scores, pattern: Pattern) -> Float[np.ndarray, " t
     return np.asarray(split_into_tiles(kept, rows, columns).sum(axis=(1, 3))).ravel() / (rows * columns)
 
 
+def best_mask(scores: Scores, pattern: Pattern, sparsity: float | None = None) -> Mask:
+    """Find the mask with the largest sum of `scores` [m, k], which are at least 0; `sparsity` as in `apply`. Raises InputError."""
+    _check_sparsity(pattern, sparsity)
+    check_matrix_size(pattern, *scores.shape)
+    return _best_mask(scores, pattern, sparsity)
+
+
 def random_mask(pattern: Pattern | str, m: int, k: int, sparsity: float | None = None, seed: int = 0) -> Mask:
     """A random mask of `pattern` with as many nonzeros as it allows; every choice of tiles is equally likely. Raises InputError."""
     pattern, generator = as_pattern(pattern), np.random.default_rng(seed)

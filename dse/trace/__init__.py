@@ -1,7 +1,9 @@
 """Trace a pruned network, read from a file of any supported format, into a workload.
 
 detect     chooses the reader for a path
-trace      counts the masks of each network state, and the nonzeros of recorded inputs
+match_workload   gives the layers of a workload the weights of a file
+trace      counts the masks of each network state
+activations counts recorded inputs of layers; activation_report makes a table of them
 coverage   what of the network was understood, and what was skipped
-write      writes the folder of the workload, all of it or nothing
+write      writes the folder of the workload, all of it or nothing; its statistics are statistics_tables
 """

@@ -9,6 +9,7 @@ from dse.base.units import format_count
 from dse.networks.layers import WITH_WEIGHTS, LayerArrays
 from dse.readers.named_tensors import RUNS_ONCE_NOTE
 from dse.readers.parsed_network import Operator, ParsedNetwork
+from dse.trace.activation_report import format_activations, report_activations
 from dse.trace.trace import CountOptions, TracedState
 
 MIN_COVERAGE = 0.95  # of the multiply-adds; below, a warning is given
@@ -42,6 +43,7 @@ class CoverageReport(TypedDict):
     shared: list[list[str]]
     tolerance: float
     states: list[StateReport]
+    activations: list[dict[str, Any]]  # recorded inputs of layers
     notes: list[str]
     warnings: list[str]
 
@@ -62,6 +64,7 @@ def make_report(network: ParsedNetwork, states: list[TracedState], options: Coun
         "shared": [list(names) for names in network.shared],
         "tolerance": options.tolerance,
         "states": [_report_state(state) for state in states],
+        "activations": report_activations(states),
         "notes": list(network.notes),
         "warnings": coverage_warnings(network, states),
     }
@@ -153,7 +156,8 @@ def format_report(report: CoverageReport) -> str:
         *(("state", _format_state(state)) for state in report["states"]),
         *(("assumed", note) for note in report["notes"]),
     ]
-    return "\n".join(f"{label:<11} {text}" for label, text in lines if text)
+    text = "\n".join(f"{label:<11} {text}" for label, text in lines if text)
+    return f"{text}\n\n{format_activations(report['activations'])}\n" if report["activations"] else text
 
 
 def _format_kinds(counts: dict[str, int]) -> str:

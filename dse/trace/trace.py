@@ -1,27 +1,21 @@
-"""Trace a network: count the mask of each layer of each network state exactly, and find the pattern that they share.
+"""Trace a network: count the mask of each layer of each network state exactly, and find the pattern that they share."""
 
-Nonzeros of the inputs of layers are counted in recordings. A recording is a file of arrays, each named after the layer whose input it holds
-(a forward hook in any framework writes one). It shows the zeros behind a ReLU, or scores that softmax puts below the tolerance, which the
-weights do not.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, prod
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Shaped
 from tqdm import tqdm
 
-from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.errors import InputError, ProblemCollector
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import NetworkState, ParsedNetwork, WeightTensor
-from dse.readers.weight_files import TENSOR_READERS, read_tensors
+from dse.sparsity.activation_statistics import ActivationStatistics
 from dse.sparsity.kinds import NM, UNSTRUCTURED, Block
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize, MaskStatistics, count_nonzeros, nonzero_mask
+from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize, MaskStatistics, count_nonzeros
 
 MIN_FILLED = 0.9  # share of the nonzeros that an N:M allows, from which on masks are called N:M
 Layout = Literal["channels-last", "channels-first"]
@@ -59,12 +53,12 @@ class TracedState:
     nonzeros: dict[str, float]
     layout: Layout
     dtypes: dict[str, str] = field(default_factory=dict)
-    activation_density: dict[str, float] = field(default_factory=dict)
+    activations: dict[str, ActivationStatistics] = field(default_factory=dict)
 
     @property
     def is_dense(self) -> bool:
         """Whether nothing is zero in it, so that it is no variant."""
-        return self.sparsity == 0 and not self.activation_density
+        return self.sparsity == 0 and not self.activations
 
 
 def trace_network(
@@ -164,29 +158,3 @@ def _check_distinct(network: ParsedNetwork, states: list[TracedState]) -> None:
     if repeated := sorted({key for key in keys if keys.count(key) > 1}):
         listed = "; ".join(f"{method} {pattern} {sparsity:g}" for method, pattern, sparsity in repeated)
         raise InputError(f"several states of {network.path} are called {listed}", "name their folders METHOD/SPARSITY")
-
-
-def count_activations(path: Path, rows: Iterable[LayerRow], tolerance: float) -> dict[str, float]:
-    """Share of the elements of each recorded input with |x| > `tolerance`, by layer; raises InputError."""
-    layers = {row.name for row in rows}
-    problems, densities = ProblemCollector(), {}
-    for name, recording in _read_recordings(path).items():
-        with problems.collect(path, key=name):
-            if name not in layers:
-                raise InputError(f"no layer is called '{name}'", did_you_mean(name, layers))
-            densities[name] = _density(recording, tolerance)
-    problems.raise_if_any()
-    return densities
-
-
-def _read_recordings(path: Path) -> Mapping[str, WeightTensor]:
-    if not path.is_file() or path.suffix.lower() not in TENSOR_READERS:
-        raise InputError("not a recording of activations", f"give a file of arrays that ends in {', '.join(TENSOR_READERS)}", path)
-    return read_tensors(path).tensors
-
-
-def _density(recording: WeightTensor, tolerance: float) -> float:
-    elements = prod(recording.shape)
-    if not recording.shape or not elements:
-        raise InputError("the array is empty", "record at least one sample")
-    return sum(int(nonzero_mask(slab.reshape(len(slab), -1), tolerance).sum()) for slab in recording.slabs()) / elements

@@ -1,48 +1,50 @@
 """Write the folder of a traced workload, all of it or nothing."""
 
-import csv
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import yaml
-from jaxtyping import Int
 
 from dse.base.errors import InputError
 from dse.base.output_file import temporary_path
 from dse.networks.layers import WITH_WEIGHTS, LayerRow
 from dse.readers.parsed_network import ParsedNetwork
-from dse.sparsity.statistics import MaskStatistics
 from dse.trace.coverage import CoverageReport
+from dse.trace.statistics_tables import KEY_COLUMNS, TableRow, state_key, write_statistics, write_table
 from dse.trace.trace import TracedState
 from dse.workload import tables
 
-Cell = str | float | bool | None
-TableRow = tuple[Cell, ...]
 REPORT = "trace.json"
 FILES, FOLDERS = {"workload.yaml", "layers.csv", "accuracy.csv", REPORT}, {"variants", "statistics"}
 FIX_DESTINATION = "give a new folder, or one that 'dse trace' wrote and nothing was added to"
-KEY_COLUMNS = ("method", "pattern", "sparsity")
 VARIANT_COLUMNS = ("layer", "nnz", "row_mean", "row_std", "column_mean", "column_std", "columns_touched", "activation_density")
-ACCURACY_COLUMNS = ("value", "dense_value", "source", "kind")
+ACCURACY_COLUMNS = ("value", "dense_value", "source", "kind", "low", "high")
 REQUIRED_LAYER_COLUMNS = ("name", "kind", "m", "k", "n", "count")
 LAYOUT_NOTE = "the pattern holds if a convolution's k runs point by point of each channel (channels-first), not channel by channel"
 
 
 @dataclass(frozen=True)
 class WorkloadDetails:
-    """Task, metric and accuracies of a workload, which a file of weights does not hold."""
+    """What a file of weights does not hold: task, metric and accuracies of a workload, and texts in place of those of a trace.
+
+    `accuracies` are rows of accuracy.csv, for workloads with several measured variants.
+    """
 
     task: str = "not given"
     metric: str = "accuracy"
     lower_is_better: bool = False
     accuracy: float | None = None
     dense_accuracy: float | None = None
+    unit: str = ""
+    description: str = ""
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    accuracies: tuple[TableRow, ...] = ()
 
 
 def check_destination(out: Path, source: Path) -> None:
@@ -122,15 +124,17 @@ def _write_files(
     (folder / "workload.yaml").write_text(yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=120))
     (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n")
     if network.architecture is None:
-        _write_table(folder / "layers.csv", *_layer_table([_set_prunable(row, states) for row in network.layers]))
+        write_table(folder / "layers.csv", *_layer_table([_set_prunable(row, states) for row in network.layers]))
     for method in dict.fromkeys(state.method for state in states):
         rows = (row for state in states if state.method == method for row in _variant_rows(state, network.layers))
-        _write_table(folder / "variants" / f"{method}.csv", (*KEY_COLUMNS, *VARIANT_COLUMNS), rows)
-    if any(state.statistics for state in states):
-        _write_statistics(folder / "statistics", states)
-    if details.accuracy is not None and states:
-        values = (details.accuracy, details.dense_accuracy, "given with the trace", "measured")
-        _write_table(folder / "accuracy.csv", (*KEY_COLUMNS, *ACCURACY_COLUMNS), [(*_key(state), *values) for state in states])
+        write_table(folder / "variants" / f"{method}.csv", (*KEY_COLUMNS, *VARIANT_COLUMNS), rows)
+    write_statistics(folder / "statistics", states)
+    accuracies = list(details.accuracies)
+    if details.accuracy is not None:
+        values = (details.accuracy, details.dense_accuracy, "given with the trace", "measured", None, None)
+        accuracies += [(*state_key(state), *values) for state in states]
+    if accuracies:
+        write_table(folder / "accuracy.csv", (*KEY_COLUMNS, *ACCURACY_COLUMNS), accuracies)
 
 
 def _make_description(
@@ -139,13 +143,16 @@ def _make_description(
     """workload.yaml"""
     source = network.path.name.encode("utf-8", "replace").decode()
     architecture = network.architecture and network.architecture.model_dump(mode="json", exclude_none=True)
+    metric = {"name": details.metric, "direction": "lower" if details.lower_is_better else "higher"}
+    if details.unit:
+        metric["unit"] = details.unit
     description = {
         "name": name,
-        "description": f"traced from {source} ({network.format})",
+        "description": details.description or f"traced from {source} ({network.format})",
         "task": details.task,
-        "metric": {"name": details.metric, "direction": "lower" if details.lower_is_better else "higher"},
-        "sources": [f"masks and layers: {source}, counted by dse trace"],
-        "notes": [*network.notes, *([LAYOUT_NOTE] if any(state.layout != "channels-last" for state in states) else [])],
+        "metric": metric,
+        "sources": list(details.sources) or [f"masks and layers: {source}, counted by dse trace"],
+        "notes": [*details.notes, *network.notes, *([LAYOUT_NOTE] if any(state.layout != "channels-last" for state in states) else [])],
         "network": architecture,
         "inputs": dict(inputs) if architecture else None,
     }
@@ -167,65 +174,15 @@ def _layer_table(rows: list[LayerRow]) -> tuple[tuple[str, ...], list[TableRow]]
     return columns, [tuple(getattr(row, name) for name in columns) for row in rows]
 
 
-def _key(state: TracedState) -> tuple[str, str, float]:
-    return (state.method, str(state.pattern), state.nominal_sparsity)
-
-
 def _variant_rows(state: TracedState, rows: Iterable[LayerRow]) -> Iterator[TableRow]:
     """A row for each layer of which something was counted: its mask, the nonzeros of its weights, or those of its input."""
     for row in rows:
-        if row.name not in state.nonzeros and row.name not in state.activation_density:
+        activations = state.activations.get(row.name)
+        if row.name not in state.nonzeros and activations is None:
             continue
         spread: tuple[float | None, ...] = (None,) * 5
         if mask := state.statistics.get(row.name):
             touched = mask.occupied_columns if row.experts == row.groups == 1 else None  # each expert and each group has its own columns
             spread = (mask.rows.mean(), mask.rows.std(), mask.columns.mean(), mask.columns.std(), touched)
         weights = (row.m or 0) * (row.k or 0) * row.experts if row.kind in WITH_WEIGHTS else 0
-        yield (*_key(state), row.name, state.nonzeros.get(row.name, weights), *spread, state.activation_density.get(row.name))
-
-
-def _write_statistics(folder: Path, states: list[TracedState]) -> None:
-    """Histograms of the masks, and what patterns store of them."""
-    for file, (columns, rows_of) in STATISTICS.items():
-        rows = ((*_key(state), name, *row) for state in states for name, mask in state.statistics.items() for row in rows_of(mask))
-        _write_table(folder / file, (*KEY_COLUMNS, "layer", *columns), rows)
-
-
-def _histogram(nonzeros: Int[np.ndarray, " line"]) -> Iterator[tuple[int, int]]:
-    """Each number of nonzeros in a row or column, and how many have it."""
-    yield from zip(*np.unique(nonzeros, return_counts=True), strict=True)
-
-
-def _block_histogram(mask: MaskStatistics) -> Iterator[tuple[str, int, int]]:
-    """Block size, nonzeros, and how many blocks have them."""
-    for (rows, columns), histogram in mask.blocks.items():
-        for nonzeros in np.flatnonzero(histogram):
-            yield f"{rows}x{columns}", int(nonzeros), int(histogram[nonzeros])
-
-
-def _stored_rows(mask: MaskStatistics) -> Iterator[tuple[str, float]]:
-    """Pattern, and the elements that it stores."""
-    yield from ((str(pattern), elements) for pattern, elements in mask.stored_elements().items())
-
-
-STATISTICS: dict[str, tuple[tuple[str, ...], Callable[[MaskStatistics], Iterable[TableRow]]]] = {
-    "rows.csv": (("nonzeros", "rows"), lambda mask: _histogram(mask.rows)),
-    "columns.csv": (("nonzeros", "columns"), lambda mask: _histogram(mask.columns)),
-    "blocks.csv": (("block", "nonzeros", "blocks"), _block_histogram),
-    "stored.csv": (("stored_as", "elements"), _stored_rows),
-}
-
-
-def _write_table(path: Path, header: Iterable[str], rows: Iterable[TableRow]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([_format_cell(value) for value in row] for row in rows)
-
-
-def _format_cell(value: Cell) -> Cell:
-    """Truth values in lower case, floats in full precision but without a decimal point if they are whole."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        yield (*state_key(state), row.name, state.nonzeros.get(row.name, weights), *spread, activations and activations.density)
