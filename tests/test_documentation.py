@@ -21,6 +21,7 @@ from yamlcore import CoreLoader
 
 import dse
 from dse.cli import entry
+from dse.cli.completion import subcommand_parsers
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 
@@ -186,11 +187,13 @@ def subcommands(page: Path) -> set[str]:
 
 
 def help_text(subcommand: str, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ended:
-        entry.main([subcommand, "--help"])
-    captured = capsys.readouterr()
-    assert ended.value.code == 0, captured.err
-    return captured.out
+    """What `--help` prints of a subcommand; of a group, with that of its members."""
+    members = [name for name in subcommand_parsers(entry.build_parser()) if name.startswith(f"{subcommand} ")]
+    for words in ([subcommand], *(member.split() for member in members)):
+        with pytest.raises(SystemExit) as ended:
+            entry.main([*words, "--help"])
+        assert ended.value.code == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("subcommand", sorted({subcommand for page in PAGES for subcommand in subcommands(page)}))

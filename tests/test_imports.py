@@ -9,8 +9,8 @@ import pytest
 
 TOP = Path(__file__).parents[1]
 LAYERS = (  # lowest first
-    "base", "sparsity", "networks", "workload", "schema", "readers", "model", "trace", "io_theory", "calibrate",
-    "sweeping", "searching", "explaining", "report", "plot", "html_report", "explorer", "cli",
+    "base", "sparsity", "networks", "workload", "schema", "readers", "model", "trace", "accuracy", "io_theory", "calibrate",
+    "sweeping", "searching", "explaining", "training", "report", "plot", "html_report", "explorer", "cli",
 )  # fmt: skip
 """The public `dse/__init__.py` imports from all of them, when a name is first used, and none of them imports it."""
 

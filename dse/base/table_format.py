@@ -28,6 +28,14 @@ def format_table(rows: list[Row]) -> str:
     return _join_lines([[line[column] for column in columns] for line in lines], [widths[column] for column in columns])
 
 
+def format_markdown(rows: list[Row]) -> str:
+    """A Markdown table; columns without any content are left out."""
+    cells = [{column: _cell_text(value) for column, value in row.items()} for row in rows]
+    columns = [column for column in (cells[0] if cells else ()) if any(row[column] for row in cells)]
+    lines = [columns, ["---"] * len(columns), *([row[column] for column in columns] for row in cells)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def format_narrow_table(rows: list[dict[str, str]]) -> str:
     """Aligned columns under their names, a name that is longer than its cells on two lines: 'memory.sram.' over 'capacity [MB]'."""
     columns = list(rows[0]) if rows else []

@@ -17,6 +17,7 @@ COMPLETED: dict[tuple[str, str], tuple[catalog.CatalogFolder, ...]] = {  # by su
     ("iso", "workload"): ("workloads",),
     ("list", "workload"): ("workloads",),
     ("trace", "like"): ("workloads",),
+    ("accuracy estimate", "workload"): ("workloads",),
     ("r3", "accelerators"): ("accel_models",),
     ("calibrate", "device"): ("accel_models",),
     ("explain", "a"): ("accel_models",),
@@ -46,10 +47,20 @@ def add_completers(parser: argparse.ArgumentParser, files: Callable[..., Any]) -
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
-    """Each argument of each subcommand."""
+    """Each argument of each subcommand; a subcommand of a group has the name of the group before its own."""
+    for name, subparser in subcommand_parsers(parser).items():
+        yield from ((name, argument) for argument in subparser._actions)
+
+
+def subcommand_parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each subcommand by its name; those of a group by the name of the group and their own, as in 'accuracy estimate'."""
+    parsers: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            yield from ((name, argument) for name, subparser in action.choices.items() for argument in subparser._actions)
+            for name, subparser in action.choices.items():
+                members = subcommand_parsers(subparser)
+                parsers |= {f"{name} {member}": leaf for member, leaf in members.items()} or {name: subparser}
+    return parsers
 
 
 def _completer(folders: tuple[catalog.CatalogFolder, ...], files: Callable[..., Any]) -> Completer:

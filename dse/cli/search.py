@@ -103,15 +103,18 @@ def _open_storage(journal: Path, url: str | None, must_exist: bool) -> BaseStora
 
 def _best_design_lines(best: pd.DataFrame, front: xr.Dataset) -> list[str]:
     """The values and results of the best design, and what changing a number of it would change."""
-    row = best.drop(columns="rank").iloc[0].to_dict()
+    attrs, row = front.attrs, best.drop(columns="rank").iloc[0].to_dict()
+    row.pop("pattern_shares", None)  # the sentence about the samples has them
     inactive = row.pop("inactive", "").split(", ")
-    units = json.loads(front.attrs["best_designs_units"])
-    lines = [
+    units = json.loads(attrs["best_designs_units"])
+    lines = [attrs["inferred_accuracies"]] if "inferred_accuracies" in attrs else []
+    lines += [
         f"{name}: {_value_text(value, units[name])}" + " (as described: its condition does not hold)" * (name in inactive)
         for name, value in row.items()
         if value != ""
     ]
-    slopes = sorted(json.loads(front.attrs["elasticities"]).items(), key=lambda item: -abs(item[1]))
+    lines += [f"samples of the accuracies: {attrs['accuracy_samples']}"] if "accuracy_samples" in attrs else []
+    slopes = sorted(json.loads(attrs["elasticities"]).items(), key=lambda item: -abs(item[1]))
     lines += _ties_lines(front)
     return [*lines, "", "1% more of each changes the objective by", *(f"  {path}: {round(slope, 3) + 0.0:+.3f}%" for path, slope in slopes)]
 

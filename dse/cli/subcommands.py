@@ -6,7 +6,7 @@ print, or an exit code if it has printed.
 
 import argparse
 
-from dse.cli.arguments import descriptions, evaluation, measurements, networks, results
+from dse.cli.arguments import accuracy, descriptions, evaluation, measurements, networks, results
 
 
 def add_subcommands(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,7 @@ def add_subcommands(parser: argparse.ArgumentParser) -> None:
         results.add_explore,
         results.add_explain,
         networks.add_trace,
+        accuracy.add_accuracy,
         networks.add_io,
         descriptions.add_check,
         descriptions.add_list,

@@ -1,4 +1,4 @@
-"""`dse validate` and `dse r3`: the model compared with measured kernels, areas and powers, and with published efficiencies."""
+"""`dse validate` and `dse r3`: the model compared with measured kernels, areas and powers, with published accuracies and efficiencies."""
 
 from argparse import Namespace
 
@@ -6,6 +6,8 @@ from dse.base.errors import InputError
 from dse.base.progress import announced_step
 from dse.calibrate import r3
 from dse.model.cost.validate import report_errors
+
+TRAINED = "trained"  # of 'validate accuracy --data': networks that 'dse accuracy train' measured
 
 
 def execute(options: Namespace) -> int:
@@ -17,6 +19,8 @@ def execute(options: Namespace) -> int:
             text, passed = report_errors(options.json)
     elif options.what == "power":
         text, passed = _report_power(options), True
+    elif options.what == "accuracy":
+        text, passed = _report_accuracy(options)
     else:
         from dse.cli import validate_kernels  # fitting takes more imports than the areas need
 
@@ -30,6 +34,20 @@ def _report_power(options: Namespace) -> str:
     from dse.calibrate.validate.measured_power import report_power
 
     return report_power(load_measurements(options.table), options.json)
+
+
+def _report_accuracy(options: Namespace) -> tuple[str, bool]:
+    from dse.accuracy.trained_report import report_trained  # more imports than the areas need
+    from dse.accuracy.validation_report import report_accuracy
+
+    if options.data is None:
+        with announced_step("estimating published accuracies"):
+            return report_accuracy(options.json, options.markdown)
+    if str(options.data) != TRAINED:
+        what = f"'{options.data}' is not a set of accuracies"
+        raise InputError(what, f"write '{TRAINED}', the networks that 'dse accuracy train' measured, or leave it out", key="--data")
+    with announced_step("estimating measured accuracies"):
+        return report_trained(options.json, options.markdown), True
 
 
 def report_r3(options: Namespace) -> str:

@@ -84,7 +84,9 @@ def _accuracy(point: xr.Dataset, dataset: xr.Dataset) -> str:
     unit = read_json(dataset.attrs, "metrics", {}).get(workload, {}).get(metric, {}).get("unit", "")
     value, drop = float(point["accuracy"]), float(point["accuracy_drop"])
     change = f"{_points(abs(drop))} {'worse' if drop > 0 else 'better'} than dense" if drop else "equal to dense"
-    return f"{metric} {value:.4g}{'' if unit == '%' else ' '}{unit} ({change}; {ACCURACY_KINDS.get(kind, kind)})"
+    low, high = (float(point[name]) if name in point.coords else np.nan for name in ("accuracy_low", "accuracy_high"))
+    interval = f"90% interval {low:.4g} to {high:.4g}; " if np.isfinite(low) else ""
+    return f"{metric} {value:.4g}{'' if unit == '%' else ' '}{unit} ({interval}{change}; {ACCURACY_KINDS.get(kind, kind)})"
 
 
 def _points(number: float) -> str:

@@ -14,8 +14,10 @@ from dse.html_report.fronts import Cells, cell_dims
 from dse.html_report.results_files import EXTRA_DIMS, read_json
 
 MAX_GRID_VALUES = 1_200_000  # in the page: 6.4 MB as text
-FIRST_COLUMNS = ("workload", "accelerator", "batch", "dtype", "method", "pattern", "sparsity", "accuracy", "accuracy_drop")
+ACCURACIES = tuple(f"{name}{end}" for name in ("accuracy", "accuracy_drop") for end in ("", "_low", "_high"))
+FIRST_COLUMNS = ("workload", "accelerator", "batch", "dtype", "method", "pattern", "sparsity", *ACCURACIES)
 RESULTS = ("performance", "speedup", "latency", "area", "power", "energy")  # of the grid, where they are stored
+ACCURACY_ENDS = tuple(name for name in ACCURACIES if name.endswith(("_low", "_high")))  # columns of their own, where there are any
 HIDDEN = ("dense_accuracy", "nominal_sparsity", "densities_from", "variant", *EXTRA_DIMS)
 
 
@@ -29,11 +31,12 @@ def select_points(dataset: xr.Dataset, cells: Cells) -> xr.Dataset:
 def point_columns(points: xr.Dataset) -> list[Column]:
     """One column for each coordinate and variable of the points; the labels of a variant and its results come in the order of reading."""
     names = [str(name) for name in (*points.coords, *points.data_vars) if points[name].dims == ("point",) and name not in HIDDEN]
+    names = [name for name in names if name not in ACCURACY_ENDS or np.isfinite(points[name].values).any()]
     axes = [name for name in names if "." in name]
     ordered = dict.fromkeys(
         [*(name for name in FIRST_COLUMNS if name in names), *axes, *(name for name in RESULTS if name in names), *names]
     )
-    columns = [make_column(points[name], unit=_metric_unit(points) if name in ("accuracy", "accuracy_drop") else None) for name in ordered]
+    columns = [make_column(points[name], unit=_metric_unit(points) if name in ACCURACIES else None) for name in ordered]
     return columns + _bound_columns(points)
 
 
@@ -112,7 +115,8 @@ def describe_variants(dataset: xr.Dataset) -> dict[str, Any]:
     """Labels, sparsity and accuracy of every variant, in lists."""
     labels = ("workload", "method", "pattern", "accuracy_kind", "metric")
     texts = {name: [str(value) for value in dataset[name].values] for name in labels if name in dataset.coords}
-    return texts | {name: round_numbers(dataset[name].values) for name in ("sparsity", "accuracy") if name in dataset.coords}
+    numbers = ("sparsity", "accuracy", "accuracy_low", "accuracy_high")
+    return texts | {name: round_numbers(dataset[name].values) for name in numbers if name in dataset.coords}
 
 
 def variant_label(workload: str, method: str, pattern: str, sparsity: float, with_network: bool = False) -> str:

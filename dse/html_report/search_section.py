@@ -88,6 +88,7 @@ def _answer(front: xr.Dataset, best: int) -> dict[str, Any]:
         "accuracy": f"within {front.attrs.get('accuracy', '')}",
         "limit": reported.get("bound", ""),
         "states": reported.get("states", ""),
+        "accuracies": reported.get("accuracies", ""),
         "interval": ", ".join(
             f"{name} {float(point[f'{name}_low']):.4g} to {float(point[f'{name}_high']):.4g}"
             for name in ("performance",)
@@ -101,7 +102,7 @@ def _headline(front: xr.Dataset, answer: dict[str, Any]) -> list[str]:
     constraints = " and ".join(read_json(front.attrs, "constraints", [])) or "no constraints"
     evaluated, feasible = int(front.attrs["evaluated"]), int(front.attrs["feasible"])
     sentences = [
-        f"The best of {evaluated:,} designs ({feasible:,} feasible) within {constraints}: {answer['design']}.",
+        f"The best of {evaluated:,} designs ({feasible:,} feasible) within {constraints}: {answer['design']}{_inferred(front)}.",
         f"It reaches {answer['objective']}"
         + (f", a latency of {answer['latency']}" if answer["latency"] else "")
         + f" and a speedup of {answer['speedup']:.3g}x over the dense network on the same design ({answer['accuracy']}).",
@@ -117,7 +118,17 @@ def _headline(front: xr.Dataset, answer: dict[str, Any]) -> list[str]:
         sentences.append(f"Time by resource: {answer['limit']}.")
     if answer["states"]:
         sentences.append(f"Networks run as {answer['states']}.")
+    if answer["accuracies"]:
+        sentences.append(f"Accuracies: {answer['accuracies']}.")
+    if "accuracy_samples" in front.attrs:
+        sentences.append(f"Over samples of the accuracies: {front.attrs['accuracy_samples']}.")
     return sentences + ([f"It takes {answer['costs']}."] if answer["costs"] else [])
+
+
+def _inferred(front: xr.Dataset) -> str:
+    """That the accuracy of the best pattern is estimated or interpolated, in brackets; empty otherwise."""
+    text = str(front.attrs.get("inferred_accuracies", "")).partition(":")[0]
+    return f" ({text})" if text else ""
 
 
 def _labels(front: xr.Dataset) -> list[str]:

@@ -58,11 +58,12 @@ def _accuracy_table(variants: Iterable[Variant]) -> Table:
     """Accuracies of all pruned variants, and how the densities of their layers are known."""
     rows = []
     for variant in variants:
-        accuracies = ["" if math.isnan(value) else f"{value:.4g}" for value in (variant.accuracy, variant.dense_accuracy)]
+        values = variant.accuracy, variant.accuracy_low, variant.accuracy_high, variant.dense_accuracy
+        accuracies = ["" if math.isnan(value) else f"{value:.4g}" for value in values]
         known = [variant.metric, variant.accuracy_kind, variant.densities_from or "counted"]
         source = "; ".join(filter(None, [variant.accuracy_source, variant.combined_with]))
         rows.append([variant.workload, str(variant), *accuracies, *known, source])
-    header = ["network", "variant", "accuracy", "dense", "metric", "kind", "layer densities", "source"]
+    header = ["network", "variant", "accuracy", "5% quantile", "95% quantile", "dense", "metric", "kind", "layer densities", "source"]
     return {"title": "Accuracies", "header": header, "rows": rows}
 
 

@@ -13,7 +13,7 @@ from dse.html_report.display import Column
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
 from dse.sweeping import provenance
-from dse.sweeping.iso_speedup import accuracy_drop
+from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval
 from dse.sweeping.objectives import ACCURACY_DROP
 
 MAX_DETAILED = 12  # points whose layers are in the page
@@ -66,10 +66,12 @@ def _with_accuracy_drop(dataset: xr.Dataset) -> xr.Dataset:
     if ACCURACY_DROP in dataset.coords or not all(name in dataset.coords for name in labels):
         return dataset
     if "point" not in dataset.dims:
-        return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)})
+        return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)} | accuracy_drop_interval(dataset))
+    labels = (*labels, *(name for name in ("accuracy_low", "accuracy_high") if name in dataset.coords))
     as_variants = dataset[[]].reset_coords(drop=True).assign_coords({name: ("variant", dataset[name].values) for name in labels})
-    drop = accuracy_drop(as_variants.assign_coords(variant=np.arange(dataset.sizes["point"])).assign_attrs(dataset.attrs))
-    return dataset.assign_coords({ACCURACY_DROP: ("point", drop.values, drop.attrs)})
+    as_variants = as_variants.assign_coords(variant=np.arange(dataset.sizes["point"])).assign_attrs(dataset.attrs)
+    drops = {ACCURACY_DROP: accuracy_drop(as_variants)} | accuracy_drop_interval(as_variants)
+    return dataset.assign_coords({name: ("point", drop.values, drop.attrs) for name, drop in drops.items()})
 
 
 def _position(cells: fronts.Cells, cell: int) -> int:

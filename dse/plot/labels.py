@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,9 @@ LEADER_OFFSETS = tuple(
 DISTANCE_COST = 0.6  # of a point of distance: a nearer label is better
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
+NEAR = 0.05  # of the range of x: points that can share a label
 MARKER_RADIUS = 3  # points
-LEADER_GREY = "#888888"
+GREY = "#888888"
 HALO = withStroke(linewidth=1.2, foreground="white")  # keeps a label readable on a curve or a cloud
 
 Positions = Float[np.ndarray, "point 2"]  # in display coordinates (pixels)
@@ -42,6 +43,19 @@ class Label:
     y: float
     text: str
     colour: str
+
+
+def share_labels(labels: Sequence[Label]) -> list[Label]:
+    """One grey label for all points of about the same x that have the same text, at the highest of them."""
+    width = NEAR * (max(label.x for label in labels) - min(label.x for label in labels))
+    shared: list[list[Label]] = []
+    for label in sorted(labels, key=lambda label: (label.text, label.x)):
+        if shared and shared[-1][0].text == label.text and label.x - shared[-1][0].x <= width:
+            shared[-1].append(label)
+        else:
+            shared.append([label])
+    highest = [max(group, key=lambda label: label.y) for group in shared]
+    return [label if len(group) == 1 else replace(label, colour=GREY) for label, group in zip(highest, shared, strict=True)]
 
 
 def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: bool = False) -> list[Annotation]:
@@ -84,7 +98,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: 
 def _annotate(ax: Axes, label: Label, offset: tuple[float, float], size: float, has_line: bool) -> Annotation:
     place: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "ha": _alignment(offset[0]), "path_effects": [HALO]}
     if has_line:
-        place["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": LEADER_GREY, "shrinkA": 0, "shrinkB": 2}
+        place["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": GREY, "shrinkA": 0, "shrinkB": 2}
     return ax.annotate(label.text, (label.x, label.y), fontsize=size, color=label.colour, zorder=5, **place)
 
 

@@ -85,6 +85,8 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | 
         ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
     better = f"better: {', '.join(f'{BETTER[way]} {_spaced(name)}' for name, way in directions.items())}"
     notes = [_common_coordinates(dataset), better, _size_note(front, records)]
+    if {"accuracy", "accuracy_drop"} & set(directions):
+        notes.append(style.accuracy_note(rows))
     if left_out := len(fronts) - len(shown) // len(pairs):
         notes.append(f"{left_out} more fronts are in the table")
     style.add_legend(figure, axes, *notes, style.unverified_note(dataset))
@@ -130,7 +132,7 @@ def _size_note(front: xr.Dataset, records: list[FrontRecord]) -> str:
 
 
 def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: style.CurveStyles, directions: dict[str, str] | None) -> None:
-    """Draw the cloud, the front (rows of `front_table`) and its knee.
+    """Draw the cloud, the front (rows of `front_table`) with the intervals of its accuracies, and its knee.
 
     `styles` are those of each (method, pattern). Steps are drawn only with `directions`, as a projection has none.
     """
@@ -142,6 +144,7 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
         ax.plot(*_corners(best_last[x], best_last[y]), color="black", linewidth=0.8, label="Pareto front", zorder=2)
     for name, rows, curve_style in _by_pruning(front, styles):
         ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **(curve_style | style.NO_LINE))
+        style.mark_uncertain_accuracies(ax, rows, x, y, curve_style, 4.5)
     knee = front[front.knee]
     ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)

@@ -1,8 +1,9 @@
 """Sparsity roofline: accuracy against modelled speedup (Shinn et al. 2023, arXiv 2310.00496).
 
 One curve for each pruning method and pattern, one marker for each sparsity; to the right is faster. Left of 1 a variant is
-slower than the dense baseline; beyond the dashed line it loses more accuracy than allowed. A light band shows the interval of the
-speedup where the fidelity has one: between lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
+slower than the dense baseline; beyond the dashed line it loses more accuracy than allowed. Vertical bars are 90% intervals of the
+accuracy, and hollow markers estimated accuracies. A light band shows the interval of the speedup where the fidelity has one: between
+lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
 """
 
 import json
@@ -14,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
-from dse.plot.labels import Label, place_labels
+from dse.plot.labels import Label, place_labels, share_labels
 from dse.plot.selection import Table, select_design, speedup_table
 from dse.schema.model_options import Fidelity
 from dse.sparsity.grammar import parse
@@ -28,6 +29,7 @@ SPEEDUP_AXIS: dict[Fidelity, str] = {
 }
 MAX_DROPS = 15  # allowed accuracy drops that the y axis shows: below, a network is useless and the curves that matter would be squeezed
 MAX_AXIS_CHARACTERS = 36  # on one line of the y label
+CROWDED = 40  # points of a panel, above which near points with the same sparsity share a label
 
 Scale = tuple[str, str]  # workload and metric: accuracies on different scales have separate panels
 Metric = dict[str, str]  # name, unit and direction
@@ -55,10 +57,10 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
             if len(scales) > 1 or ax.get_subplotspec().is_first_col():
                 ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
     model = f"{', '.join(dtypes)}, activations: {spec.model.activations}"
-    notes = model, style.probability_note(rows), note, style.unverified_note(dataset)
+    notes = model, style.probability_note(rows), style.accuracy_note(rows), note, style.unverified_note(dataset)
     style.add_legend(figure, axes.flat, "labels: sparsity", *notes)
     for ax, points in labels:
-        place_labels(ax, points)
+        place_labels(ax, share_labels(points) if len(points) > CROWDED else points)
     return figure, rows
 
 
@@ -77,7 +79,8 @@ def _on_common_baselines(rows: Table, scales: list[Scale]) -> tuple[Table, set[S
         on_scale = _is_on(points, scale)
         if points[on_scale].dense_accuracy.nunique() > 1:
             relative.add(scale)
-            points.loc[on_scale, "accuracy"] -= points[on_scale].dense_accuracy
+            for name in [name for name in ("accuracy", "accuracy_low", "accuracy_high") if name in points]:
+                points.loc[on_scale, name] -= points[on_scale].dense_accuracy
             points.loc[on_scale, "dense_accuracy"] = 0.0
     return points.dropna(subset="accuracy"), relative
 
@@ -111,6 +114,7 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
                 ax.hlines(*interval, color=curve_style["color"], linewidth=0.8)
         if "faster_probability" in ordered:
             style.fill_by_probability(ax, ordered.speedup, ordered.accuracy, ordered.faster_probability, curve_style, 4)
+        style.mark_uncertain_accuracies(ax, ordered, "speedup", "accuracy", curve_style, 4)
         labels += [Label(point.speedup, point.accuracy, _label(point), curve_style["color"]) for point in ordered.itertuples()]
     _draw_baselines(ax, rows, accuracy_drop, metric)
     return labels
@@ -132,14 +136,15 @@ def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric)
     ax.plot([1.0], [dense[0]], label=style.DENSE_BASELINE, gid=style.REFERENCE, **star)
     line: dict[str, Any] = {"color": style.GREY, "linewidth": 0.8, "linestyle": "--", "gid": style.REFERENCE}
     ax.axhline(dense[0] + worse * accuracy_drop, label=f"iso-accuracy: dense {worse * accuracy_drop:+g}", **line)
-    _limit_accuracy_axis(ax, rows.accuracy, dense[0], worse, MAX_DROPS * accuracy_drop)
+    ends = pd.concat([rows[name] for name in ("accuracy", "accuracy_low", "accuracy_high") if name in rows]).dropna()
+    _limit_accuracy_axis(ax, rows.accuracy, ends, dense[0], worse, MAX_DROPS * accuracy_drop)
 
 
-def _limit_accuracy_axis(ax: Axes, accuracy: Any, dense: float, worse: int, max_loss: float) -> None:
-    """Cut the y axis at `max_loss` and write how many points are beyond."""
-    loss = worse * (accuracy - dense)
-    largest = float(max(min(loss.max(), max_loss), 0.0))
-    smallest = float(min(loss.min(), 0.0))
+def _limit_accuracy_axis(ax: Axes, accuracy: Any, ends: Any, dense: float, worse: int, max_loss: float) -> None:
+    """Cut the y axis at `max_loss` and write how many points are beyond; `ends`: the accuracies and the ends of their intervals."""
+    loss, losses = worse * (accuracy - dense), worse * (ends - dense)
+    largest = float(max(min(losses.max(), max_loss), 0.0))
+    smallest = float(min(losses.min(), 0.0))
     margin = 0.08 * (largest - smallest or 1.0)  # of all points at the dense accuracy, too
     ax.set_ylim(*sorted((dense + worse * (largest + margin), dense + worse * (smallest - margin))))
     if hidden := int((loss > largest + margin).sum()):

@@ -33,6 +33,7 @@ MAX_DOWN = 4  # rows of panels up to which a single column stays one
 MAX_PANELS = 120
 MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
 DENSE_BASELINE = "dense baseline"
+UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
 REFERENCE = "reference"  # gid of the artists that are no data
 
 Share = Literal["all", "col", "none"]
@@ -168,6 +169,29 @@ def fill_by_probability(ax: Axes, x: Any, y: Any, probability: Any, style: Curve
 def probability_note(rows: Table) -> str:
     """Explains the filling of the markers, where there is a probability."""
     return "filling of a marker: probability that it is faster than dense, 50% (white) to 100%" if "faster_probability" in rows else ""
+
+
+def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: CurveStyle, size: float) -> None:
+    """Draw the intervals of accuracies as error bars, and estimated accuracies as hollow markers.
+
+    `rows`: with the columns `x` and `y`, where there are intervals those with `_low` and `_high`, and `accuracy_kind`.
+    """
+    for name, draw_bars in ((x, ax.hlines), (y, ax.vlines)):
+        if name in UNCERTAIN_RESULTS and f"{name}_low" in rows:
+            known = rows[np.isfinite(rows[f"{name}_low"])]
+            across = known[y if name == x else x]
+            draw_bars(across, known[f"{name}_low"], known[f"{name}_high"], color=style["color"], linewidth=0.9, zorder=2)
+    if {x, y} & set(UNCERTAIN_RESULTS) and "faster_probability" not in rows:
+        estimated = rows[rows.accuracy_kind.astype(str).str.contains("estimated")]
+        look = {"marker": style["marker"], "markersize": size, "markeredgecolor": style["color"], "markerfacecolor": "white"}
+        ax.plot(estimated[x], estimated[y], linestyle="none", zorder=3.5, **look)
+
+
+def accuracy_note(rows: Table) -> str:
+    """Explains the error bars of accuracies and the hollow markers, where there are any."""
+    intervals = "vertical bars: 90% intervals of the accuracies" * ("accuracy_low" in rows and bool(np.isfinite(rows.accuracy_low).any()))
+    estimated = "accuracy_kind" in rows and rows.accuracy_kind.astype(str).str.contains("estimated").any()
+    return "; ".join(filter(None, [intervals, "hollow: the accuracy is estimated" * bool(estimated and "faster_probability" not in rows)]))
 
 
 def unverified_note(dataset: xr.Dataset) -> str:

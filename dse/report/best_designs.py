@@ -15,10 +15,12 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.errors import InputError
 from dse.report.result_kind import VARIANT_LABELS
-from dse.sweeping.iso_speedup import accuracy_drop
+from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval, has_accuracy_intervals, sample_drops
+from dse.sweeping.choice_samples import choice_shares
 from dse.sweeping.objectives import objective_signs
 from dse.sweeping.serving import tokens_per_sample
 from dse.workload.accuracy import ROUNDING_TOLERANCE
+from dse.workload.pattern_shares import PatternShares
 
 SETTINGS = ("workload", "batch")  # points that differ in them do not compete
 MAX_RESOURCES, MIN_SHARE = 3, 0.01  # of the bounds that a cell names
@@ -68,7 +70,9 @@ def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasure
 
     Returns:
         The columns `rank`, `workload`, `batch`, the labels of the design and of the variant, every result with its interval, `bound`, and
-        `samples_per_s` or, of networks that generate text, `tokens_per_s`. Empty if no variant is eligible.
+        `samples_per_s` or, of networks that generate text, `tokens_per_s`. Where accuracies have intervals, `pattern_shares` says in
+        which share of samples of them each pattern is the best on the design, and `decided` whether that of the row is in at least 90%.
+        Empty if no variant is eligible.
     """
     dims = [*(str(dim) for dim in dataset.dims if dim not in ("resource", "execution", "variant")), "variant"]
     values, fits = (dataset[name].broadcast_like(_cells(dataset, dims)).transpose(*dims).values for name in (ranking.objective, "fits"))
@@ -85,7 +89,32 @@ def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasure
     indices = {dim: ("point", np.array([cell[dim] for cell in cells], int)) for dim in dims}
     rows = _replace_by_dense(describe_points(dataset.isel(indices)), np.array([cell["dense"] for cell in cells], bool))
     rows.insert(0, "rank", ranks)
+    if has_accuracy_intervals(dataset) and "metrics" in dataset.attrs and ranking.drop is not None and not with_unmeasured:
+        feasible = sample_drops(dataset) <= ranking.drop + ROUNDING_TOLERANCE
+        shares = [_pattern_shares(dataset, scores, dense, dims, cell, feasible) for cell in cells]
+        rows["pattern_shares"], rows["decided"] = [str(each) for each in shares], [each.is_decided for each in shares]
     return rows
+
+
+def _pattern_shares(
+    dataset: xr.Dataset,
+    scores: Float[np.ndarray, "..."],
+    dense: Float[np.ndarray, "..."] | None,
+    dims: list[str],
+    cell: Mapping[str, int],
+    feasible: Bool[np.ndarray, "variant sample"],
+) -> PatternShares:
+    """How often a variant of each pattern is the best on the design of a cell, over samples of the accuracies."""
+    own = np.flatnonzero(dataset.workload.values == dataset.workload.values[cell["variant"]])
+    position = tuple(own if dim == "variant" else cell[dim] for dim in dims)
+    values, within, patterns = scores[position], feasible[own], [str(pattern) for pattern in dataset.pattern.values[own]]
+    if dense is not None:
+        values, patterns = np.append(values, dense[position][0]), [*patterns, "dense"]
+        within = np.append(within, np.ones((1, within.shape[1]), bool), axis=0)
+    shares = dict.fromkeys(patterns, 0.0)
+    for pattern, share in zip(patterns, choice_shares(values[None], within)[0].tolist(), strict=True):
+        shares[pattern] += share
+    return PatternShares(shares, "dense" if cell["dense"] else str(dataset.pattern.values[cell["variant"]]))
 
 
 def with_all_dims(dataset: xr.Dataset) -> xr.Dataset:
@@ -189,7 +218,7 @@ def _replace_by_dense(rows: pd.DataFrame, is_dense: Bool[np.ndarray, " point"]) 
             )
         elif name in times or name == "accuracy":
             rows[name] = np.where(is_dense, rows[times.get(name, "dense_accuracy")], rows[name])
-        elif name in VARIANT_RESULTS or (name.startswith("speedup_")):
+        elif name in VARIANT_RESULTS or name.startswith(("speedup_", "accuracy_drop_", "accuracy_low", "accuracy_high")):
             rows[name] = np.where(is_dense, np.nan, rows[name])
     return rows
 
@@ -197,7 +226,7 @@ def _replace_by_dense(rows: pd.DataFrame, is_dense: Bool[np.ndarray, " point"]) 
 def describe_points(points: xr.Dataset) -> pd.DataFrame:
     """One row for each point of a dataset along `point`: labels, accuracy drop, results, throughput and bounds, in SI units."""
     if "accuracy_drop" not in points and {"accuracy", "dense_accuracy", "metric"} <= set(points.coords) and "metrics" in points.attrs:
-        points = points.assign_coords(accuracy_drop=("point", _accuracy_drops(points), {"units": "points of the metric"}))
+        points = points.assign_coords(_accuracy_drops(points))
     names = [
         str(name) for name in (*points.coords, *points.data_vars) if points[name].dims == ("point",) and name not in ("point", "variant")
     ]
@@ -215,14 +244,19 @@ def describe_points(points: xr.Dataset) -> pd.DataFrame:
 def _order(names: list[str]) -> list[str]:
     """Network and batch first, then the design, the variant, and the results."""
     axes = [name for name in names if "." in name]
-    first = ["workload", "batch", "accelerator", *axes, "dtype", *VARIANT_LABELS[1:], "accuracy_drop", "latency", "speedup", "performance"]
+    accuracy = ["accuracy", "accuracy_low", "accuracy_high", *VARIANT_LABELS[VARIANT_LABELS.index("accuracy") + 1 :]]
+    variant = [*VARIANT_LABELS[1 : VARIANT_LABELS.index("accuracy")], *accuracy, *(f"accuracy_drop{end}" for end in ("", "_low", "_high"))]
+    first = ["workload", "batch", "accelerator", *axes, "dtype", *variant, "latency", "speedup", "performance"]
     return [*dict.fromkeys([name for name in first if name in names] + names)]
 
 
-def _accuracy_drops(points: xr.Dataset) -> Float[np.ndarray, " point"]:
-    names = ("workload", "metric", "accuracy", "dense_accuracy", "method")
-    labels = xr.Dataset(coords={name: ("variant", points[name].values) for name in names}, attrs=points.attrs)
-    return accuracy_drop(labels.assign_coords(variant=np.arange(points.sizes["point"]))).values
+def _accuracy_drops(points: xr.Dataset) -> dict[str, Any]:
+    """The loss of accuracy of each point, and its interval where there is one, as coordinates."""
+    names = ("workload", "metric", "accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "method")
+    labels = xr.Dataset(coords={name: ("variant", points[name].values) for name in names if name in points.coords}, attrs=points.attrs)
+    labels = labels.assign_coords(variant=np.arange(points.sizes["point"]))
+    drops = {"accuracy_drop": accuracy_drop(labels)} | accuracy_drop_interval(labels)
+    return {name: ("point", drop.values, {"units": "points of the metric"}) for name, drop in drops.items()}
 
 
 def _throughputs(points: xr.Dataset, columns: Mapping[str, np.ndarray]) -> dict[str, Float[np.ndarray, " point"]]:

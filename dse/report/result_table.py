@@ -20,12 +20,13 @@ from dse.base.table_format import format_narrow_table
 
 Format = Literal["table", "csv", "json", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-SHARES = ("sparsity", "nominal_sparsity", "faster_probability")  # shown in percent
+SHARES = ("sparsity", "nominal_sparsity", "faster_probability", "front_probability")  # shown in percent
 LINE = 120  # characters of a line of text above or below a table
 MAX_CELL = 60  # characters: of columns with longer texts, only the first row is shown, below the table
 INTERVALS = ("_low", "_high", "_bound")
 LABELS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "bound": "bound by"}
-HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", "dense_accuracy", "accuracy", "best")
+ACCURACIES = ("accuracy", "accuracy_low", "accuracy_high", "dense_accuracy")  # the loss of accuracy is shown
+HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", *ACCURACIES, "best")
 
 Column = list[str]
 

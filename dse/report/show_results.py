@@ -24,8 +24,10 @@ from dse.report.misfits import describe_misfits
 from dse.report.result_kind import result_kind
 from dse.report.result_table import ResultTable
 from dse.sweeping import provenance
+from dse.sweeping.accuracy_losses import has_accuracy_intervals
 from dse.sweeping.pareto import front_records, objective_directions, pareto
 from dse.workload.accuracy import check_drop
+from dse.workload.pattern_shares import DECIDED_SHARE
 
 MAX_FRONT_CELLS = 5_000_000  # of a sweep: above, its front takes seconds; `dse pareto` finds it
 MAX_ROWS, FEW_GROUPS = 10, 4  # rows of a single table; groups of networks and batch sizes up to which each has three rows
@@ -111,6 +113,11 @@ def _ranking_notes(dataset: xr.Dataset, ranking: Ranking) -> tuple[str, ...]:
     if not bool(dataset.fits.all()):
         notes.append(f"not ranked: {int((~dataset.fits).sum()):,} of {dataset.fits.size:,} results, which do not fit the outermost memory")
         notes += filter(None, [describe_misfits(dataset)])
+    if has_accuracy_intervals(dataset) and ranking.drop is not None:
+        notes.append(
+            "pattern shares: in how many samples of the accuracies a variant of each pattern is the best on the design; "
+            f"decided: that of the row is in at least {100 * DECIDED_SHARE:g}%, otherwise the accuracies cannot decide"
+        )
     return (*notes, *_model_notes(dataset))
 
 
@@ -194,7 +201,10 @@ def _search_tables(front: xr.Dataset, options: ShowOptions) -> list[ResultTable]
     objectives = " and ".join(json.loads(attrs["objectives"]))
     counts = f"{attrs['evaluated']:,} designs evaluated, {attrs['feasible']:,} feasible" if "evaluated" in attrs else ""
     title = f"search on {attrs.get('accelerator', 'an accelerator')}: {', '.join(filter(None, [objectives, counts]))}"
-    notes = tuple(f"constraint: {text}" for text in json.loads(attrs.get("constraints", "[]")))
+    inferred = str(attrs.get("inferred_accuracies", "")).partition(":")[0]
+    title = "; ".join(filter(None, [title, inferred]))
+    samples = [f"samples of the accuracies: {attrs['accuracy_samples']}"] if "accuracy_samples" in attrs else []
+    notes = (*samples, *(f"constraint: {text}" for text in json.loads(attrs.get("constraints", "[]"))))
     if "best_designs" in attrs:
         best = pd.DataFrame(json.loads(attrs["best_designs"]))
         best.attrs["units"] = json.loads(attrs["best_designs_units"])

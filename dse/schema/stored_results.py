@@ -74,6 +74,8 @@ ATTRIBUTES = {
     "sparsity": {"units": "1", "long_name": "1 - nnz / size over the prunable weights, as realised"},
     "nominal_sparsity": {"units": "1", "long_name": "sparsity that the source states"},
     "accuracy": {"long_name": "metric of the pruned network"},
+    "accuracy_low": {"long_name": "5% quantile of the accuracy: lower end of its 90% interval"},
+    "accuracy_high": {"long_name": "95% quantile of the accuracy: upper end of its 90% interval"},
     "metric": {"long_name": "what the accuracy measures"},
     "dense_accuracy": {"long_name": "metric of the dense network of the same source"},
     "densities_from": {"long_name": "source of the layer densities, unless they were counted"},

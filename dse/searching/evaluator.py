@@ -1,5 +1,6 @@
 """Evaluate designs: the results of every design of a batch, with each network in the variant that suits the objectives."""
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
@@ -32,6 +33,7 @@ SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not dec
 Objectives = Float[np.ndarray, "design objective"]
 Excess = Float[np.ndarray, "design constraint"]
 Choice = Int[np.ndarray, "network design"]
+Allowed = Bool[np.ndarray, "variant"]  # variants that may be chosen, among them the dense one of each network
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,22 +104,29 @@ class Evaluator:
     def evaluate_and_score(self, designs: DesignMatrix) -> tuple[dict[str, Float[np.ndarray, "design"]], Objectives, Excess]:
         """The results of `evaluate` with the scores of `score`."""
         results = self.evaluate_networks(designs)
-        return results.combined, *self._score(results.combined, results.each, len(designs))
+        return results.combined, *self.score_results(results, len(designs))
+
+    def score_results(self, results: BatchResults, count: int) -> tuple[Objectives, Excess]:
+        """Objectives and excesses (see `score`) of `count` designs from their results."""
+        return self._score(results.combined, results.each, count)
 
     def evaluate_networks(self, designs: DesignMatrix) -> BatchResults:
         """Results over the networks and of each network, and the variants that run."""
-        combined: dict[str, np.ndarray] = {}
-        each: dict[str, np.ndarray] = {}
+        (results,) = self.evaluate_choices(designs, [None])
+        return results
+
+    def evaluate_choices(self, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
+        """The results of `evaluate_networks` for each of some sets of variants that may be chosen (None: all of them)."""
         networks = len(self.network_slices)
-        choice = np.zeros((networks, len(designs)), int)
+        merged = [BatchResults({}, {}, np.zeros((networks, len(designs)), int)) for _ in masks]
         for rows, config in self._split_batches(designs):
-            results = self._evaluate_batch(config, designs[rows])
-            choice[:, rows] = results.choice
-            for name, values in results.combined.items():
-                combined.setdefault(name, np.empty(len(designs)))[rows] = values
-            for name, values in results.each.items():
-                each.setdefault(name, np.empty((networks, len(designs))))[:, rows] = values
-        return BatchResults(combined, each, choice)
+            for whole, results in zip(merged, self._evaluate_batch(config, designs[rows], masks), strict=True):
+                whole.choice[:, rows] = results.choice
+                for name, values in results.combined.items():
+                    whole.combined.setdefault(name, np.empty(len(designs)))[rows] = values
+                for name, values in results.each.items():
+                    whole.each.setdefault(name, np.empty((networks, len(designs))))[:, rows] = values
+        return merged
 
     def evaluate_costs(self, designs: DesignMatrix) -> Float[np.ndarray, "design 2"]:
         """Area [m^2] and power [W] of designs, also where the search names neither; raises InputError if they are not known."""
@@ -195,22 +204,31 @@ class Evaluator:
         sizes = [len(self.space.dimensions[number].axis) for number in categorical]
         return np.asarray(np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes))
 
-    def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix) -> BatchResults:
+    def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
         values = self.space.all_values(self.space.numeric_values(designs), config.accelerator)
         design = Design(config.accelerator, values, self.space.accelerator.base)
         costs = self._costs(config, design)
         if self.efficiency_samples:
-            return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs)
+            return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
         latency, dynamic_energy = _latency_and_energy(config, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
         occupancy = self._occupancy(config, design, len(designs))
-        choice = self._choose_variants(config, latency, energy, occupancy, costs)
-        each = self._results_of_networks(config, latency, energy, occupancy, choice)
-        return BatchResults(self.over_networks.combine_results(each) | costs, each, choice)
+        results = []
+        for allowed in masks:
+            choice = self._choose_variants(config, latency, energy, occupancy, costs, allowed)
+            each = self._results_of_networks(config, latency, energy, occupancy, choice)
+            results.append(BatchResults(self.over_networks.combine_results(each) | costs, each, choice))
+        return results
 
     def _evaluate_robustly(
-        self, samples: EfficiencySamples, config: CategoricalConfig, values: dict[str, np.ndarray], count: int, costs: dict[str, Any]
-    ) -> BatchResults:
+        self,
+        samples: EfficiencySamples,
+        config: CategoricalConfig,
+        values: dict[str, np.ndarray],
+        count: int,
+        costs: dict[str, Any],
+        masks: Sequence[Allowed | None],
+    ) -> list[BatchResults]:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by quantiles of their own results."""
         latencies, energies, design = [], [], Design(config.accelerator, values, self.space.accelerator.base)
         for number in range(samples.options.samples):
@@ -221,12 +239,16 @@ class Evaluator:
         quantile = 1 - samples.options.quantile
         energy = None if energies[0] is None else np.quantile(np.stack(energies), quantile, axis=0)
         occupancy = self._occupancy(config, design, count)
-        choice = self._choose_variants(config, np.quantile(np.stack(latencies), quantile, axis=0), energy, occupancy, costs)
-        each = [self._results_of_networks(config, *results, occupancy, choice) for results in zip(latencies, energies, strict=True)]
-        combined = [self.over_networks.combine_results(results) for results in each]
-        quantiles = {name: samples.worse_quantile(name, combined) for name in combined[0]}
-        network_quantiles = {name: samples.worse_quantile(name, each) for name in each[0]}
-        return BatchResults(quantiles | costs, network_quantiles, choice)
+        latency = np.quantile(np.stack(latencies), quantile, axis=0)
+        results = []
+        for allowed in masks:
+            choice = self._choose_variants(config, latency, energy, occupancy, costs, allowed)
+            each = [self._results_of_networks(config, *sampled, occupancy, choice) for sampled in zip(latencies, energies, strict=True)]
+            combined = [self.over_networks.combine_results(sampled) for sampled in each]
+            quantiles = {name: samples.worse_quantile(name, combined) for name in combined[0]}
+            network_quantiles = {name: samples.worse_quantile(name, each) for name in each[0]}
+            results.append(BatchResults(quantiles | costs, network_quantiles, choice))
+        return results
 
     def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, Any]:
         """The named results that do not depend on the networks."""
@@ -262,19 +284,24 @@ class Evaluator:
         energy: Float[np.ndarray, "variant design"] | None,
         occupancy: Float[np.ndarray, "variant design"] | None,
         costs: Mapping[str, Any],
+        allowed: Allowed | None,
     ) -> Choice:
+        rows = np.arange(len(latency)) if allowed is None else np.flatnonzero(allowed)
+        slices = self.network_slices if allowed is None else _slices_within(allowed, self.network_slices)
+        own_latency = latency if allowed is None else latency[rows]
+        own_energy = energy if allowed is None or energy is None else energy[rows]
         if self.variant_rule.deciding_number:
-            return self.variant_rule.choose_by_one_number(latency, energy, self.network_slices)
+            return rows[self.variant_rule.choose_by_one_number(own_latency, own_energy, slices)]
 
         def evaluate_keys(choice: Choice) -> Float[np.ndarray, "key design"]:
-            each = self._results_of_networks(config, latency, energy, occupancy, choice)
+            each = self._results_of_networks(config, latency, energy, occupancy, rows[choice])
             objectives, excess = self._score({**self.over_networks.combine_results(each), **costs}, each, latency.shape[1])
             largest_excess = np.maximum(excess, 0.0).max(axis=1, initial=0.0)
             is_undefined = ~np.isfinite(objectives).all(axis=1)
             return np.stack([largest_excess, is_undefined, *objectives.T, _round(np.log(each["latency"]).sum(axis=0))])
 
-        energy_or_zeros = np.zeros_like(latency) if energy is None else energy
-        return self.variant_rule.choose_by_comparison(latency, energy_or_zeros, self.network_slices, evaluate_keys)
+        energy_or_zeros = np.zeros_like(own_latency) if own_energy is None else own_energy
+        return rows[self.variant_rule.choose_by_comparison(own_latency, energy_or_zeros, slices, evaluate_keys)]
 
     def _score(self, combined: Mapping[str, Any], each: Mapping[str, Any], count: int) -> tuple[Objectives, Excess]:
         """Objectives and excesses of `count` designs from their results."""
@@ -283,6 +310,12 @@ class Evaluator:
             objectives = [sign * expression.evaluate(combined) * np.ones(count) for expression, sign in search.objectives]
             excess = [self.over_networks.excess(bound, combined, each) * np.ones(count) for bound in search.bounds]
         return _stack_scores(objectives, count), _stack_scores(excess, count)
+
+
+def _slices_within(allowed: Allowed, slices: Sequence[slice]) -> list[slice]:
+    """The slice of each network among the variants that are allowed."""
+    ends = np.cumsum([0, *(int(allowed[each].sum()) for each in slices)])
+    return [slice(int(start), int(end)) for start, end in itertools.pairwise(ends)]
 
 
 def _latency_and_energy(

@@ -49,7 +49,8 @@ class SearchProblem:
     `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `selections`: the indices of
     the networks of each result with brackets; `kernels`: fitted ones, where the model options need them; `name`: of the specification;
     `origin`: a hash that differs between searches whose designs have other scores, or are stored in another way; `spec_warnings`: about
-    keys of the specification; `provenance`: the specification and hashes of all descriptions, as attributes of a dataset.
+    keys of the specification; `provenance`: the specification and hashes of all descriptions, as attributes of a dataset;
+    `given_variants`: those of each network, in the place of the feasible ones.
     """
 
     networks: Networks
@@ -65,10 +66,13 @@ class SearchProblem:
     origin: str = ""
     spec_warnings: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    given_variants: Mapping[str, list[Variant]] | None = None
 
     @cached_property
     def feasible_variants(self) -> dict[str, list[Variant]]:
         """The variants of each network within the tolerance, the dense one first."""
+        if self.given_variants is not None:
+            return dict(self.given_variants)
         return {name: select_feasible(*network, self.tolerance) for name, network in self.networks.items()}
 
     @property

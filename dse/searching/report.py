@@ -20,6 +20,7 @@ from dse.model.layer_results import layer_results
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.schema.accelerator import read_accelerator
 from dse.searching import uncertainty
+from dse.searching.accuracy_uncertainty import SampledDesigns
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.problem import SearchProblem
@@ -52,10 +53,11 @@ def _reported_indices(archive: Archive) -> Int[np.ndarray, "design"]:
     return np.union1d(archive.front_indices(), archive.ranking()[:TABLE_ROWS])
 
 
-def best_designs_table(archive: Archive) -> pd.DataFrame:
+def best_designs_table(archive: Archive, sampled: SampledDesigns | None = None) -> pd.DataFrame:
     """The best designs, one per row: rank, axis values, results, active constraints, bounding resources and variants of each network.
 
-    With several networks there are the results of each; with conditional axes, the axes whose condition does not hold (`inactive`).
+    With several networks there are the results of each; with conditional axes, the axes whose condition does not hold (`inactive`); where
+    the networks were `sampled`, how often each pattern is the best (`pattern_shares`).
     """
     designs, evaluator = archive.designs[archive.ranking()[:TABLE_ROWS]], archive.evaluator
     scores = evaluator.evaluate_networks(designs)
@@ -74,7 +76,19 @@ def best_designs_table(archive: Archive) -> pd.DataFrame:
     if any(unused):
         table["unused"] = [", ".join(runs) for runs in unused]
     table["states"] = ["; ".join(f"{name}: {_describe_variant(variant)}" for name, variant in chosen.items()) for chosen in variants]
+    table["accuracies"] = ["; ".join(f"{name}: {variant.accuracy_text}" for name, variant in chosen.items()) for chosen in variants]
+    if sampled is not None:
+        table["pattern_shares"] = [sampled.describe(number) for number in range(len(designs))]
     return table
+
+
+def inferred_accuracies(archive: Archive) -> str:
+    """That the best design runs variants whose accuracy is estimated or interpolated, and which; empty if all are measured or published."""
+    variants = archive.evaluator.chosen_variants(archive.designs[archive.best_index()])
+    inferred = {name: variant for name, variant in variants.items() if variant.has_inferred_accuracy}
+    listed = "; ".join(f"{name} runs {_describe_variant(variant)}, {variant.accuracy_text}" for name, variant in inferred.items())
+    kinds = [word for word in ("estimated", "interpolated") if any(word in variant.accuracy_kind for variant in inferred.values())]
+    return f"the accuracy of the best pattern is {' and '.join(kinds)}, not measured: {listed}" if inferred else ""
 
 
 def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]:

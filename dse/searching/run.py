@@ -18,12 +18,13 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
 from dse.searching import samplers
+from dse.searching.accuracy_uncertainty import sample_designs
 from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import refine
 from dse.searching.problem import load_problem
-from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, simplify_reported
+from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, inferred_accuracies, simplify_reported
 from dse.searching.samplers import evaluate_all
 from dse.sweeping.linked_axes import changed_paths
 from dse.sweeping.model_warnings import ModelWarning
@@ -52,7 +53,8 @@ def search(
         limit), in SI units: the value of every axis, and every result (`performance`
         [1], `speedup` [1], `latency` [s], `energy` [J], `area` [m^2], `power` [W]) that the search uses. `best` marks the design that is
         the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`,
-        `best_designs` and others, as JSON where they are not a number.
+        `best_designs` and others, as JSON where they are not a number. Where accuracies have intervals, `accuracy_samples` says how often
+        the pattern of each network stays the best over samples of them, and `decided` whether each does in at least 90%.
 
     Raises:
         InputError: the specification is invalid; lists every problem with file, line and fix.
@@ -140,7 +142,11 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
         "elasticities": json.dumps(compute_elasticities(archive)),
         "importances": json.dumps(estimate_importances(archive.evaluator)),
     }
-    attributes |= best_designs_attributes(best_designs_table(archive), archive.evaluator.space)
+    sampled = sample_designs(archive)
+    attributes |= best_designs_attributes(best_designs_table(archive, sampled), archive.evaluator.space)
+    attributes |= {"inferred_accuracies": text} if (text := inferred_accuracies(archive)) else {}
+    if sampled is not None:
+        attributes |= {"accuracy_samples": sampled.sentence, "decided": int(sampled.is_decided), "better_share": sampled.better_share}
     regret = compute_regret(archive) if archive.evaluator.problem.search.sampler != "exhaustive" else 0.0
     return front_dataset(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
 

@@ -10,5 +10,7 @@ The package is called `sweeping` because `dse.sweep` is a function. Data flows t
 * where results go: `store` (netCDF), `table_file` (.csv, .parquet) and `zarr_store`, `reduce/` (a front, the best designs or a summary in
   constant memory), and `distributed/` (several processes and machines);
 * `sweep`: all of this, as the function `dse.sweep`;
-* what follows from results: `select_values`, `objectives`, `pareto` with `pareto_front` and `candidates`, and `iso_speedup`.
+* what follows from results: `select_values`, `objectives`, `pareto` with `pareto_front` and `candidates`, and `iso_speedup`; with uncertain
+  accuracies, `accuracy_losses` (also in samples), `choice_samples` (how often each variant is the best)
+  and `front_probability` (how often a point is on the front).
 """

@@ -9,7 +9,7 @@ import xarray as xr
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.schema.stored_results import EXTRA_DIMS
-from dse.sweeping.iso_speedup import accuracy_drop
+from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval
 from dse.sweeping.pareto_front import significant_bits
 
 ACCURACY_DROP = "accuracy_drop"  # not stored: computed when it is an objective
@@ -43,9 +43,11 @@ def objective_signs(
 
 
 def with_accuracy_drop(dataset: xr.Dataset, names: Iterable[str]) -> xr.Dataset:
-    """The dataset with the coordinate `accuracy_drop`, if it is one of `names`."""
+    """The dataset with the coordinate `accuracy_drop` and the ends of its interval, if it is one of `names`."""
     is_needed = ACCURACY_DROP in names and ACCURACY_DROP not in dataset
-    return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)}) if is_needed else dataset
+    if not is_needed:
+        return dataset
+    return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)} | accuracy_drop_interval(dataset))
 
 
 def objective_columns(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], list[np.ndarray]]:

@@ -12,12 +12,17 @@ import xarray as xr
 
 from dse.base.errors import InputError
 from dse.sweeping import store
+from dse.sweeping.accuracy_losses import has_accuracy_intervals, sample_dataset_accuracies, sample_drops
 from dse.sweeping.candidates import select_candidates
-from dse.sweeping.objectives import Signs, objective_bits, objective_columns, objective_signs, with_accuracy_drop
-from dse.sweeping.pareto_front import hypervolume, knee, nondominated
+from dse.sweeping.front_probability import MAX_POINTS, front_probability
+from dse.sweeping.objectives import ACCURACY_DROP, Signs, objective_bits, objective_columns, objective_signs, with_accuracy_drop
+from dse.sweeping.pareto_front import hypervolume, knee, nondominated, round_to_bits
 
 MAX_MANY_OBJECTIVE_POINTS = 1000  # of four or more objectives: their hypervolume takes a second or so
 GROUP_NAMES = ("workload", "batch")  # coordinates that a hardware design does not set: points that differ in them do not compete
+
+UNCERTAIN_OBJECTIVES = ("accuracy", ACCURACY_DROP)
+PROBABILITY_ATTRS = {"units": "1", "long_name": "share of the samples of the accuracies in which the point is on the front"}
 
 FrontRecord = dict[str, Any]  # one front as listed in the attribute `groups`; see `pareto`
 Indices = dict[str, np.ndarray]  # along a dim
@@ -53,6 +58,9 @@ def pareto(
         objective; like `hypervolume` None for large fronts of four objectives or more) and `knee` (an index along `point`). A single
         front has these as attributes, too.
 
+        Where the accuracy or its loss is an objective and accuracies have intervals, `front_probability` [1] is the share of 1000 samples
+        of them in which the point is on the front (NaN in fronts of more than 10,000 points).
+
     Raises:
         InputError: an objective is missing or not a number, or no point has all objectives.
 
@@ -69,7 +77,8 @@ def pareto(
     signs = objective_signs(dataset, maximize, minimize, reference or {}, pool)
     dataset = with_accuracy_drop(dataset, list(signs))
     dims, columns = objective_columns(dataset, list(signs))
-    bits, positions, records = objective_bits(dataset, signs), [], []
+    bits, positions, records, probabilities = objective_bits(dataset, signs), [], [], []
+    losses = _sample_objective(dataset, signs)
     for group, indices in group_cells(dataset, dims, pool):
         cells = [select_cells(column, dims, indices).astype(float, copy=False) for column in columns]
         minimized = [column if sign > 0 else -column for column, sign in zip(cells, signs.values(), strict=True)]
@@ -77,11 +86,43 @@ def pareto(
         order = order_front(points, next(iter(signs.values())), ties)
         located = zip(dims, np.unravel_index(front[order], minimized[0].shape), strict=True)
         positions.append([indices[dim][index] if dim in indices else index for dim, index in located])
+        if losses is not None:
+            variants = np.broadcast_to(_variant_of_cells(dataset, dims), [dataset.sizes[dim] for dim in dims])
+            own = select_cells(variants, dims, indices).ravel()
+            probabilities.append(_front_probability(front[order], minimized, own, losses, list(signs), bits))
         counts = {"points": statistics.count, "left_out": minimized[0].size - statistics.count}
         records.append(group | counts | measure_front(points[order], statistics.worst, statistics.best, signs, reference or {}))
     attributes = front_attributes(records, signs)
     selected = {dim: ("point", np.concatenate(parts)) for dim, parts in zip(dims, zip(*positions, strict=True), strict=True)}
-    return dataset.isel(selected).assign_attrs(attributes)
+    fronts = dataset.isel(selected).assign_attrs(attributes)
+    return fronts if losses is None else fronts.assign(front_probability=("point", np.concatenate(probabilities), PROBABILITY_ATTRS))
+
+
+def _sample_objective(dataset: xr.Dataset, signs: Signs) -> np.ndarray | None:
+    """Samples of the accuracy or of its loss, whichever is an objective, to be minimised [variant, sample]; None where neither varies."""
+    uncertain = [name for name in UNCERTAIN_OBJECTIVES if name in signs]
+    if len(uncertain) != 1 or not has_accuracy_intervals(dataset) or dataset.accuracy.dims != ("variant",):
+        return None
+    (name,) = uncertain
+    return signs[name] * (sample_drops(dataset) if name == ACCURACY_DROP else sample_dataset_accuracies(dataset))
+
+
+def _variant_of_cells(dataset: xr.Dataset, dims: Sequence[Any]) -> np.ndarray:
+    """The position of the variant of each cell, of length 1 along all other dims."""
+    return np.arange(dataset.sizes["variant"]).reshape([-1 if dim == "variant" else 1 for dim in dims])
+
+
+def _front_probability(
+    front: np.ndarray, minimized: Sequence[np.ndarray], variants: np.ndarray, losses: np.ndarray, names: Sequence[str], bits: np.ndarray
+) -> np.ndarray:
+    """The probability of each point of a front (indices of cells); NaN for a long one."""
+    if len(front) > MAX_POINTS:
+        return np.full(len(front), np.nan)
+    finite = np.logical_and.reduce([np.isfinite(column) for column in minimized]).ravel()
+    certain = [number for number, name in enumerate(names) if name not in UNCERTAIN_OBJECTIVES]
+    columns = [round_to_bits(minimized[number].ravel(), bits[number]) for number in certain]
+    others = np.stack(columns, axis=-1) if columns else np.zeros((len(variants), 0))
+    return front_probability(others[front], variants[front], others[finite], variants[finite], losses)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Index = tuple[int | slice, ...]
 
 VARIANT_COORDINATES = (
     *("workload", "method", "pattern", "sparsity", "nominal_sparsity"),
-    *("accuracy", "dense_accuracy", "accuracy_kind", "metric", "densities_from"),
+    *("accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "accuracy_kind", "metric", "densities_from"),
 )
 
 

@@ -3,7 +3,7 @@
 A curve holds comparable measurements: one method, pattern, metric and dense network. It is interpolated by a monotone cubic
 (PCHIP; Fritsch and Butland 1984, SIAM J. Sci. Stat. Comput. 5(2)), which passes through every point and has extrema only at
 points. There is no isotonic regression: where a measured accuracy rises with sparsity, the curve rises too. Outside of the
-measured range a curve raises an error.
+measured range a curve raises an error. The ends of 90% intervals are interpolated in the same way; a point without an interval is exact.
 
 The dense network is the first point of a curve, with two exceptions: a pattern of fixed density (an N:M is a single point,
 nothing is measured between two of them), and accuracies that include more than pruning (`combined_with`: quantisation, longer
@@ -27,6 +27,7 @@ from dse.workload.workload import Variant, Workload
 ROUNDING_TOLERANCE = 1e-9  # published accuracies are decimals: 76.69 - 76.38 in floats is not quite 0.31
 SPARSITY_TOLERANCE = 1e-6  # within which a sparsity means a measured point of a pattern of fixed density
 
+Interpolant = Callable[[Any], Any]  # from sparsity to a value
 Values = TypeVar("Values", float, np.ndarray)
 
 
@@ -81,17 +82,47 @@ class AccuracyCurve:
         return np.array([point.accuracy for point in self.points])
 
     @cached_property
-    def _interpolant(self) -> Callable[[Any], Any]:
+    def _interval_ends(self) -> Float[np.ndarray, "end=2 point"]:
+        """Low and high end of the 90% interval of each point, both its accuracy where it has none."""
+        ends = np.array([[point.accuracy_low for point in self.points], [point.accuracy_high for point in self.points]])
+        return np.where(np.isnan(ends), self._accuracies, ends)
+
+    @cached_property
+    def _interpolant(self) -> Interpolant:
+        return self._interpolate_points(self._accuracies)
+
+    @cached_property
+    def _interval_interpolants(self) -> tuple[Interpolant, Interpolant]:
+        low, high = self._interval_ends
+        return self._interpolate_points(low), self._interpolate_points(high)
+
+    def _interpolate_points(self, values: Float[np.ndarray, " point"]) -> Interpolant:
         from scipy.interpolate import PchipInterpolator
 
         if len(self.points) == 1:
-            return partial(np.interp, xp=self.sparsities, fp=self._accuracies)
-        return PchipInterpolator(self.sparsities, self._accuracies)
+            return partial(np.interp, xp=self.sparsities, fp=values)
+        return PchipInterpolator(self.sparsities, values)
 
     def accuracy(self, sparsity: Values) -> Values:
         """The metric at one sparsity or an array of them; raises InputError outside of the measured range."""
         self._check_measured(np.asarray(sparsity, float))
         return self._interpolant(sparsity)[()]
+
+    @cached_property
+    def has_intervals(self) -> bool:
+        """Whether any point has a 90% interval."""
+        return any(np.isfinite(point.accuracy_low) for point in self.points)
+
+    def interval(self, sparsity: float | np.ndarray) -> tuple[Any, Any]:
+        """Low and high end of the 90% interval of the metric, around `accuracy`; NaN if no point has one.
+
+        Raises InputError outside of the measured range.
+        """
+        accuracy = self.accuracy(np.asarray(sparsity, float))
+        if not self.has_intervals:
+            return accuracy * np.nan, accuracy * np.nan
+        low, high = (interpolate(sparsity)[()] for interpolate in self._interval_interpolants)
+        return np.minimum(low, accuracy), np.maximum(high, accuracy)  # the curves of the ends may cross it between points
 
     def loss(self, sparsity: Values) -> Values:
         """Loss against the dense network of the same source, in the unit of the metric (see `accuracy`)."""
@@ -123,7 +154,8 @@ class AccuracyCurve:
             return self.points[nearest]
         right = int(np.searchsorted(self.sparsities, sparsity))
         between = _interpolate_variants(self.points[right - 1], self.points[right], sparsity)
-        return replace(between, accuracy=float(self.accuracy(sparsity)))
+        low, high = self.interval(sparsity)
+        return replace(between, accuracy=float(self.accuracy(sparsity)), accuracy_low=float(low), accuracy_high=float(high))
 
     def iso(self, drop: float = 1.0, relative: bool = False) -> Variant | None:
         """The sparsest variant that loses at most `drop`, in the unit of the metric (`relative`: in % of the dense accuracy).
@@ -225,13 +257,20 @@ def _interpolate_variants(left: Variant, right: Variant, sparsity: float) -> Var
     kinds = _join_unique(", ", [left.accuracy_kind, right.accuracy_kind])
     return replace(
         right, nominal_sparsity=sparsity, density=_interpolate(left.density, right.density, share), stored_elements={},
-        activation_density=_interpolate(left.input_density, right.input_density, share), densities_from=_mixture_origin(left, right),
+        activation_density=_interpolate(left.input_density, right.input_density, share),
+        union_densities=_interpolate_unions(left, right, share), densities_from=_mixture_origin(left, right),
         accuracy_kind=f"interpolated, {kinds}", accuracy_source=_join_unique("; ", [left.accuracy_source, right.accuracy_source]),
     )  # fmt: skip
 
 
 def _interpolate(left: Float[np.ndarray, " layer"], right: Float[np.ndarray, " layer"], share: float) -> Float[np.ndarray, " layer"]:
     return left + share * (right - left)
+
+
+def _interpolate_unions(left: Variant, right: Variant, share: float) -> dict[int, Float[np.ndarray, " layer"]]:
+    """What groups of tokens need, of the numbers of tokens that were counted on both variants."""
+    common = left.union_densities.keys() & right.union_densities.keys()
+    return {tokens: _interpolate(left.union_densities[tokens], right.union_densities[tokens], share) for tokens in sorted(common)}
 
 
 def _mixture_origin(left: Variant, right: Variant) -> str:

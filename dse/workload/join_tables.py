@@ -11,10 +11,10 @@ from jaxtyping import Float
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerArrays
 from dse.sparsity.pattern import Pattern
-from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, VariantRow
+from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, UnionRow, VariantRow
 from dse.workload.workload import Variant, Workload
 
-Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow)
+Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow, UnionRow)
 MAX_SPARSITY_DIFFERENCE = 0.02  # between the sparsity of a uniform N:M variant and that of its pattern
 FIX_STATISTICS = "trace the network again, or remove statistics/"
 
@@ -35,7 +35,7 @@ class VariantKey(NamedTuple):
     nominal_sparsity: float
 
     @classmethod
-    def from_row(cls, row: VariantRow | AccuracyRow | StoredRow) -> "VariantKey":
+    def from_row(cls, row: VariantRow | AccuracyRow | StoredRow | UnionRow) -> "VariantKey":
         return cls(row.method, row.pattern, row.sparsity)
 
     def __str__(self) -> str:
@@ -50,6 +50,7 @@ def join_variants(
     layer_rows: LayerRows,
     accuracy_rows: list[LocatedRow[AccuracyRow]],
     stored_rows: list[LocatedRow[StoredRow]],
+    union_rows: list[LocatedRow[UnionRow]],
 ) -> tuple[Variant, ...]:
     """Make a variant for each method, pattern and sparsity in the tables; raises InputError with every problem."""
     layer_rows_by_key: dict[VariantKey, LayerRows] = {}
@@ -58,10 +59,11 @@ def join_variants(
     problems = ProblemCollector()
     accuracies = _accuracies_by_key(accuracy_rows, layer_rows_by_key.keys(), workload.description, problems)
     stored_elements = _stored_elements_by_key(workload.layers, stored_rows, layer_rows_by_key, problems)
+    union_densities = _union_densities_by_key(workload.layers, union_rows, layer_rows_by_key, problems)
     variants: list[Variant] = []
     for key, rows in layer_rows_by_key.items():
         with problems.collect():
-            variants.append(_traced_variant(workload, key, rows, stored_elements.get(key, {})))
+            variants.append(_traced_variant(workload, key, rows, stored_elements.get(key, {}), union_densities.get(key, {})))
     variants += [_uniform_variant(workload, key) for key, row in accuracies.items() if row.densities == "uniform"]
     problems.raise_if_any()
     return tuple(_with_accuracy(variant, accuracies.get(_key_of(variant)), workload.description) for variant in variants)
@@ -129,15 +131,40 @@ def _stored_elements_by_key(
     return elements_by_key
 
 
+def _union_densities_by_key(
+    layers: LayerArrays, rows: list[LocatedRow[UnionRow]], layer_rows: Mapping[VariantKey, LayerRows], problems: ProblemCollector
+) -> dict[VariantKey, dict[int, Float[np.ndarray, " layer"]]]:
+    """Share of the inputs of each traced variant that groups of tokens need, by their number; NaN where it was not counted."""
+    index = _layer_index(layers)
+    has_density = {
+        (key, located.row.layer) for key, of_key in layer_rows.items() for located in of_key if located.row.activation_density is not None
+    }
+    densities_by_key: dict[VariantKey, dict[int, Float[np.ndarray, " layer"]]] = {}
+    for file, line, row in rows:
+        key = VariantKey.from_row(row)
+        with problems.collect(file, line):
+            if (key, row.layer) not in has_density or row.layer not in index:
+                raise InputError(f"no variant '{key}' has an activation_density of a layer '{row.layer}'", FIX_STATISTICS)
+            densities = densities_by_key.setdefault(key, {}).setdefault(row.tokens, np.full(len(layers), np.nan))
+            if not np.isnan(densities[index[row.layer]]):
+                raise InputError(f"what {row.tokens} tokens need of '{row.layer}' is given twice", FIX_STATISTICS)
+            densities[index[row.layer]] = row.union_density
+    return densities_by_key
+
+
 def _traced_variant(
-    workload: Workload, key: VariantKey, rows: LayerRows, stored_elements: dict[Pattern, Float[np.ndarray, " layer"]]
+    workload: Workload,
+    key: VariantKey,
+    rows: LayerRows,
+    stored_elements: dict[Pattern, Float[np.ndarray, " layer"]],
+    union_densities: dict[int, Float[np.ndarray, " layer"]],
 ) -> Variant:
     """A variant whose nonzeros were counted layer by layer."""
     layers = workload.layers
     return Variant(
         workload.name, layers, *key, _densities(layers, rows, prunable_is_declared=workload.description.network is None),
         stored_elements=stored_elements, activation_density=_activation_densities(layers, rows), row_spread=_row_spread(layers, rows),
-        touched_columns=_touched_columns(layers, rows), run_on=workload.run_on,
+        touched_columns=_touched_columns(layers, rows), run_on=workload.run_on, union_densities=union_densities,
     )  # fmt: skip
 
 
@@ -155,10 +182,15 @@ def _with_accuracy(variant: Variant, row: AccuracyRow | None, description: Descr
     if row is None:
         return replace(variant, metric=description.metric.name)
     return replace(
-        variant, accuracy=row.value, dense_accuracy=np.nan if row.dense_value is None else row.dense_value, accuracy_kind=row.kind,
-        accuracy_source=row.source, metric=row.metric or description.metric.name,
-        densities_from="" if row.densities == "traced" else row.densities, combined_with=row.combined_with,
+        variant, accuracy=row.value, dense_accuracy=_nan_if_none(row.dense_value), accuracy_low=_nan_if_none(row.low),
+        accuracy_high=_nan_if_none(row.high), accuracy_kind=row.kind, accuracy_source=row.source,
+        metric=row.metric or description.metric.name, densities_from="" if row.densities == "traced" else row.densities,
+        combined_with=row.combined_with,
     )  # fmt: skip
+
+
+def _nan_if_none(value: float | None) -> float:
+    return np.nan if value is None else value
 
 
 def _layer_index(layers: LayerArrays) -> dict[str, int]:

@@ -1,10 +1,10 @@
 """The schema of a workload: the keys of workload.yaml and the columns of its CSV tables."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from dse.base.strict_model import StrictModel, field_error
+from dse.base.strict_model import StrictModel, field_error, nested_field_errors
 from dse.networks.registry import AnyArchitecture
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import BlockFamily, VNMFamily
@@ -123,6 +123,19 @@ class StoredRow(StrictModel):
     elements: Elements
 
 
+class UnionRow(StrictModel):
+    """Share of the input channels of one layer of one variant that any of `tokens` consecutive tokens needs, counted from a recording."""
+
+    method: Method
+    pattern: ConcretePattern
+    sparsity: Share
+    layer: str
+    tokens: int = Field(ge=1, le=10**9)
+    groups: int | None = Field(None, ge=1, description="groups of so many tokens in the recording")
+    union_density: Share
+    imbalance: float | None = Field(None, ge=1, description="nonzeros of the fullest token of a group over the mean")
+
+
 class AccuracyRow(StrictModel):
     """The accuracy of one variant (accuracy.csv)."""
 
@@ -131,6 +144,8 @@ class AccuracyRow(StrictModel):
     sparsity: Share
     value: Finite
     dense_value: Finite | None = None
+    low: Finite | None = Field(None, description="5% quantile of the value: the lower end of its 90% interval")
+    high: Finite | None = Field(None, description="95% quantile of the value: the upper end of its 90% interval")
     source: str
     kind: Literal["published", "measured", "estimated"]
     metric: str | None = None
@@ -138,3 +153,22 @@ class AccuracyRow(StrictModel):
     densities: Literal["traced", "computed", "uniform"] = Field(
         "traced", description="counted layer by layer; computed by a rule of the method; or only the total is known, and spread evenly"
     )
+
+    @model_validator(mode="after")
+    def _check_interval(self) -> Self:
+        if (self.low is None) != (self.high is None):
+            given, missing = ("low", "high") if self.high is None else ("high", "low")
+            raise _column_error(missing, f"the interval has '{given}', but no '{missing}'", f"fill '{missing}', or leave both empty")
+        if self.low is None or self.high is None:
+            return self
+        if self.low > self.high:
+            raise _column_error("low", f"low {self.low:g} is above high {self.high:g}", "swap them")
+        if not self.low <= self.value <= self.high:
+            what = f"the value {self.value:g} is outside of its interval {self.low:g} to {self.high:g}"
+            raise _column_error("value", what, "write the 5% and 95% quantiles of the value, which lies between them")
+        return self
+
+
+def _column_error(column: str, message: str, fix: str) -> ValidationError:
+    """An error of one column of a row."""
+    return nested_field_errors("row", [((column,), field_error(message, fix))])

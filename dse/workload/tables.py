@@ -14,11 +14,12 @@ from dse.networks import graph
 from dse.networks.architecture import Architecture
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.workload.join_tables import LocatedRow, Row, join_variants
-from dse.workload.schema import AccuracyRow, Description, StoredRow, VariantRow
+from dse.workload.schema import AccuracyRow, Description, StoredRow, UnionRow, VariantRow
 from dse.workload.workload import Workload
 
-LayerStatistics = TypeVar("LayerStatistics", VariantRow, StoredRow)
+LayerStatistics = TypeVar("LayerStatistics", VariantRow, StoredRow, UnionRow)
 VARIANT_FILES, ACCURACY_FILES, STORED_FILES = "variants/*.csv", "accuracy.csv", "statistics/stored.csv"
+UNION_FILES = "statistics/activation_tokens.csv"
 
 
 def load(path: str | Path, inputs: Mapping[str, object] | None = None) -> Workload:
@@ -36,12 +37,14 @@ def load(path: str | Path, inputs: Mapping[str, object] | None = None) -> Worklo
     layer_rows = _read_tables(folder, VARIANT_FILES, VariantRow, problems)
     accuracy_rows = _read_tables(folder, ACCURACY_FILES, AccuracyRow, problems)
     stored_rows = _read_tables(folder, STORED_FILES, StoredRow, problems)
+    union_rows = _read_tables(folder, UNION_FILES, UnionRow, problems)
     if problems.problems or document is None or description is None or layers is None:
         raise InputError.from_problems(problems.problems)
     network = Workload(description, layers, (), folder, _hash_files(folder, document), inputs or {})
     idle = _idle_layers(description, document, layers, inputs or {})
     layer_rows, stored_rows = _of_other_layers(layer_rows, idle), _of_other_layers(stored_rows, idle)
-    return replace(network, variants=join_variants(network, layer_rows, accuracy_rows, stored_rows))
+    variants = join_variants(network, layer_rows, accuracy_rows, stored_rows, _of_other_layers(union_rows, idle))
+    return replace(network, variants=variants)
 
 
 def _idle_layers(description: Description, document: YamlDocument, layers: LayerArrays, inputs: Mapping[str, object]) -> set[str]:
@@ -123,7 +126,7 @@ def _read_layer_table(path: Path) -> LayerArrays:
 
 def _hash_files(folder: Path, document: YamlDocument) -> dict[str, str]:
     """SHA-256 of every file of the workload, by its path in the folder."""
-    patterns = ("layers.csv", VARIANT_FILES, ACCURACY_FILES, STORED_FILES)
+    patterns = ("layers.csv", VARIANT_FILES, ACCURACY_FILES, STORED_FILES, UNION_FILES)
     files = [file for pattern in patterns for file in sorted(folder.glob(pattern))]
     hashes = {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     return {"workload.yaml": document.sha256, **hashes}

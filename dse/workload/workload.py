@@ -30,6 +30,7 @@ class Variant:
         nominal_sparsity: the sparsity that its source states [1]; `sparsity` is the realised one.
         density: share of the weights that is nonzero [1], of shape [layer].
         accuracy: in the unit of `metric`; NaN where unknown.
+        accuracy_low, accuracy_high: 90% interval of `accuracy`; NaN where the source gives none.
         dense_accuracy: that of the unpruned network of the same source; NaN where unknown.
         accuracy_kind: `published`, `measured`, `estimated`, `interpolated, ...` or `none`.
 
@@ -52,6 +53,8 @@ class Variant:
     density: Float[np.ndarray, " layer"]  # share of the weights that is nonzero
     accuracy: float = np.nan
     dense_accuracy: float = np.nan
+    accuracy_low: float = np.nan
+    accuracy_high: float = np.nan
     accuracy_kind: str = "none"
     accuracy_source: str = ""
     combined_with: str = ""  # what the accuracy includes beyond pruning, and the dense accuracy does not
@@ -62,6 +65,8 @@ class Variant:
     row_spread: Float[np.ndarray, " layer"] | None = None  # standard deviation over mean of the nonzeros in a row; NaN where not counted
     run_on: str = ""  # inputs that the layers are for, as in 'phase=decode, sequence=4096'
     touched_columns: Float[np.ndarray, " layer"] | None = None  # share of the columns with any nonzero; NaN where not counted
+    union_densities: Mapping[int, Float[np.ndarray, " layer"]] = field(default_factory=dict)
+    """Share of the inputs that any of so many consecutive tokens needs, by their number; NaN where not counted."""
 
     @cached_property
     def sparsity(self) -> float:
@@ -73,6 +78,21 @@ class Variant:
     def input_density(self) -> Float[np.ndarray, " layer"]:
         """Share of each layer's inputs that is nonzero: counted on this variant, otherwise that of the network."""
         return self.layers.activation_density if self.activation_density is None else self.activation_density
+
+    @property
+    def accuracy_text(self) -> str:
+        """The metric with its interval and kind, as in 'top-1 accuracy 75.2 (74.8 to 75.6), estimated'; 'dense' of the dense network."""
+        if self.method == "dense":
+            return "dense"
+        if not np.isfinite(self.accuracy):
+            return "no accuracy"
+        interval = f" ({self.accuracy_low:.4g} to {self.accuracy_high:.4g})" if np.isfinite(self.accuracy_low) else ""
+        return f"{self.metric or 'accuracy'} {self.accuracy:.4g}{interval}, {self.accuracy_kind}"
+
+    @property
+    def has_inferred_accuracy(self) -> bool:
+        """Whether nobody measured or published the accuracy: it is estimated, or interpolated between points of a curve."""
+        return "estimated" in self.accuracy_kind or "interpolated" in self.accuracy_kind
 
     def __str__(self) -> str:
         origin = f" from {self.densities_from}" if self.densities_from else ""
@@ -91,6 +111,7 @@ class Variant:
             ("pattern", self.pattern),
             ("sparsity", self.sparsity),
             (self.metric or "accuracy", self.accuracy),
+            *([("90% interval", f"{self.accuracy_low:.4g} to {self.accuracy_high:.4g}")] if np.isfinite(self.accuracy_low) else []),
             ("dense network", self.dense_accuracy),
             ("accuracy source", self.accuracy_source),
             ("layers", len(self.layers)),
@@ -237,7 +258,7 @@ class Workload:
     def with_activation_density(self, density: float) -> "Workload":
         """A copy of the network in which this share [1] of every layer's inputs is nonzero, instead of the counted shares."""
         layers = replace(self.layers, activation_density=np.where(self.layers.has_weights, density, 1.0))
-        variants = tuple(replace(variant, layers=layers, activation_density=None) for variant in self.variants)
+        variants = tuple(replace(variant, layers=layers, activation_density=None, union_densities={}) for variant in self.variants)
         return replace(self, layers=layers, variants=variants)
 
     def with_assumed(self, **assumed: object) -> "Workload":

@@ -8,12 +8,13 @@ from typing import get_args
 import pytest
 
 from dse import plot
+from dse.cli.arguments.common import add_group, add_subcommand
+from dse.cli.completion import subcommand_parsers
 from dse.cli.entry import build_parser, load_handler, main
 from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
 from dse.schema.sweep import SweepSpec
 
-(SUBCOMMANDS,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
-PARSERS: dict[str, argparse.ArgumentParser] = dict(SUBCOMMANDS.choices)
+PARSERS = subcommand_parsers(build_parser())
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -36,8 +37,21 @@ def test_the_examples_of_the_help_are_commands_that_parse(name):
     assert len(lines) >= 2
     for line in lines:
         program, *words = shlex.split(line, comments=True)
-        assert (program, words[0]) == ("dse", name)
+        assert program == "dse"
+        assert " ".join(words).startswith(f"{name} ")
         assert build_parser().parse_args(words).handler == PARSERS[name].get_default("handler")
+
+
+def test_a_group_lists_its_members():
+    parser = argparse.ArgumentParser()
+    calls = []
+
+    def add_member(members):
+        calls.append(add_subcommand(members, "member", "module:function", "do it", ["dse group member a"]))
+
+    add_group(parser.add_subparsers(), "group", "do things", (add_member,))
+    assert subcommand_parsers(parser) == {"group member": calls[0]}
+    assert parser.parse_args(["group", "member"]).handler == "module:function"
 
 
 @pytest.mark.parametrize(

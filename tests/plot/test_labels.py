@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from dse.plot import style
-from dse.plot.labels import MAX_LABELS, Label, place_labels
+from dse.plot.labels import GREY, MAX_LABELS, Label, place_labels, share_labels
 
 
 def test_labels_do_not_cover_each_other():
@@ -46,3 +46,14 @@ def test_crowded_labels_stand_apart_with_a_line_to_their_point():
     figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text, renderer) for text in apart]
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+def test_near_points_with_the_same_text_share_one_label():
+    points = [
+        Label(0.0, 1.0, "50%", "red"),
+        Label(10.0, 4.0, "75%", "red"),
+        Label(10.4, 5.0, "75%", "blue"),
+        Label(10.0, 3.0, "90%", "red"),
+    ]
+    assert share_labels(points) == [points[0], Label(10.4, 5.0, "75%", GREY), points[3]]
+    assert share_labels([points[0], Label(9.0, 1.0, "50%", "red")]) == [points[0], Label(9.0, 1.0, "50%", "red")]

@@ -51,3 +51,23 @@ def test_each_metric_has_its_own_panels(edited, folder):
     figure, _ = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
     assert {ax.get_ylabel() for ax in figure.axes} == {"accuracy", "loss (lower is better)"}
     assert not any(ax.yaxis_inverted() for ax in figure.axes)
+
+
+def test_intervals_are_vertical_bars_and_estimates_hollow(edited, folder):
+    edited(
+        "net/accuracy.csv",
+        ("dense_value,source", "dense_value,low,high,source"),
+        ("75,76,a test,published", "75.8,76,75.5,75.9,a test,estimated"),
+    )
+    edited("net/accuracy.csv", ("70,76,a test", "70,76,,,a test"), ("75.5,76,a test", "75.5,76,,,a test"))
+    results = dse.sweep(folder / "small.yaml")
+    for kind in ("sparsity_roofline", "pareto"):
+        figure, table = plot.draw_figure(kind, results)
+        bars = [segment for ax in figure.axes for bar in ax.collections for segment in getattr(bar, "get_segments", list)()]
+        ends = sorted({round(float(end), 9) for bar in bars for end in bar[:, 1]})
+        assert ends == ([75.5, 75.9] if kind == "sparsity_roofline" else [0.1, 0.5])
+        assert any(line.get_markerfacecolor() == "white" for ax in figure.axes for line in ax.lines)
+        assert {"accuracy_low", "accuracy_high"} <= set(table)
+        assert "vertical bars: 90% intervals of the accuracies; hollow: the accuracy is estimated" in figure.legends[
+            0
+        ].get_title().get_text().replace("\n", " ")

@@ -192,3 +192,26 @@ def test_a_dataset_without_some_variables_is_shown_or_refused(results):
         result_tables(results, ShowOptions(top=0))
     with pytest.raises(InputError, match="did you mean 'latency'"):
         result_tables(results, ShowOptions(minimize="latencies"))
+
+
+INTERVALS = """method,pattern,sparsity,value,dense_value,low,high,source,kind
+pruned,unstructured,0.5,75,76,,,a test,published
+semi,2:4,0.5,75,76,74,76,a test,estimated
+"""
+
+
+def test_intervals_of_accuracies_are_shown_with_how_often_each_pattern_is_the_best(edited, folder):
+    """2:4 is within a loss of 1 in half of the samples, and faster than dense; unstructured is slower than dense, and never the best."""
+    edited("small.yaml", ("dtype: fp16", AXES))
+    (folder / "net/accuracy.csv").write_text(INTERVALS)
+    results = dse.sweep(folder / "small.yaml")
+    rows = best_designs(with_all_dims(results), make_ranking(results, None, None, 1.0), top=2)
+    assert set(rows.pattern) == {"2:4"}
+    assert set(rows.pattern_shares) == {"2:4 in 50% of samples, dense in 50%"}
+    assert not rows.decided.any()
+    assert (rows.accuracy_low.tolist(), rows.accuracy_drop_high.tolist()) == ([74] * 4, [2] * 4)
+    text = render(result_tables(results), "table")
+    assert "accuracy kind estimated" in text
+    assert "accuracy drop 1 (0 - 2) points" in text
+    assert "otherwise the accuracies cannot decide" in text.replace("\n  ", " ")
+    assert "accuracy_low" in render(result_tables(results), "csv").splitlines()[0]

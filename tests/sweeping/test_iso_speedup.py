@@ -7,7 +7,8 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
-from dse.sweeping.iso_speedup import accuracy_drop, iso_speedup
+from dse.sweeping.accuracy_losses import accuracy_drop
+from dse.sweeping.iso_speedup import iso_speedup
 
 AXES = "dtype: fp16\naxes: {memory.dram.bandwidth: [0.1 TB/s, 1 TB/s, 4 TB/s], units.tensor.runs.sparse_24.enabled: [true, false]}"
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dse.cli import entry
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant, Workload
-from dse.workload.accuracy import ROUNDING_TOLERANCE, accuracy_curves
+from dse.workload.accuracy import ROUNDING_TOLERANCE, AccuracyCurve, accuracy_curves
 from dse.workload.schema import Description
 
 LAYERS = LayerArrays.from_rows(
@@ -97,6 +98,27 @@ def test_an_interpolated_variant_has_the_requested_sparsity_and_densities_betwee
 def test_a_point_is_the_variant_that_was_measured(curve):
     for point in curve.points:
         assert curve.variant(point.sparsity) is point
+
+
+@given(random_curves(), st.floats(0, 1), st.floats(0, 3), st.floats(0, 3))
+def test_an_interval_passes_through_those_of_the_points_and_contains_the_curve(curve, share, below, above):
+    uncertain = [replace(v, accuracy_low=v.accuracy - below * k, accuracy_high=v.accuracy + above) for k, v in enumerate(curve.points)]
+    curve = AccuracyCurve(tuple(uncertain), curve.metric)
+    low, high = curve.interval(curve.sparsities)
+    np.testing.assert_allclose([low, high], [[v.accuracy_low for v in uncertain], [v.accuracy_high for v in uncertain]], rtol=1e-12)
+    first, last = map(float, curve.sparsities[[0, -1]])
+    variant = curve.variant(min(first + share * (last - first), last))
+    assert variant.accuracy_low <= variant.accuracy <= variant.accuracy_high
+
+
+def test_a_point_without_an_interval_is_exact_and_a_curve_without_any_has_none():
+    """Half-way (by sparsity) between the exact dense network and the only pruned point, linear on both sides."""
+    plain = {"density": [0.5] * 3, "accuracy": 75.0}
+    (curve,) = accuracy_curves(make_workload([plain]))
+    assert np.isnan(curve.interval(curve.sparsities)).all()
+    (curve,) = accuracy_curves(make_workload([plain | {"accuracy_low": 74.0, "accuracy_high": 75.2}]))
+    middle = curve.variant(curve.sparsities[1] / 2)
+    assert (middle.accuracy_low, middle.accuracy, middle.accuracy_high) == pytest.approx((75.0, 75.5, 75.6))
 
 
 # -- a tolerance
@@ -262,7 +284,7 @@ def test_an_int8_network_does_not_start_at_the_dense_one_in_floating_point():
 def test_every_shipped_curve_gives_variants_whose_accuracy_is_that_of_the_curve():
     networks = [dse.load_workload(name) for name in catalog.list_names("workloads")]
     pruned = [network for network in networks if any(math.isfinite(variant.accuracy) for variant in network.variants)]
-    assert len(pruned) == 9
+    assert len(pruned) == 12
     for curve in (curve for network in pruned for curve in accuracy_curves(network)):
         for drop in (0.0, 0.5, 1.0, 5.0):
             if (found := curve.iso(drop)) is not None:

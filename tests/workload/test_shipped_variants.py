@@ -12,10 +12,12 @@ from dse.base import catalog
 from dse.base.input_file import read_rows
 from dse.sparsity.kinds import Block
 from dse.sweeping.plan_builder import load_plan
+from dse.training.profile import FIXED_PATTERNS, FREE_PATTERNS
 from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}
 VARIANTS = [(name, variant) for name, network in NETWORKS.items() for variant in network.variants]
+MEASURED = {"digits-resnet", "digits-mixer", "digits-vit"}  # by `dse accuracy train`
 RESNET, MOBILENET = NETWORKS["resnet50"], NETWORKS["mobilenet-v1"]
 TABLES = Path(__file__).parents[3] / "shared" / "data"  # the sources' own tables, if they are next to the checkout
 needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the sources' tables are not next to this checkout")
@@ -170,8 +172,8 @@ def test_distiller_blocks_are_whole_and_the_element_wise_layer_counts_as_dense()
 def test_how_many_variants_each_network_has():
     pruned = {name: len(network.variants) for name, network in NETWORKS.items() if network.variants}
     assert pruned == {
-        "bert-base": 22, "deit-b": 6, "llama-2-13b": 13, "llama-2-7b": 13, "llama-3.1-8b": 3, "mobilenet-v1": 8, "opt-6.7b": 1,
-        "resnet50": 69, "transformer": 23,
+        "bert-base": 23, "deit-b": 6, "llama-2-13b": 13, "llama-2-7b": 24, "llama-3.1-8b": 15, "mobilenet-v1": 8, "opt-6.7b": 1,
+        "resnet50": 69, "transformer": 23, "digits-resnet": 46, "digits-mixer": 46, "digits-vit": 46,
     }  # fmt: skip
 
 
@@ -227,10 +229,10 @@ def test_the_vision_transformer_is_pruned_in_its_mlps_only():
 
 
 @pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if network.variants])
-def test_every_accuracy_has_a_source_and_is_published(name):
+def test_every_accuracy_has_a_source_and_is_published_or_measured(name):
     rows = [row for _, row in read_rows(catalog.data_root() / "workloads" / name / "accuracy.csv", AccuracyRow)]
     assert rows
-    assert all(len(row.source) > 20 and row.kind == "published" for row in rows)
+    assert all(len(row.source) > 20 and row.kind == ("measured" if name in MEASURED else "published") for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +259,21 @@ def test_a_method_has_one_metric_and_one_dense_baseline():
 
 @pytest.mark.parametrize(("name", "at_4096", "at_2048"), [("llama-2-7b", 5.12, 5.47), ("llama-2-13b", 4.57, 4.88)])
 def test_perplexities_of_two_lengths_are_never_mixed(name, at_4096, at_2048):
-    for variant in NETWORKS[name].variants:
+    for variant in (variant for variant in NETWORKS[name].variants if "_wikitext" not in variant.method):
         short = variant.method.endswith("_2048")
         assert ("2048" in variant.metric) == short
         assert variant.dense_accuracy == (at_2048 if short else at_4096)
     assert NETWORKS[name].dense.accuracy == at_4096
+
+
+@pytest.mark.parametrize(("name", "perplexity", "zero_shot"), [("llama-2-7b", 5.114, 70.78), ("llama-3.1-8b", 5.8464, 75.27)])
+def test_a_reproduction_has_dense_networks_and_metrics_of_its_own(name, perplexity, zero_shot):
+    variants = [variant for variant in NETWORKS[name].variants if "_wikitext" in variant.method]
+    others = {variant.metric for variant in NETWORKS[name].variants if "_wikitext" not in variant.method}
+    assert len(variants) == (11 if name == "llama-2-7b" else 12)
+    for variant in variants:
+        assert variant.metric not in others
+        assert variant.dense_accuracy == (zero_shot if variant.method.endswith("_zero_shot") else perplexity)
 
 
 def test_pruning_costs_something_and_never_gains_much():
@@ -269,7 +281,7 @@ def test_pruning_costs_something_and_never_gains_much():
         if np.isfinite(variant.dense_accuracy):
             lower = NETWORKS[name].description.metrics[variant.metric].direction == "lower"
             gain = (variant.dense_accuracy - variant.accuracy) * (1 if lower else -1)
-            assert gain <= (0 if lower else 0.6), (name, str(variant))
+            assert gain <= (0 if lower else 0.8), (name, str(variant))
 
 
 def test_quantised_networks_are_methods_of_their_own():
@@ -291,8 +303,20 @@ def test_sparser_networks_of_one_method_are_worse():
         assert all(one.accuracy > other.accuracy for one, other in pairwise(ordered)), (name, method)
 
 
-def test_the_zoo_sweeps_every_network():
-    assert set(load_plan("zoo").spec.workloads) == set(NETWORKS)
+def test_the_zoo_sweeps_every_published_network():
+    assert set(load_plan("zoo").spec.workloads) == set(NETWORKS) - MEASURED
+
+
+@pytest.mark.parametrize("name", sorted(MEASURED))
+def test_measured_networks_have_the_sparsity_of_their_name_and_intervals(name):
+    """Exactly, layer by layer for patterns of fixed density."""
+    variants = NETWORKS[name].variants
+    assert {str(variant.pattern) for variant in variants} == {*FREE_PATTERNS, *FIXED_PATTERNS}
+    for variant in variants:
+        assert variant.sparsity == pytest.approx(variant.nominal_sparsity, abs=1e-12)
+        assert variant.accuracy_low < variant.accuracy < variant.accuracy_high
+        if variant.pattern.density is not None:
+            assert set(variant.density[variant.layers.prunable]) == {variant.pattern.density}
 
 
 # -- against the sources' tables
@@ -332,7 +356,10 @@ def test_accuracies_are_those_of_the_collected_ones():
         "resnet50": ["ResNet-50"], "mobilenet-v1": ["MobileNetV1"], "bert-base": ["BERT-base", "BERT 12-layer"], "deit-b": ["ViT-B/16"],
         "llama-2-7b": ["LLaMA-2-7B"], "llama-2-13b": ["LLaMA-2-13B"], "llama-3.1-8b": ["Llama-3.1-8B"], "opt-6.7b": ["OPT-6.7B"],
     }  # fmt: skip
-    read_since = {"rigl_uniform", "rigl_uniform_5x", "rigl_uniform_10x", "rigl_uniform_50x", "rigl_uniform_100x"}
+    read_since = {
+        "rigl_uniform", "rigl_uniform_5x", "rigl_uniform_10x", "rigl_uniform_50x", "rigl_uniform_100x",
+        "wanda_wikitext", "wanda_wikitext_zero_shot", "magnitude_wikitext", "magnitude_wikitext_zero_shot",
+    }  # fmt: skip
     for name, variant in VARIANTS:
         if name in models and variant.method not in read_since and np.isfinite(variant.accuracy):
             known = any((model, variant.accuracy) in collected for model in models[name])

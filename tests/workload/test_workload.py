@@ -164,6 +164,37 @@ def test_one_mistake_in_the_optional_columns(accuracies, folder, row, expected):
     assert f"{accuracies(row)}{expected}" in problems(folder / "net")
 
 
+WITH_INTERVALS = """
+method,pattern,sparsity,value,dense_value,low,high,source,kind
+pruned,unstructured,0.5,75,76,74.5,75.2,a test,estimated
+semi,2:4,0.5,75.5,76,,,a test,measured
+"""
+
+
+def test_a_variant_has_the_interval_of_its_accuracy_or_none(folder):
+    (folder / "net/accuracy.csv").write_text(WITH_INTERVALS.lstrip())
+    net = tables.load(folder / "net")
+    assert (net.variant("pruned", 0.5).accuracy_low, net.variant("pruned", 0.5).accuracy_high) == (74.5, 75.2)
+    assert np.isnan([net.variant("semi").accuracy_low, net.variant("semi").accuracy_high, net.dense.accuracy_low]).all()
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [
+        ("75,76,75.2,74.5", ":2: low: low 75.2 is above high 74.5; swap them"),
+        ("75,76,74.5,", ":2: high: the interval has 'low', but no 'high'; fill 'high', or leave both empty"),
+        ("75,76,,75.2", ":2: low: the interval has 'high', but no 'low'; fill 'low', or leave both empty"),
+        ("75.3,76,74.5,75.2", ":2: value: the value 75.3 is outside of its interval 74.5 to 75.2; write the 5% and 95% quantiles of the value, which lies between them"),
+        ("75,76,nan,75.2", ":2: low: 'nan' is not valid here (Input should be a finite number); write a finite number"),
+        ("75,76,74.5,inf", ":2: high: 'inf' is not valid here (Input should be a finite number); write a finite number"),
+    ],
+)  # fmt: skip
+def test_one_mistake_in_an_interval(folder, interval, expected):
+    path = folder / "net/accuracy.csv"
+    path.write_text(WITH_INTERVALS.lstrip().replace("75,76,74.5,75.2", interval))
+    assert problems(folder / "net") == [f"{path}{expected}"]
+
+
 def test_stored_elements_belong_to_a_variant_and_a_layer(folder):
     (folder / "net/statistics").mkdir()
     path = folder / "net/statistics/stored.csv"

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from dse.base.errors import did_you_mean
@@ -32,6 +32,15 @@ def add_subcommand(subcommands: Subcommands, name: str, handler: str, sentence: 
     parser.set_defaults(handler=handler)
     add_verbosity(parser)
     return parser
+
+
+def add_group(subcommands: Subcommands, name: str, sentence: str, verbs: Sequence[Callable[[Subcommands], None]]) -> None:
+    """Add a group of subcommands, as in `dse accuracy estimate`; each of `verbs` adds one of them to the group."""
+    parser = subcommands.add_parser(name, help=sentence, description=f"{sentence[0].upper()}{sentence[1:]}.")
+    add_verbosity(parser)
+    members = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
+    for add in verbs:
+        add(members)
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:

@@ -60,11 +60,13 @@ def add_validate(subcommands: Subcommands) -> None:
     sentence = "compare each fidelity with measured kernels; fails if an error is larger than stated"
     parser = add_subcommand(subcommands, "validate", "dse.cli.validate:execute", sentence, EXAMPLES["validate"])
     what = (
-        "name of a measured set, 'cost' for area and power of each device, or 'power' for a table of powers (default: every measured set)"
+        "name of a measured set, 'cost' for area and power of each device, 'accuracy' for estimated accuracies, or 'power' for a table "
+        "of powers (default: every measured set)"
     )
     parser.add_argument("what", nargs="?", help=what)
     parser.add_argument("table", nargs="?", type=Path, help="after 'power': measured kernels with the columns power_w and power_limit_w")
-    parser.add_argument("--data", type=Path, help="folder of measured sets, one of them, 'silicon' or 'modules' (default: those that ship)")
+    data = "folder of measured sets, one of them, 'silicon' or 'modules' (default: those that ship); after 'accuracy': 'trained'"
+    parser.add_argument("--data", type=Path, help=data)
     parser.add_argument("-o", "--out", type=Path, help="output folder for a figure and a table of each set")
     parser.add_argument("--brief", action="store_true", help="print only the mean error of each kernel")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")

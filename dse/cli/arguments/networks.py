@@ -26,7 +26,7 @@ def add_trace(subcommands: Subcommands) -> None:
     parser.add_argument("--like", help="workload whose layers the weights belong to (weight files do not say how often each layer runs)")
     parser.add_argument("--method", help="pruning method (default: the name of a folder, or 'traced')")
     parser.add_argument("--sparsity", type=float, help="nominal sparsity, 0 to 1 (default: from the name of a folder, or the realised one)")
-    parser.add_argument("--tolerance", type=float, default=0.0, help="weights with |w| <= this count as zero (default: 0)")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="weights and activations with |w| <= this count as zero (default: 0)")
     parser.add_argument("--activations", type=Path, help="recorded inputs of layers (.npz, .npy, .safetensors), one array a layer name")
     parser.add_argument("--blocks", nargs="+", metavar="RxC", help="block sizes to count (default: 4x4 8x8 16x16 32x32)")
     parser.add_argument("--groups", nargs="+", type=int, metavar="M", help="group sizes along k to test for N:M (default: 2 4 8 16 32)")

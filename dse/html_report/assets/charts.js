@@ -84,6 +84,12 @@ function drawPareto(section, choices, points) {
   });
 }
 
+// "90% interval 74.8 to 75.6, ", or nothing for an accuracy without an interval
+function accuracyInterval(variants, index) {
+  const ends = [variants.accuracy_low, variants.accuracy_high].map((values) => (values ? values[index] : null));
+  return ends.includes(null) ? "" : `90% interval ${ends.map(formatNumber).join(" to ")}, `;
+}
+
 // Accuracy (or, where nobody measured it, sparsity) of every variant of the network against its speedup on the design that is shown.
 function drawSparsityRoofline(section, choices) {
   const variants = section.variants;
@@ -108,7 +114,7 @@ function drawSparsityRoofline(section, choices) {
     const sorted = members.sort((a, b) => variants.sparsity[a.index] - variants.sparsity[b.index]);
     return {
       type: "scatter", mode: "lines+markers", name, x: sorted.map((row) => row.speedup), y: sorted.map(({ index }) => values[index]),
-      text: sorted.map(({ index }) => `${name}<br>sparsity ${formatNumber(100 * variants.sparsity[index])}%<br>accuracy ${formatNumber(variants.accuracy[index])} ${variants.metric[index]} (${variants.accuracy_kind[index]})`),
+      text: sorted.map(({ index }) => `${name}<br>sparsity ${formatNumber(100 * variants.sparsity[index])}%<br>accuracy ${formatNumber(variants.accuracy[index])} ${variants.metric[index]} (${accuracyInterval(variants, index)}${variants.accuracy_kind[index]})`),
       hovertemplate: "%{text}<br>speedup %{x:.3g}x<extra></extra>", line: { color: palette()[number % 7], dash: DASHES[Math.floor(number / 7) % 4] },
       marker: { symbol: SYMBOLS[number % 10], size: 8 },
     };

@@ -1,0 +1,22 @@
+"""Accuracies of sparsity patterns that nobody trained, estimated from the saliency that their best masks keep.
+
+pattern_requests     patterns with their sparsities, as a user writes them
+saliency             saliency of each weight of a layer
+network_weights      saliencies of a workload's layers, from a file of weights
+weight_distribution  weights assumed where none are at hand
+retained             saliency that the best mask of a pattern keeps
+retained_shares      shares of a network's saliency that patterns keep, and the sparsity of unstructured pruning that keeps as much
+reference_curve      the measured curve of unstructured pruning
+equivalent_sparsity  estimated accuracies, read from the curve
+structure_penalty    estimated perplexities: unstructured pruning times a penalty
+interval             90% intervals whose width is measured
+estimate             estimates of all requests
+accuracy_file        writes them as rows of accuracy.csv
+
+published_points     published accuracies of structured patterns
+pattern_penalty      alternatives to the estimate, learned from other networks
+validate             estimates against published accuracies, each network left out
+rank_agreement       whether estimates order patterns as measured accuracies do
+validation_report    the report of `dse validate accuracy`
+trained_report       the report of `dse validate accuracy --data trained`
+"""

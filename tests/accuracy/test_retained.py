@@ -1,0 +1,126 @@
+"""What best masks keep: against the masks themselves, and laws of containment."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dse.accuracy.pattern_requests import parse_request
+from dse.accuracy.retained import largest_sums, retained_saliency
+from dse.accuracy.retained_shares import retained_shares
+from dse.base.errors import InputError
+from dse.sparsity.grammar import parse
+from dse.sparsity.mask import legal
+from dse.sparsity.pruning import best_mask
+
+ANY_SHAPE = [  # each pattern contains the next one, at the same sparsity
+    ("unstructured@0.5", "16:32", "8:16", "4:8", "2:4"),
+    ("unstructured@0.75", "4:16", "2:8", "1:4"),
+    ("unstructured@0.5", "block:1x2@0.5", "block:2x2@0.5", "block:4x4@0.5", "block:8x4@0.5"),
+    ("unstructured@0.75", "block:1x2@0.75", "block:1x4@0.75", "row@0.75"),
+    ("unstructured@0.3", "vector:2@0.3", "vector:4@0.3", "column@0.3"),
+]
+COMPLETE_TILES = [
+    ("2:4", "2:4x2", "2:4x8"),
+    ("2:8", "4:2:8", "8:2:8"),
+    ("block:4x4@0.75", "block:8x8@0.75", "block:16x8@0.75"),
+    ("unstructured@0.75", "block:4x8/2:4@0.75", "block:8x8/2:4@0.75"),
+]
+
+
+def saliency(seed: int, shape: tuple[int, int]) -> np.ndarray:
+    return np.abs(np.random.default_rng(seed).standard_normal(shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "text", ["unstructured@0.75", "block:4x4@0.75", "row@0.5", "column@0.25", "2:4", "1:4x8", "8:2:16", "block:8x8/2:4@0.75"]
+)
+def test_the_sum_is_that_of_the_best_mask(text):
+    request, scores = parse_request(text), saliency(0, (32, 64))
+    mask = best_mask(scores, request.pattern, request.sparsity)
+    assert legal(mask, request.pattern)
+    assert mask.mean() == pytest.approx(1 - request.sparsity)
+    kept = (mask * scores).sum(dtype=float)
+    assert retained_saliency(scores, request.pattern, [request.sparsity]) == pytest.approx([kept], rel=1e-6)
+
+
+@given(st.integers(0, 1000), st.sampled_from(ANY_SHAPE), st.integers(8, 40), st.integers(8, 70))
+def test_a_pattern_that_contains_another_never_keeps_less(seed, chain, rows, columns):
+    shares = retained_shares([(1.0, saliency(seed, (rows, columns)))], [parse_request(text) for text in chain]).shares
+    assert all(more >= less - 1e-6 for more, less in pairwise(shares))
+
+
+@pytest.mark.parametrize("chain", COMPLETE_TILES)
+@pytest.mark.parametrize("seed", range(3))
+def test_containment_holds_for_complete_tiles_of_every_pattern(seed, chain):
+    requests = [parse_request(text) for text in chain]
+    assert all(a.pattern.allows_masks_of(b.pattern) for a, b in pairwise(requests))
+    shares = retained_shares([(1.0, saliency(seed, (16, 64)))], requests).shares
+    assert all(more >= less - 1e-6 for more, less in pairwise(shares))
+
+
+@given(st.integers(0, 1000), st.sampled_from(["2:4x8", "8:2:8", "block:8x8/2:4@0.75", "2:4/block:2x2", "row@0.4"]), st.integers(8, 30))
+def test_unstructured_pruning_keeps_the_most(seed, text, columns):
+    request = parse_request(text)
+    requests = [request, parse_request(f"unstructured@{request.sparsity}")]
+    share, unstructured = retained_shares([(1.0, saliency(seed, (11, columns)))], requests).shares
+    assert share <= unstructured
+
+
+@given(st.integers(0, 100), st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_largest_sums_against_a_loop(seed, densities):
+    values = np.random.default_rng(seed).random(13)
+    descending = sorted(values, reverse=True)
+    expected = [sum(v * min(max(d * 13 - i, 0), 1) for i, v in enumerate(descending)) for d in densities]
+    assert largest_sums(values, np.array(densities)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_incomplete_tiles_count_by_their_weights():
+    """Of 3 x 3 ones in blocks of 2 x 2, any half of the weights is half of the saliency."""
+    ones = np.ones((3, 3), np.float32)
+    for text in ("block:2x2", "unstructured", "row"):
+        assert retained_saliency(ones, parse(text), [0.5, 0.25]) == pytest.approx([4.5, 6.75])
+    assert retained_saliency(ones, parse("1:2"), [0.5]) == pytest.approx([4.5])
+
+
+def test_an_n_m_keeps_the_largest_of_each_group():
+    scores = np.array([[4, 1, 2, 3, 0, 5, 6, 7]], np.float32)
+    assert retained_saliency(scores, parse("2:4"), [0.5]) == pytest.approx([4 + 3 + 6 + 7])
+    assert retained_saliency(scores, parse("4:8"), [0.5]) == pytest.approx([7 + 6 + 5 + 4])
+
+
+def test_a_block_larger_than_a_layer_is_reported_for_every_pattern():
+    requests = [parse_request("block:64x64@0.5"), parse_request("block:2x128@0.5"), parse_request("2:4")]
+    with pytest.raises(InputError) as error:
+        retained_shares([(1.0, saliency(0, (16, 16)))], requests)
+    assert [problem.key for problem in error.value.problems] == ["--patterns block:64x64", "--patterns block:2x128"]
+
+
+def test_the_equivalent_sparsity_of_unstructured_pruning_is_its_own_and_of_a_pattern_at_least_that():
+    requests = [parse_request(text) for text in ("unstructured@0.7", "2:4", "block:4x4@0.7")]
+    shares = retained_shares([(3.0, saliency(1, (64, 64))), (1.0, 100 * saliency(2, (32, 32)))], requests)
+    own, nm, block = map(shares.equivalent_sparsity, requests)
+    assert own == 0.7
+    assert 0.5 < nm < 0.65
+    assert 0.7 < block < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("2:4@0.7", "the sparsity of 2:4 is 0.5"),
+        ("row", "'row' may have any sparsity"),
+        ("block:4x4@1.5", "'1.5' is not a sparsity"),
+        ("block:4x4@nan", "'nan' is not a sparsity"),
+        ("block:4x4*@0.5", "a family"),
+        ("channel@0.5", "depend on the kernel"),
+        ("dense", "dense network"),
+        ("block:8x8/2:4@0.3", "below that of the inner pattern"),
+        ("two:four", "is not a pattern"),
+    ],
+)
+def test_wrong_requests_are_errors(text, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        parse_request(text)
