@@ -16,7 +16,7 @@ from dse.explaining.parts import Part, ranked
 from dse.explaining.reach import find_changes
 from dse.explaining.relevance import COSTS
 from dse.explaining.sentence import causes_sentence
-from dse.explaining.side import Settings, Side, is_input, make_side, read_settings
+from dse.explaining.side import Settings, Side, is_input, make_side, read_settings, with_common_dtype
 
 VARIANT_KEYS = ("variant", "pattern", "sparsity", "density")
 NETWORK_KEYS = ("workload", "shape")
@@ -67,9 +67,11 @@ def read_sides(a: Any, b: Any, quantity: str | None, shared: Settings) -> tuple[
         shared = {**shared, "shape": "1x1x1"}  # costs do not depend on the network
     own_a, own_b = read_settings(a), read_settings(b)
     first = inherit(shared, own_a)
-    side_a = make_side(first)
     of_other_device = {key for key in own_a if "." in key} if "accelerator" in own_b else set[str]()
-    return side_a, None if b is None else make_side(inherit(first, own_b, {"measured", *of_other_device}), [(first, side_a)])
+    second = None if b is None else inherit(first, own_b, {"measured", *of_other_device})
+    first, *others = with_common_dtype([first] if second is None else [first, second])
+    side_a = make_side(first)
+    return side_a, make_side(others[0], [(first, side_a)]) if others else None
 
 
 def inherit(given: Settings, own: Settings, dropped: Set[str] = frozenset()) -> Settings:

@@ -37,6 +37,7 @@ SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 DOTTED_PATH = re.compile(r"(units|memory|overhead|cost)(\.\w+)+")
 OWN_KEYS = ("accelerator", "workload", "variant", "pattern", "sparsity", "density", "shape", "batch", "dtype", "measured")
 MISSPELT = 0.75  # similarity (difflib) from which a word is a misspelt name of the catalogue: 'resnet_50' has 0.94 to 'resnet50'
+COMMON_DTYPES = ("fp16", "bf16", "fp8", "int8", "fp32")  # the first in which all devices compute is taken where none is stated
 INPUTS = ("phase", "sequence")  # of networks that formulas make, the most common ones first in messages
 
 Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an input of the network, or a path of the accelerator
@@ -44,7 +45,7 @@ Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an
 
 class _Arguments(StrictModel):
     batch: Batch = 1
-    dtype: OperandDtypes = Field(default_factory=lambda: OperandDtypes.model_validate("fp16"))
+    dtype: OperandDtypes = Field(default_factory=lambda: OperandDtypes.model_validate(COMMON_DTYPES[0]))
     options: ModelOptions = Field(default_factory=lambda: ModelOptions.model_validate({}))
 
 
@@ -182,6 +183,18 @@ def _is_valid(check: Any) -> bool:
     except ValueError:  # InputError and pydantic's errors are both one
         return False
     return True
+
+
+def with_common_dtype(sides: Sequence[Settings]) -> list[Settings]:
+    """The settings, where those without a dtype have the first of `COMMON_DTYPES` in which all their accelerators compute."""
+    silent = [settings for settings in sides if settings.get("dtype") is None]
+    try:
+        devices = [load_accelerator(settings["accelerator"]) for settings in silent if settings.get("accelerator") is not None]
+    except InputError:  # `make_side` reports it
+        return list(sides)
+    computed = [{dtype for unit in device.units.values() for dtype in unit.peak} for device in devices]
+    dtype = next((dtype for dtype in COMMON_DTYPES if all(dtype in peaks for peaks in computed)), None)
+    return [{**settings, "dtype": dtype} if settings.get("dtype") is None else settings for settings in sides]
 
 
 def make_side(settings: Settings, loaded: LoadedSides = ()) -> Side:

@@ -82,6 +82,29 @@ def test_what_the_second_side_leaves_open_is_as_in_the_first():
     assert a.workload is b.workload
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "dtypes"),
+    [
+        ("a100-sxm4-80gb", "h100-sxm5-80gb", ("fp16", "fp16")),
+        ("a100-sxm4-80gb", "tpu-v5e", ("bf16", "bf16")),
+        ("h100-sxm5-80gb", "s2ta-like", ("int8", "int8")),
+        ("a100-sxm4-80gb", "tpu-v5e, int8", ("fp16", "int8")),  # a stated dtype leaves the other side its own
+        ("tpu-v5e, int8", "a100-sxm4-80gb", ("int8", "int8")),
+        ("tpu-v5e, resnet50", None, ("bf16",)),
+    ],
+)
+def test_without_a_dtype_both_sides_compute_in_one_that_both_have(a, b, dtypes):
+    sides = read_sides(a, b, None, {"workload": "resnet50"})
+    assert tuple(side.dtype.compute for side in sides if side is not None) == dtypes
+
+
+def test_devices_without_a_common_dtype_are_refused_with_what_they_compute_in():
+    units, memory = {"array": {"peak": {"int4": "1 TOP/s"}}}, {"dram": {"bandwidth": "1 GB/s"}}
+    chip = {"name": "chip", "source": "an invented chip", "units": units, "memory": memory}
+    with pytest.raises(InputError, match="'chip' has no unit that computes in 'fp16'; use one of int4"):
+        dse.explain("a100-sxm4-80gb", {"accelerator": dse.Accelerator.from_dict(chip)}, workload="resnet50")
+
+
 def test_objects_are_sides(chip, net):
     semi = net.variant("semi")
     one, other = (

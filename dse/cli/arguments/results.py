@@ -127,7 +127,7 @@ def add_explain(subcommands: Subcommands) -> None:
     parser.add_argument("--workload", help="of both sides: a name of the catalogue or a path")
     parser.add_argument("--shape", metavar="MxKxN", help="of both sides, instead of a workload: one product C[m,n] = A[m,k] B[k,n]")
     parser.add_argument("--batch", help="of both sides (default: 1)")
-    parser.add_argument("--dtype", help="of both sides (default: fp16)")
+    parser.add_argument("--dtype", help="of both sides (default: the first of fp16, bf16, fp8, int8 and fp32 in which both compute)")
     parser.add_argument("--fidelity", help="of both sides: sol, r3, capacity or calibrated (default: sol)")
     keys = "other settings of both sides: inputs of the network, options of the model, dotted paths of the accelerator"
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help=keys)
