@@ -20,7 +20,7 @@ class MeanAccuracy(NamedTuple):
 def mean_accuracy(accuracies: Float[np.ndarray, " seed"]) -> MeanAccuracy:
     """The mean and Student's t interval of the mean (Student 1908, Biometrika 6(1)): mean +- t(0.95, seeds - 1) s / sqrt(seeds).
 
-    It holds the spread over initial weights and orders of the images. All seeds are tested on the same images.
+    It holds the spread over initial weights and orders of the images. All seeds are tested on the same images. It is cut at 0 and 100 percent.
     """
     from scipy import stats
 
@@ -28,4 +28,4 @@ def mean_accuracy(accuracies: Float[np.ndarray, " seed"]) -> MeanAccuracy:
     if number == 1:
         return MeanAccuracy(round(mean, 4), None, None)
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, number - 1) * accuracies.std(ddof=1) / np.sqrt(number))
-    return MeanAccuracy(round(mean, 4), round(mean - half, 4), round(mean + half, 4))
+    return MeanAccuracy(round(mean, 4), round(max(mean - half, 0.0), 4), round(min(mean + half, 100.0), 4))

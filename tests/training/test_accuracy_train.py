@@ -162,6 +162,7 @@ def test_the_interval_is_that_of_student():
     low, high = stats.t.interval(0.9, 2, values.mean(), stats.sem(values))
     assert mean_accuracy(values) == (round(values.mean(), 4), round(low, 4), round(high, 4))
     assert mean_accuracy(values[:1]) == (97.0, None, None)
+    assert mean_accuracy(np.array([1.0, 99.0])) == (50.0, 0.0, 100.0)  # no accuracy is below 0 or above 100%
 
 
 def test_a_written_mask_is_read_back(tmp_path):
