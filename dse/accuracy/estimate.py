@@ -37,7 +37,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A pattern without an estimate, because its equivalent sparsity was not measured."""
+    """A pattern without an estimate: its equivalent sparsity was not measured, or a layer is smaller than a block (both numbers NaN)."""
 
     request: PatternRequest
     retained: float
@@ -108,10 +108,13 @@ def _layer_sizes(workload: Workload) -> list[tuple[float, int, int]]:
 
 
 def estimate_accuracies(curve: ReferenceCurve, shares: RetainedShares, basis: str) -> Estimates:
-    """Estimate the metric of each request; those for which the curve was not measured far enough are left out."""
+    """Estimate the metric of each request; those that fit no mask of a layer, or that the curve does not reach, are left out."""
     estimates: list[Estimate] = []
     left_out: list[LeftOut] = []
     for request, share in zip(shares.requests, map(float, shares.shares), strict=True):
+        if request.pattern in shares.misfits:
+            left_out.append(LeftOut(request, np.nan, np.nan, shares.misfits[request.pattern]))
+            continue
         place, model = (curve, request.sparsity, shares.equivalent_sparsity(request)), model_for(curve, request.pattern)
         if model.reaches(*place):
             estimates.append(Estimate(request, share, place[2], model.value(*place), model.interval(*place)))

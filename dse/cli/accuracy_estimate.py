@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from math import isnan
 
 from dse.accuracy.accuracy_file import add_to_workload, check_folder, write_accuracy_file
 from dse.accuracy.estimate import Estimate, Estimates, LeftOut, estimate_accuracies, measure_shares
@@ -100,7 +101,9 @@ def _row(curve: ReferenceCurve, estimate: Estimate) -> Row:
 
 def _left_out_row(left_out: LeftOut) -> Row:
     nothing = dict.fromkeys(("value", "low", "high", "loss"))
+    numbers = {"retained": left_out.retained, "equivalent": left_out.equivalent_sparsity}
+    known = {name: None if isnan(number) else round(number, 4) for name, number in numbers.items()}
+    request = left_out.request
     return {
-        "pattern": str(left_out.request.pattern), "sparsity": round(left_out.request.sparsity, 6), "retained": round(left_out.retained, 4),
-        "equivalent": round(left_out.equivalent_sparsity, 4), **nothing, "left out": left_out.reason,
+        "pattern": str(request.pattern), "sparsity": round(request.sparsity, 6), **known, **nothing, "left out": left_out.reason,
     }  # fmt: skip

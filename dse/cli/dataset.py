@@ -17,10 +17,10 @@ from dse.cli.destination import check_results_file, is_file
 from dse.plot import pareto as pareto_figure
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
-from dse.schema.figures import FigureKind
+from dse.schema.figures import EVALUATED_AGAIN, FigureKind
 from dse.schema.stored_results import RESULT_FILES
 from dse.sweeping import pareto, store
-from dse.sweeping.select_values import parse_number, select_values
+from dse.sweeping.select_values import limit_values, parse_number, select_values
 from dse.sweeping.table_file import is_table_path, write_table
 
 
@@ -31,9 +31,11 @@ def draw_figures(options: Namespace) -> str:
     """
     path = results_path(options.dataset)
     with announced_step(f"reading {path}"):
-        dataset = select_values(store.read(path), parse_pairs(options.select))
-    plot.check_sweep_results(dataset)
+        dataset = limit_values(select_values(store.read(path), parse_pairs(options.select)), options.where)
+    plot.check_results(dataset)
     kinds = options.kind or _kinds_with_axes(dataset, options.x, options.y) or plot.default_kinds(dataset)
+    if options.where:
+        kinds = _kinds_with_limits(kinds, is_chosen=bool(options.kind))
     folder, axes = options.out or path.parent, {"x": options.x, "y": options.y}
     try:
         with announced_step("writing figures"):
@@ -53,10 +55,18 @@ def results_path(path: Path) -> Path:
 
 
 def _kinds_with_axes(dataset: xr.Dataset, x: str | None, y: str | None) -> tuple[FigureKind, ...]:
-    """The kind of figure for a choice of axes: results against a dimension, or two results; empty without a choice."""
+    """The kind of figure for a choice of axes: results against a swept axis, or two results; empty without a choice."""
     if x is None and y is None:
         return ()
-    return ("axis",) if x is None or x in dataset.dims else ("pareto",)
+    return ("axis",) if x is None or x in dataset.coords else ("pareto",)
+
+
+def _kinds_with_limits(kinds: Sequence[FigureKind], is_chosen: bool) -> list[FigureKind]:
+    """The kinds of figures that show the results within limits; raises InputError if one that does not was chosen."""
+    if is_chosen and (unlimited := [kind for kind in kinds if kind in EVALUATED_AGAIN]):
+        message = f"limits do not apply to {', '.join(map(repr, unlimited))}, which evaluates one design again"
+        raise InputError(message, "choose the design with --select instead of --where")
+    return [kind for kind in kinds if kind not in EVALUATED_AGAIN]
 
 
 def file_prefix(dataset: Path) -> str:
@@ -71,7 +81,7 @@ def find_fronts(options: Namespace) -> str:
         raise InputError(f"'{options.out}' is also the input", "give another output file")
     check_results_file(options.out, (".nc", ".csv", ".parquet"), options.force)
     with announced_step(f"reading {path}"):
-        dataset = select_values(store.read(path), parse_pairs(options.at))
+        dataset = limit_values(select_values(store.read(path), parse_pairs(options.at)), options.where)
     reference = parse_numbers(parse_pairs(options.reference), dataset)
     stem = _output_stem(path, options.out)
     written = stem.with_name(f"{stem.name}.nc") if options.out is None or not is_table_path(options.out) else options.out

@@ -18,7 +18,7 @@ def execute(options: Namespace) -> str:
     output_file.check_not_overwritten(out, force=options.force or options.out is None)
     output_file.check_writable(out)
     with announced_step("writing the report"):
-        page = build_report(read_all(options.results), options.title, options.maximize, options.minimize)
+        page = build_report(read_all(options.results, options.where), options.title, options.maximize, options.minimize)
     try:
         output_file.replace_file(out, lambda path: path.write_text(page, encoding="utf-8"))
     except OSError as error:

@@ -1,7 +1,7 @@
 """Read what a report is about: datasets of sweeps and fronts, folders of searches, and tables of validations."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import xarray as xr
 
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.sweeping import store
+from dse.sweeping.select_values import limit_values
 
 Kind = Literal["sweep", "points", "search", "validation"]
 
@@ -36,24 +37,24 @@ class Results:
     table: pd.DataFrame
 
 
-def read_all(paths: list[Path]) -> list[Results]:
-    """Read every input; raises one InputError with the problems of all."""
+def read_all(paths: list[Path], limits: Sequence[str] = ()) -> list[Results]:
+    """Read every input, of datasets the results within limits such as 'power <= 75 W'; raises one InputError with the problems of all."""
     problems, read = ProblemCollector(), list[Results]()
     for path in dict.fromkeys(paths):
         with problems.collect(path):
-            read.append(read_results(path))
+            read.append(read_results(path, limits))
     problems.raise_if_any()
     return read
 
 
-def read_results(path: Path) -> Results:
-    """Read one input; raises InputError with what is wrong with it."""
+def read_results(path: Path, limits: Sequence[str] = ()) -> Results:
+    """Read one input, of a dataset the results within limits; raises InputError with what is wrong with it."""
     if not path.exists():
         raise InputError("does not exist", FIX, path)
     if path.suffix == ".csv":
         return _read_validation(path)
     file = _file_of_folder(path) if path.is_dir() and path.suffix != ".zarr" else path
-    dataset = store.read(file)
+    dataset = limit_values(store.read(file), limits)
     kind = _kind_of(dataset, file)
     name = str(dataset.attrs.get("title") or (file.parent.resolve().name if file.name in ("results.nc", "front.nc") else file.stem))
     return Results(file, name, kind, _with_sweep_dims(dataset) if kind == "sweep" else dataset, pd.DataFrame())

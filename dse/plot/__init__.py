@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.plot import axis, capacity, efficiency, inputs, layers, pareto, roofline, sparsity_roofline, speedup
-from dse.report.result_kind import check_labels
-from dse.schema.figures import FREE_AXES, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
+from dse.report.result_kind import check_labels, result_kind
+from dse.schema.figures import FREE_AXES, OF_POINTS, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
 
 EDITABLE_TEXT: dict[Any, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
@@ -33,12 +33,16 @@ FIGURES: dict[FigureKind, Callable[..., tuple[Figure, pd.DataFrame]]] = {  # tho
     "sparsity_roofline": sparsity_roofline.draw_figure,
     "speedup": speedup.draw_figure,
     "axis": axis.draw_figure,
-    "pareto": pareto.draw_sweep_figure,
+    "pareto": pareto.draw_default_figure,
     "roofline": roofline.draw_figure,
     "layers": layers.draw_figure,
     "capacity": capacity.draw_figure,
     "efficiency": efficiency.draw_figure,
     "inputs": inputs.draw_figure,
+}
+FIGURES_OF_POINTS: dict[FigureKind, Callable[..., tuple[Figure, pd.DataFrame]]] = {
+    "pareto": pareto.draw_default_figure,
+    "axis": pareto.draw_axis_figure,
 }
 
 
@@ -47,21 +51,29 @@ def draw_figure(kind: FigureKind, dataset: xr.Dataset, x: str | None = None, y: 
 
     Raises InputError that says what the dataset lacks for it.
     """
+    has_points = "point" in dataset.dims
+    if (has_points or (x is None and y is None)) and (unmet := _unmet_needs(kind, dataset)):
+        raise InputError.from_problems(unmet)
+    draw = (FIGURES_OF_POINTS if has_points else FIGURES)[kind]
     if x is None and y is None:
-        if unmet := _unmet_needs(kind, dataset):
-            raise InputError.from_problems(unmet)
-        return FIGURES[kind](dataset)
+        return draw(dataset)
     if kind not in FREE_AXES:
         raise InputError(f"the axes of the figure '{kind}' are fixed", "choose x and y of the figure 'axis' or 'pareto'")
-    return FIGURES[kind](dataset, x, y)
+    return draw(dataset, x, y)
 
 
 def default_kinds(dataset: xr.Dataset) -> tuple[FigureKind, ...]:
-    """The figures that the dataset's specification lists, else all that the dataset allows."""
+    """The figures that the dataset's specification lists, else all that the dataset allows; of single points, those that show points."""
+    if "point" in dataset.dims:
+        return OF_POINTS
     return provenance.read_spec(dataset).plots or tuple(kind for kind in FIGURES if not _unmet_needs(kind, dataset))
 
 
 def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
+    if "point" in dataset.dims:
+        message = f"the figure '{kind}' needs all results of a sweep, and the dataset holds single points"
+        fix = f"draw {' or '.join(map(repr, OF_POINTS))} of it, or give a dataset of 'dse sweep' with 'keep: all'"
+        return [] if kind in OF_POINTS else [Problem(message, fix)]
     contents = SweepContents(
         variables={str(name) for name in dataset.data_vars},
         axis_sizes={str(dim): size for dim, size in dataset.sizes.items()},
@@ -90,7 +102,7 @@ def save_figures(
 
     Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
-    check_sweep_results(dataset)
+    check_results(dataset)
     stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
     output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem, image)))
     written, errors = list[Path](), dict[str, InputError]()
@@ -115,12 +127,12 @@ class FiguresNotDrawnError(UnfinishedError):
         self.problems = tuple(problem for error in errors.values() for problem in error.problems)
 
 
-def check_sweep_results(dataset: xr.Dataset) -> None:
-    """Raise InputError unless the dataset has the labels of a sweep's results (a Pareto front has not)."""
+def check_results(dataset: xr.Dataset) -> None:
+    """Raise InputError unless the dataset has the labels of a sweep's results, or holds the points of a front or of the best results."""
     if "point" in dataset.dims:
-        message = "the dataset holds single points: figures need all results of a sweep"
-        raise InputError(message, "give a dataset of 'dse sweep' with 'keep: all'")
-    check_labels(dataset)
+        result_kind(dataset)
+    else:
+        check_labels(dataset)
 
 
 def figure_files(stem: Path, image: ImageFormat = "png") -> list[Path]:

@@ -15,11 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.base.display_units import DisplayUnit, format_quantity, select_unit
+from dse.base.errors import InputError, did_you_mean
 from dse.plot import style
 from dse.plot.cloud import is_wide, visible_points
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
-from dse.report.show_results import front_objectives
+from dse.report.result_kind import result_kind
+from dse.report.show_results import front_objectives, front_objectives_of_search
 from dse.sweeping.pareto import GROUP_NAMES, FrontRecord, front_records, objective_directions
 from dse.sweeping.pareto import pareto as find_fronts
 
@@ -29,6 +31,7 @@ MAX_PANELS = 24
 PANELS_ACROSS = 3
 BETTER = {"minimize": "lower", "maximize": "higher"}
 DENSE_VALUES = {"speedup": 1.0, "accuracy_drop": 0.0}
+HIGHER_IS_BETTER = ("speedup", "performance", "accuracy", "faster", "throughput", "tokens_per_s", "largest_batch")  # starts of names
 MAX_PRUNINGS = 7  # pairs of method and pattern in a panel up to which each has its own colour
 
 
@@ -40,16 +43,17 @@ def front_table(front: xr.Dataset) -> pd.DataFrame:
     return pd.DataFrame(columns | {"knee": np.isin(np.arange(front.sizes["point"]), knees)})
 
 
-def draw_sweep_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
-    """The fronts of two results of a sweep (default: latency and area or power, else speedup and loss of accuracy), and their table.
+def draw_default_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
+    """The fronts of two results (default: of a sweep latency and area or power, else speedup and loss of accuracy; of a front or a search
+    its own objectives), and their table.
 
-    Results whose name starts with speedup or performance, and accuracies, are maximised unless their metric is better lower; all others
-    are minimised. Raises InputError.
+    Of results that are no objectives, speedups, performance, throughput and accuracies are maximised unless their metric is better
+    lower; all others are minimised. Raises InputError.
     """
-    maximize, minimize = front_objectives(dataset)
+    maximize, minimize = default_objectives(dataset)
     if x is not None or y is not None:
         names = x or ("latency" if y != "latency" else "speedup"), y or ("latency" if x != "latency" else "speedup")
-        maximize = [name for name in names if _is_better_higher(dataset, name)]
+        maximize = [name for name in names if name in maximize or (name not in minimize and _is_better_higher(dataset, name))]
         minimize = [name for name in names if name not in maximize]
         pair = names
     else:
@@ -58,17 +62,52 @@ def draw_sweep_figure(dataset: xr.Dataset, x: str | None = None, y: str | None =
     return draw_figure(dataset, front, pair), front_table(front)
 
 
+def draw_axis_figure(points: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
+    """A result of single points against a number of their designs, and the table of the points.
+
+    `x`: an axis of numbers (default: the one with most values); `y`: a result (default: the first objective). Raises InputError.
+    """
+    maximize, minimize = default_objectives(points)
+    axes = {str(name): len(np.unique(axis)) for name, axis in points.coords.items() if _is_axis(str(name), axis)}
+    if not axes:
+        raise InputError("no axis has several numbers", "draw the figure 'pareto' instead")
+    results = [str(name) for name, variable in points.data_vars.items() if variable.dtype.kind in "if"]
+    for name, known in ((x, axes), (y, results)):
+        if name is not None and name not in known:
+            raise InputError(f"the points have no number '{name}'", did_you_mean(name, known))
+    front = find_fronts(points, maximize, minimize)
+    pair = x or max(axes, key=lambda name: axes[name]), y or next(name for name in (*maximize, *minimize, *results) if name in results)
+    return draw_figure(points, front, pair), front_table(front)
+
+
+def _is_axis(name: str, values: xr.DataArray) -> bool:
+    """Whether a coordinate of points is an axis with several numbers."""
+    return values.dims == ("point",) and values.dtype.kind in "if" and ("." in name or name == "batch") and len(np.unique(values)) > 1
+
+
+def default_objectives(dataset: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Objectives to maximise and to minimise: those of a front or a search that are numbers of it, else those that suit a sweep."""
+    directions: dict[str, str] = {}
+    if "point" in dataset.dims and (kind := result_kind(dataset)) != "top":
+        texts = (text.partition(" ") for text in front_objectives_of_search(dataset)) if kind == "search" else ()
+        directions = objective_directions(dataset) if kind == "front" else {name: way for way, _, name in texts if name in dataset}
+    if len(directions) < 2:
+        maximize, minimize = front_objectives(dataset)
+        directions |= dict.fromkeys(maximize, "maximize") | dict.fromkeys(minimize, "minimize")
+    return [name for name in directions if directions[name] == "maximize"], [name for name in directions if directions[name] == "minimize"]
+
+
 def _is_better_higher(dataset: xr.Dataset, name: str) -> bool:
     if name == "accuracy" and "metrics" in dataset.attrs:
         metrics = [metric for each in json.loads(dataset.attrs["metrics"]).values() for metric in each.values()]
         return all(metric["direction"] == "higher" for metric in metrics)
-    return name.startswith(("speedup", "performance", "accuracy", "faster")) and name != "accuracy_drop"
+    return name.startswith(HIGHER_IS_BETTER) and name != "accuracy_drop"
 
 
 def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | None = None) -> Figure:
     """Panels of the Pareto fronts of a dataset (`dse.sweeping.pareto.pareto`): a front for each, and a pair of objectives.
 
-    `pair`: the objectives on the x and y axes (default: each pair in the order of the objectives).
+    `pair`: the results on the x and y axes (default: each pair of objectives, in their order).
     """
     directions, rows, records = objective_directions(front), front_table(front), front_records(front)
     pairs = [pair] if pair and len(pair) == 2 else list(itertools.combinations(directions, 2)) or [(name, name) for name in directions]
@@ -79,8 +118,8 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | 
     styles = style.curve_styles(rows) if {"method", "pattern"} <= set(rows) else {}
     for ax, (record, front_rows, (x, y)) in zip(axes, shown, strict=True):
         group = {name: record[name] for name in GROUP_NAMES if name in record}
-        cloud = visible_points(dataset, group, list(directions), (x, y))
-        draw_panel(ax, cloud, front_rows, x, y, styles, directions if len(directions) == 2 else None)
+        cloud = visible_points(dataset, group, list(dict.fromkeys([*directions, x, y])), (x, y))
+        draw_panel(ax, cloud, front_rows, x, y, styles, directions if directions.keys() == {x, y} else None)
         _set_axes(ax, front, cloud, x, y)
         ax.set_title(style.wrap_name(_group_name(record), 44), fontsize=9)
     better = f"better: {', '.join(f'{BETTER[way]} {_spaced(name)}' for name, way in directions.items())}"
@@ -148,6 +187,9 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
     knee = front[front.knee]
     ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)
+    if "best" in front:
+        best = front[front.best.astype(bool)]
+        ax.plot(best[x], best[y], marker="*", markersize=12, color=style.COLOURS[1], linestyle="none", label="best design", zorder=5)
     for name, draw_line in ((x, ax.axvline), (y, ax.axhline)):
         if name in DENSE_VALUES:
             draw_line(

@@ -2,14 +2,16 @@
 its results and coordinates: `power <= 75 W`."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Bool
 
 from dse.base.display_units import format_quantity
-from dse.base.errors import InputError, did_you_mean
+from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, EnergyPerOperation, Length, Power, Quantity, Rate, Time, parse_quantity
 
 QUANTITIES: dict[str, type[Quantity]] = {
@@ -30,30 +32,28 @@ def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
     return dataset
 
 
-def limit_values(dataset: xr.Dataset, limits: Iterable[str]) -> xr.Dataset:
-    """The results within limits such as 'power <= 75 W'; others are NaN, and left out of a dataset of points.
+def limit_values(dataset: xr.Dataset, limits: Sequence[str]) -> xr.Dataset:
+    """The results within limits such as 'power <= 75 W'; others are NaN, and values of coordinates that only these have are left out.
 
-    Raises InputError for a limit that cannot be read, or that no result meets.
+    Raises InputError with every limit that cannot be read or that no result meets.
     """
+    problems, met = ProblemCollector(), list[xr.DataArray]()
     for limit in limits:
-        is_met = _is_met(dataset, limit)
-        if not bool(is_met.any()):
-            name = limit.split("<=")[0].split(">=")[0].strip()
-            ends = [
-                format_quantity(float(end), str(dataset[name].attrs.get("units", "1")))
-                for end in (dataset[name].min(), dataset[name].max())
-            ]
-            raise InputError(f"no result meets '{limit}'", f"'{name}' is {ends[0]} to {ends[1]}")
-        if is_met.dims == ("point",):
-            dataset = dataset.isel(point=is_met.values)
-        else:
-            numbers = [name for name, variable in dataset.items() if variable.dtype.kind == "f" and set(is_met.dims) <= set(variable.dims)]
-            dataset = dataset.assign({name: dataset[name].where(is_met).transpose(*dataset[name].dims) for name in numbers})
-    return dataset
+        with problems.collect():
+            met.append(_is_met(dataset, limit))
+    problems.raise_if_any()
+    if not met:
+        return dataset
+    is_met = xr.DataArray(reduce(and_, met))
+    if not bool(is_met.any()):
+        raise InputError(f"no result meets {' and '.join(map(repr, limits))} together", "write wider limits")
+    numbers = [name for name, variable in dataset.items() if variable.dtype.kind == "f" and set(is_met.dims) <= set(variable.dims)]
+    dataset = dataset.assign({name: dataset[name].where(is_met).transpose(*dataset[name].dims) for name in numbers})
+    return dataset.isel({dim: is_met.any([other for other in is_met.dims if other != dim]).values for dim in is_met.dims})
 
 
 def _is_met(dataset: xr.Dataset, limit: str) -> xr.DataArray:
-    """Which results meet a limit."""
+    """Which results meet a limit; raises InputError if none does."""
     name, sign, text = (part.strip() for part in (*re.split(r"(<=|>=)", limit, maxsplit=1), "", "")[:3])
     numeric = [str(key) for key, variable in dataset.variables.items() if variable.dtype.kind in "if"]
     if not sign:
@@ -67,7 +67,11 @@ def _is_met(dataset: xr.Dataset, limit: str) -> xr.DataArray:
             f"'{text}' is not a value of '{name}'",
             f"write a number, or one with a unit, as in '{format_quantity(float(dataset[name].max()), unit)}'",
         )
-    return dataset[name] <= bound if sign == "<=" else dataset[name] >= bound
+    is_met = dataset[name] <= bound if sign == "<=" else dataset[name] >= bound
+    if not bool(is_met.any()):
+        low, high = (format_quantity(float(end), unit) for end in (dataset[name].min(), dataset[name].max()))
+        raise InputError(f"no result meets '{limit}'", f"'{name}' is {low} to {high}")
+    return is_met
 
 
 def _matches(coordinate: xr.DataArray, text: str) -> Bool[np.ndarray, " value"]:

@@ -91,11 +91,14 @@ def test_an_n_m_keeps_the_largest_of_each_group():
     assert retained_saliency(scores, parse("4:8"), [0.5]) == pytest.approx([7 + 6 + 5 + 4])
 
 
-def test_a_block_larger_than_a_layer_is_reported_for_every_pattern():
-    requests = [parse_request("block:64x64@0.5"), parse_request("block:2x128@0.5"), parse_request("2:4")]
-    with pytest.raises(InputError) as error:
-        retained_shares([(1.0, saliency(0, (16, 16)))], requests)
-    assert [problem.key for problem in error.value.problems] == ["--patterns block:64x64", "--patterns block:2x128"]
+def test_a_block_larger_than_a_layer_has_no_share_and_others_are_as_without_it():
+    requests = [parse_request("block:64x64@0.5"), parse_request("2:4")]
+    layers = [(2.0, saliency(1, (64, 64))), (1.0, saliency(0, (16, 16)))]
+    shares = retained_shares(layers, requests)
+    assert list(shares.misfits) == [requests[0].pattern]
+    assert shares.misfits[requests[0].pattern].endswith("64x64, is larger than the 16x16 matrix")
+    assert np.isnan(shares.shares[0])
+    assert shares.shares[1] == retained_shares(layers, requests[1:]).shares[0]
 
 
 def test_the_equivalent_sparsity_of_unstructured_pruning_is_its_own_and_of_a_pattern_at_least_that():

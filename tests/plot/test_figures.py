@@ -125,3 +125,30 @@ def test_a_front_of_two_results_is_on_the_axes_that_are_chosen(edited, x, y):
     points = np.stack([np.broadcast_arrays(*xr.broadcast(results[x], results[y]))[n].ravel() for n in (0, 1)], axis=-1) * signs
     for point in table[[x, y]].to_numpy() * signs:
         assert not ((points < point * (1 - 1e-9 * np.sign(point))).all(axis=1)).any()
+
+
+def test_figures_of_a_front_show_its_points(results, tmp_path):
+    front = dse.pareto(results, maximize=["speedup"], minimize=["accuracy_drop"])
+    assert plot.default_kinds(front) == ("pareto", "axis")
+    figure, table = plot.draw_figure("pareto", front)
+    np.testing.assert_array_equal(table.speedup, front.speedup)  # a front is its own front
+    assert len(figure.axes) == results.sizes["batch"]
+    with pytest.raises(InputError, match="'layers' needs all results of a sweep, and the dataset holds single points; draw 'pareto'"):
+        plot.draw_figure("layers", front)
+    with pytest.raises(InputError, match="the points have no number 'sped'; did you mean 'speedup'"):
+        plot.draw_figure("axis", front, "batch", "sped")
+    assert len(plot.save_figures(front, ["axis"], tmp_path, x="batch", y="latency")) == 2
+
+
+def test_the_front_of_a_search_is_drawn_in_its_objectives_with_its_best_design(folder):
+    search = "axes: {memory.dram.bandwidth: [1 TB/s, 2 TB/s]}\nsearch: {maximize: [performance], minimize: [latency], sampler: exhaustive}"
+    (folder / "search.yaml").write_text(f"{(folder / 'small.yaml').read_text()}{search}\n".replace("[1, 16]", "[1]"))
+    front = dse.search(folder / "search.yaml")
+    figure, table = plot.draw_figure("pareto", front)
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()[:7]) == ("performance", "latency")
+    (star,) = (line for line in figure.axes[0].lines if line.get_marker() == "*")
+    assert list(star.get_xdata()) == list(front.performance.values[front.best.values])
+    everything = dse.search(folder / "search.yaml").isel(point=[0, 0])
+    everything["memory.dram.bandwidth"] = ("point", [1e12, 2e12])
+    figure, _ = plot.draw_figure("axis", everything)
+    assert figure.axes[0].get_xlabel().startswith("memory.dram.bandwidth")

@@ -15,17 +15,32 @@ RESULTS = xr.Dataset({"power": POWER, "latency": LATENCY, "speedup": LATENCY / 1
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (["power <= 75 W"], [3, 2, np.nan]),
-        (["power>=0.075 kW"], [np.nan, 2, 1]),
-        (["power <= 75"], [3, 2, np.nan]),
-        (["power <= 75 W", "latency <= 2 ms"], [np.nan, 2, np.nan]),
+        (["power <= 75 W"], [3, 2]),
+        (["power>=0.075 kW"], [2, 1]),
+        (["power <= 75"], [3, 2]),
+        (["power <= 75 W", "latency <= 2 ms"], [2]),
     ],
 )
-def test_results_beyond_a_limit_are_missing(limits, expected):
+def test_values_of_an_axis_beyond_a_limit_are_left_out(limits, expected):
     limited = limit_values(RESULTS, limits)
     np.testing.assert_allclose(limited.speedup.isel(variant=0), expected)
     assert limited.speedup.dims == RESULTS.speedup.dims
     assert limited.latency.attrs["units"] == "s"
+
+
+def test_results_beyond_a_limit_are_missing_where_others_of_their_row_and_column_are_not():
+    grid = xr.Dataset({"power": (("x", "y"), [[1.0, 2.0], [3.0, 4.0], [8.0, 9.0]]), "area": ("x", [1.0, 2.0, 3.0])})
+    limited = limit_values(grid, ["power <= 3"])
+    np.testing.assert_array_equal(limited.power, [[1, 2], [3, np.nan]])
+    np.testing.assert_array_equal(limited.area, [1, 2])
+
+
+def test_all_limits_that_are_wrong_are_reported_at_once():
+    with pytest.raises(InputError) as error:
+        limit_values(RESULTS, ["power <= 5 W", "pwer <= 75 W"])
+    assert len(error.value.problems) == 2
+    with pytest.raises(InputError, match="no result meets 'power <= 50 W' and 'latency <= 2 ms' together"):
+        limit_values(RESULTS, ["power <= 50 W", "latency <= 2 ms"])
 
 
 def test_points_beyond_a_limit_are_left_out():

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dse.cli.arguments.common import Subcommands, add_force, add_subcommand
+from dse.cli.arguments.common import Parser, Subcommands, add_force, add_subcommand
 from dse.schema.figures import FIGURE_KINDS, FREE_AXES, IMAGE_FORMATS
 
 EXAMPLES = {
@@ -14,7 +14,8 @@ EXAMPLES = {
     ),
     "plot": (
         "dse plot results.nc --kind sparsity_roofline roofline --select batch=32 --format svg",
-        "dse plot results.nc --kind axis --x memory.dram.bandwidth --y latency",
+        "dse plot results.nc --kind axis --x memory.dram.bandwidth --y latency --where 'power <= 75 W'",
+        "dse plot my_search --kind pareto --x area --y performance",
     ),
     "pareto": (
         "dse pareto results.nc --maximize speedup --minimize accuracy_drop --at batch=32",
@@ -37,6 +38,10 @@ EXAMPLES = {
 }
 
 
+def add_where(parser: Parser) -> None:
+    parser.add_argument("--where", nargs="+", default=[], metavar="LIMIT", help="limits of results or axes, as in 'power <= 75 W'")
+
+
 def add_show(subcommands: Subcommands) -> None:
     sentence = "print the best designs of a dataset, what bounds them and the Pareto front, in units such as mm^2, TB/s and ms"
     parser = add_subcommand(subcommands, "show", "dse.cli.show:execute", sentence, EXAMPLES["show"])
@@ -47,7 +52,7 @@ def add_show(subcommands: Subcommands) -> None:
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="JSON is in SI units; CSV has the "
                         "first table only (default: table)")  # fmt: skip
     parser.add_argument("--select", nargs="+", default=[], metavar="NAME=VALUE", help="values of coordinates, as in 'batch=32'")
-    parser.add_argument("--where", nargs="+", default=[], metavar="LIMIT", help="limits of results or axes, as in 'power <= 75 W'")
+    add_where(parser)
     parser.add_argument(
         "--top", type=int, metavar="N", help="rows of each network and batch size (default: 10 of one, 3 of up to 4, else 1)"
     )
@@ -62,14 +67,15 @@ def add_plot(subcommands: Subcommands) -> None:
         subcommands,
         "plot",
         "dse.cli.dataset:draw_figures",
-        "draw figures of a sweep's dataset, each with its table as CSV",
+        "draw figures of a dataset, each with its table as CSV",
         EXAMPLES["plot"],
     )
-    parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
+    parser.add_argument("dataset", type=Path, help="dataset of 'dse sweep', 'dse search' or 'dse pareto' (.nc, .zarr or its folder)")
     kinds = f"figures to draw, of {', '.join(FIGURE_KINDS)} (default: those of the specification, else all that the dataset allows)"
     parser.add_argument("--kind", choices=FIGURE_KINDS, nargs="+", metavar="KIND", help=kinds)
     select = "values of coordinates to draw, as in 'batch=32' 'memory.dram.bandwidth=2 TB/s' (default: all, and the first of an axis)"
     parser.add_argument("--select", nargs="+", default=[], metavar="NAME=VALUE", help=select)
+    add_where(parser)
     parser.add_argument("--x", metavar="NAME", help=f"x axis of {' and '.join(FREE_AXES)}: a swept axis, or a result of a front")
     parser.add_argument("--y", metavar="NAME", help=f"y axis of {' and '.join(FREE_AXES)}: a result, as in 'latency'")
     parser.add_argument("--format", choices=IMAGE_FORMATS, default="png", help="of the images (default: png)")
@@ -79,10 +85,11 @@ def add_plot(subcommands: Subcommands) -> None:
 def add_pareto(subcommands: Subcommands) -> None:
     sentence = "find the Pareto front of each network and batch size of a dataset, and write it as dataset, CSV and figure"
     parser = add_subcommand(subcommands, "pareto", "dse.cli.dataset:find_fronts", sentence, EXAMPLES["pareto"])
-    parser.add_argument("dataset", type=Path, help=".nc file or .zarr store of 'dse sweep'")
+    parser.add_argument("dataset", type=Path, help="dataset of 'dse sweep' or 'dse search' (.nc, .zarr or its folder)")
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'speedup accuracy'")
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="variables or coordinates, as in 'latency accuracy_drop'")
     parser.add_argument("--at", nargs="+", default=[], metavar="NAME=VALUE", help="select coordinate values first, as in 'batch=32'")
+    add_where(parser)
     corner = "corner of the hypervolume, by objective (default: the worst value of all points)"
     parser.add_argument("--reference", nargs="+", default=[], metavar="NAME=VALUE", help=corner)
     parser.add_argument("--pool", action="store_true", help="find one front over all networks and batch sizes (default: one for each)")
@@ -101,6 +108,7 @@ def add_report(subcommands: Subcommands) -> None:
     parser.add_argument("-o", "--out", type=Path, help="output file (default: report.html)")
     add_force(parser)
     parser.add_argument("--title", default="", help="title of the page (default: the names of the datasets)")
+    add_where(parser)
     objectives = "variables or coordinates of the Pareto front (default: latency, accuracy_drop and costs, where they vary)"
     parser.add_argument("--maximize", nargs="+", default=[], metavar="NAME", help=objectives)
     parser.add_argument("--minimize", nargs="+", default=[], metavar="NAME", help="likewise")
