@@ -1,8 +1,9 @@
 """Options of the subcommands that read results."""
 
+from argparse import ArgumentParser
 from pathlib import Path
 
-from dse.cli.arguments.common import Parser, Subcommands, add_force, add_subcommand
+from dse.cli.arguments.common import Subcommands, add_force, add_subcommand
 from dse.schema.figures import FIGURE_KINDS, FREE_AXES, IMAGE_FORMATS
 
 EXAMPLES = {
@@ -38,7 +39,7 @@ EXAMPLES = {
 }
 
 
-def add_where(parser: Parser) -> None:
+def add_where(parser: ArgumentParser) -> None:
     parser.add_argument("--where", nargs="+", default=[], metavar="LIMIT", help="limits of results or axes, as in 'power <= 75 W'")
 
 
