@@ -25,7 +25,7 @@ SHOWS: dict[FigureKind, str] = {
     "inputs": "gain, or a result, against a number that the networks run on, as the length of the context",
 }
 FREE_AXES: tuple[FigureKind, ...] = ("axis", "pareto", "inputs")  # figures whose x and y may be chosen
-EVALUATED_AGAIN: tuple[FigureKind, ...] = ("roofline", "layers", "efficiency")  # from the descriptions, not drawn from results
+EVALUATED_AGAIN: tuple[FigureKind, ...] = ("roofline", "layers", "efficiency")  # from the descriptions, for one design
 OF_POINTS: tuple[FigureKind, ...] = ("pareto", "axis")  # figures of single points: of a front, or of the best results
 MAX_LAYERS_VARIANTS = 200
 NEEDS: dict[FigureKind, str] = {

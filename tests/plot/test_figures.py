@@ -144,7 +144,7 @@ def test_the_front_of_a_search_is_drawn_in_its_objectives_with_its_best_design(f
     search = "axes: {memory.dram.bandwidth: [1 TB/s, 2 TB/s]}\nsearch: {maximize: [performance], minimize: [latency], sampler: exhaustive}"
     (folder / "search.yaml").write_text(f"{(folder / 'small.yaml').read_text()}{search}\n".replace("[1, 16]", "[1]"))
     front = dse.search(folder / "search.yaml")
-    figure, table = plot.draw_figure("pareto", front)
+    figure, _ = plot.draw_figure("pareto", front)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()[:7]) == ("performance", "latency")
     (star,) = (line for line in figure.axes[0].lines if line.get_marker() == "*")
     assert list(star.get_xdata()) == list(front.performance.values[front.best.values])
