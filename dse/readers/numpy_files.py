@@ -50,6 +50,7 @@ def read_numpy(path: Path) -> NamedTensors:
 def _read_npy(path: Path) -> WeightTensor:
     array = _convert_errors(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
     if not isinstance(array, np.ndarray):
+        array.close()
         raise InputError("an archive, not one array", f"name it {path.stem}.npz", path)
     flat = array.reshape(flat_shape(array.shape)) if array.ndim and array.flags.c_contiguous else None
     flat_slabs = None if flat is None else lambda: array_slabs(flat)
