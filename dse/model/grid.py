@@ -68,16 +68,16 @@ class Samples(NamedTuple):
 
 
 def samples_on_grid(
-    groups: Sequence[Samples], rows: RowRates, columns: ColumnRates, *, combination: Combination
+    groups: Sequence[Samples], rows: RowRates, columns: ColumnRates, others: Array | None = None, *, combination: Combination
 ) -> Float[Array, "sample row column"]:
-    """Latency [s] of each design in each sample; the latencies of the groups add up."""
+    """Latency [s] of each design in each sample; the latencies of the groups, and of `others`, add up."""
     executions = tuple(group.executions for group in groups)
-    return _samples_on_grid([group[:3] for group in groups], rows, columns, executions=executions, combination=combination)
+    return _samples_on_grid([group[:3] for group in groups], rows, columns, others, executions=executions, combination=combination)
 
 
 @partial(jax.jit, static_argnames=("executions", "combination"), compiler_options=XLA_OPTIONS)
 def _samples_on_grid(
-    groups: list[tuple[Any, Any, Any]], rows: RowRates, columns: ColumnRates, *, executions: Any, combination: Combination
+    groups: list[tuple[Any, Any, Any]], rows: RowRates, columns: ColumnRates, others: Any, *, executions: Any, combination: Combination
 ) -> Float[Array, "sample row column"]:
     inverse_rates = _outer(rows, columns)
 
@@ -85,7 +85,8 @@ def _samples_on_grid(
         rates = inverse_rates[jnp.array(numbers)]
         return jax.vmap(lambda w, o: network_latency(NetworkWork(w, legal, o), rates, combination))(work, overhead)
 
-    return reduce(add, [group_latency(*group, numbers) for group, numbers in zip(groups, executions, strict=True)])
+    latencies = [group_latency(*group, numbers) for group, numbers in zip(groups, executions, strict=True)]
+    return reduce(add, latencies if others is None else [others, *latencies])
 
 
 @jax.jit
@@ -139,7 +140,7 @@ class Grid:
             yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
 
     def evaluate(
-        self, function: Callable[..., Any], parts: tuple[int, ...] = (), inputs: Sequence[Array] | None = None
+        self, function: Callable[..., Any], parts: tuple[int, ...] = (), inputs: Sequence[Any] | None = None
     ) -> Float[np.ndarray, "*parts_and_shape"]:
         """Call `function(rows, columns)`, which returns [*parts, row, column], on every design: [*parts, *shape].
 

@@ -73,14 +73,16 @@ def _variants(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
 class JobNetworks:
     """The layers of one job, merged and grouped.
 
-    `latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters;
-    `merge`: which layers of the terms they are of. `lower_bound` and `samples` are empty where a sweep does not need them.
+    `latency` and `lower_bound`: the groups whose latencies add up; `samples`: groups of layers in each sample of the fitted parameters, and
+    on large grids `unpruned_samples`, groups of those layers that are the same in all variants; `merge`: which layers of the terms they are
+    of. `lower_bound` and both samples are empty where a sweep does not need them.
     """
 
     merge: LayerMerge
     latency: Sequence[LayerGroup]
     lower_bound: Sequence[LayerGroup]
     samples: Sequence[Samples]
+    unpruned_samples: Sequence[Samples]
 
     @classmethod
     def of_job(cls, job: Job, plan: Plan) -> "JobNetworks":
@@ -89,7 +91,7 @@ class JobNetworks:
         latency = _groups(network_work(job.terms, merge, ranks if plan.needs_breakdown else None), job, plan)
         bound = job.terms.lower_bound if plan.has_lower_bound else None
         lower_bound = [] if bound is None else _groups(network_work(bound, _merge(bound)), job, plan)
-        return cls(merge, latency, lower_bound, _sample_groups(job, plan) if plan.has_intervals else [])
+        return cls(merge, latency, lower_bound, *(_sample_groups(job, plan) if plan.has_intervals else ([], [])))
 
     @property
     def summed(self) -> list[NetworkWork]:
@@ -116,8 +118,8 @@ def network_work(
     )
 
 
-def _sample_groups(job: Job, plan: Plan) -> list[Samples]:
-    """Every sample without the best estimate; only the best estimate if there are no samples.
+def _sample_groups(job: Job, plan: Plan) -> tuple[list[Samples], list[Samples]]:
+    """Every sample of the layers, and of those that no variant prunes, without the best estimate; only that if there are no samples.
 
     On a large grid, executions that another one beats in every sample are dropped, and layers are grouped by the executions that are left.
     """
@@ -126,14 +128,13 @@ def _sample_groups(job: Job, plan: Plan) -> list[Samples]:
     chosen = slice(1, None) if len(terms.slowed_work) > 1 else slice(None)
     work, overhead, legal = terms.slowed_work[chosen] * count[:, :, None], terms.overhead[chosen] * count, terms.legal
     if plan.rate_grid_size < LARGE_SAMPLES:
-        return [_merged_samples(work, overhead, legal, tuple(range(legal.shape[1])))]
-    legal = _undominated(work, overhead, legal, job, plan)
-    groups = []
-    for mask in np.unique(legal, axis=0):
-        layers, executions = (legal == mask).all(axis=1), np.flatnonzero(mask)
+        return [_merged_samples(work, overhead, legal, tuple(range(legal.shape[1])))], []
+    legal, groups = _undominated(work, overhead, legal, job, plan), ([], [])
+    for *mask, is_prunable in np.unique(np.column_stack([legal, terms.layers.prunable]), axis=0):
+        layers, executions = (legal == mask).all(axis=1) & (terms.layers.prunable == is_prunable), np.flatnonzero(mask)
         part = work[:, layers][:, :, executions], overhead[:, layers][:, :, executions], legal[layers][:, executions]
-        groups.append(_merged_samples(*part, tuple(executions.tolist())))
-    return groups
+        groups[0 if is_prunable else 1].append(_merged_samples(*part, tuple(executions.tolist())))
+    return groups if groups[0] else groups[::-1]
 
 
 def _merged_samples(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, executions: tuple[int, ...]) -> Samples:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from dse.model.axis_dependence import LayerGroup
 from dse.model.cost.design import Design
 from dse.model.cost.energy import layer_energy
 from dse.model.efficiency.interval import QUANTILES
+from dse.model.grid import Samples
 from dse.model.piecewise_linear import Table, evaluate_table
 from dse.model.rates import factored_inverse_rates
 from dse.sweeping.job import Job, JobNetworks, network_work
@@ -26,11 +28,31 @@ Block = Sequence[slice]  # of each rate axis
 Results = Float[np.ndarray, "*rates"]
 
 
+@dataclass(frozen=True, eq=False)
+class DenseSamples:
+    """Latencies of a dense network in each sample, one array [sample, row, column] for each call, which stay where they were computed.
+
+    `of_unpruned`: those of the groups `unpruned`, which pruned networks share, or None where there is none.
+    """
+
+    latency: list[Array]
+    of_unpruned: list[Array | None]
+    unpruned: Sequence[Samples]
+
+    def shares(self, groups: Sequence[Samples]) -> bool:
+        """Whether `groups` are those of the unpruned layers."""
+        pairs = zip(groups, self.unpruned, strict=False)
+        return len(groups) == len(self.unpruned) and all(map(np.array_equal, a, b) for a, b in pairs)
+
+
 class JobEvaluator:
     """Results of a job on blocks of a sweep's rate axes; what is computed for its smaller groups serves every block."""
 
     def __init__(self, job: Job, networks: JobNetworks, shapes: KernelShapes, plan: Plan):
         self.job, self.networks, self.shapes = job, networks, shapes
+        self.samples, self.unpruned_samples = (
+            [shapes.pad_samples(group) for group in groups] for groups in (networks.samples, networks.unpruned_samples)
+        )
         self.constant, self.factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)
         self.lengths = [len(factor.values) for factor in self.factors]
 
@@ -54,19 +76,26 @@ class JobEvaluator:
         parts = self._evaluate(group, block, function, parts=(math.prod(shape) + 1,))
         return parts[:-1].reshape((*shape, *parts.shape[1:])), parts[-1]
 
-    def intervals(self, block: Block, dense: Sequence[Array] | None) -> tuple[Float[np.ndarray, "quantile *rates"], list[Array]]:
-        """Quantiles of the latency, then those of the speedup over the samples `dense` of the dense network; and the samples of the
-        latency, one array [sample, row, column] for each call, which stay where they were computed."""
-        latencies = partial(self._call(grid.samples_on_grid), [self.shapes.pad_samples(samples) for samples in self.networks.samples])
-        samples: list[Array] = []
+    def intervals(self, block: Block, dense: DenseSamples | None) -> tuple[Float[np.ndarray, "quantile *rates"], DenseSamples]:
+        """Quantiles of the latency, then those of the speedup over a dense network; without one, also the samples of the latency."""
+        unpruned = self.unpruned_samples
+        is_shared, samples = dense is not None and dense.shares(unpruned), DenseSamples([], [], unpruned)
 
-        def function(rows: Any, columns: Any, dense: Array | None = None) -> Array:
-            samples.append(latencies(rows, columns))
-            return grid.intervals(samples[-1] if dense is None else samples.pop(), dense)
+        def function(rows: Any, columns: Any, of_dense: tuple[Array | None, Array | None] = (None, None)) -> Array:
+            others = of_dense[1] if is_shared else self._sample_latencies(unpruned, rows, columns)
+            latency = self._sample_latencies(self.samples, rows, columns, others)
+            if dense is None:
+                samples.latency.append(latency)
+                samples.of_unpruned.append(others)
+            return grid.intervals(latency, of_dense[0])
 
         axes, executions = range(len(self.factors)), range(len(self.constant))
         quantiles = len(QUANTILES) * (1 if dense is None else 2)
-        return self._grid(axes, executions, block).evaluate(function, (quantiles,), dense), samples
+        inputs = None if dense is None else list(zip(dense.latency, dense.of_unpruned, strict=True))
+        return self._grid(axes, executions, block).evaluate(function, (quantiles,), inputs), samples
+
+    def _sample_latencies(self, groups: Sequence[Samples], rows: Any, columns: Any, others: Array | None = None) -> Any:
+        return self._call(grid.samples_on_grid)(groups, rows, columns, others) if groups else others
 
     def energy(self, block: Block, design: Design, dtype: str) -> Results:
         """Energy [J] of the work on each design of a block; `design` has the numbers that energies per operation and byte depend on."""

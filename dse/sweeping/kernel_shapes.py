@@ -46,7 +46,7 @@ class KernelShapes:
         terms = _terms(jobs)
         numbers_per_design = (2 if plan.needs_breakdown else 1) * executions * len(terms)
         if plan.has_intervals:
-            numbers_per_design += 2 * max(len(samples.work) for each in networks for samples in each.samples)
+            numbers_per_design += 2 * max(len(samples.work) for each in networks for samples in (*each.samples, *each.unpruned_samples))
         columns, rows = _designs_at_once(plan, numbers_per_design * precision.itemsize)
         return cls(
             layers=max((len(network.work) for network in summed), default=1),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from jax import Array
 from jaxtyping import Float
 
 from dse.model.cost.design import Design
@@ -17,6 +16,7 @@ from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
 from dse.sweeping import cost, provenance, serving
 from dse.sweeping.compile import KernelNames
 from dse.sweeping.job import Job
+from dse.sweeping.job_evaluator import DenseSamples
 from dse.sweeping.plan import Plan
 from dse.sweeping.store import with_speedup
 
@@ -39,7 +39,7 @@ class ResultArrays:
         self.has_decoders, self.kernel_names, self.dims = has_decoders, kernel_names, plan.dims
         self.arrays = _allocate_arrays(plan, len(resources), len(executions))
         self.cost_arrays = cost.allocate_arrays(plan)
-        self._dense_samples: dict[tuple[Any, ...], list[Array]] = {}
+        self._dense_samples: dict[tuple[Any, ...], DenseSamples] = {}
 
     def add_latency(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the latency of one job [*rates]."""
@@ -77,10 +77,10 @@ class ResultArrays:
         for index in self._indices(job):
             self.arrays["dense_latency_bound" if job.is_dense_baseline else "latency_bound"][index] = self._expand(latency)
 
-    def add_intervals(self, job: Job, evaluate: Callable[[Sequence[Array] | None], tuple[np.ndarray, list[Array]]]) -> None:
+    def add_intervals(self, job: Job, evaluate: Callable[[DenseSamples | None], tuple[np.ndarray, DenseSamples]]) -> None:
         """Store the intervals of one job. The dense baseline of a variant comes before it.
 
-        `evaluate` takes the samples of the latency of the dense network and returns the quantiles of the latency, then those of the speedup
+        `evaluate` takes the samples of the dense network and returns the quantiles of the latency, then those of the speedup
         [quantile, *rates]. Without them it returns the quantiles of the latency, and its samples.
         """
         keys = [(*sorted(job.indices.items()), variant) for variant in job.variants]

@@ -106,6 +106,8 @@ def test_each_sample_is_evaluated_as_a_network_of_its_own():
 
     with jax.enable_x64(True):
         sampled = grid.evaluate(latencies, (samples,))
+        first, second = (partial(samples_on_grid, [group], combination=combination) for group in groups)
+        added = grid.evaluate(lambda rows, columns: second(rows, columns, first(rows, columns)), (samples,))
         alone = grid.evaluate(lambda rows, columns: intervals(latencies(rows, columns)), (2,))
         calls = [jnp.asarray(dense[:, start : start + 2]) for start in (0, 2, 4)]
         paired = grid.evaluate(lambda rows, columns, dense: intervals(latencies(rows, columns), dense), (4,), calls)
@@ -115,6 +117,7 @@ def test_each_sample_is_evaluated_as_a_network_of_its_own():
         ])  # fmt: skip
     speedup = dense[:, :5, :3] / each
     np.testing.assert_allclose(sampled, each, rtol=1e-14)
+    np.testing.assert_allclose(added, each, rtol=1e-14)
     np.testing.assert_allclose(alone, np.quantile(each, [0.05, 0.95], axis=0), rtol=1e-14)
     np.testing.assert_allclose(paired, np.concatenate([alone, np.quantile(speedup, [0.05, 0.95], axis=0)]), rtol=1e-14)
 

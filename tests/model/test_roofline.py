@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dse
 from dse.model.layer_results import evaluate
+from dse.model.roofline import four_norm
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
@@ -215,3 +218,18 @@ memory: {{dram: {{bandwidth: 900 TB/s}}}}
     variants = (one_layer(4096, 4096, 4096), one_layer(4096, 4096, 4096, "unstructured", 1 - predicted))
     dense, sparse = (only(evaluate(v100, v, fidelity="r3"), "latency") for v in variants)
     assert sparse == pytest.approx(dense, rel=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(np.float64, 2e-15), (np.float32, 1e-6)])
+def test_the_4_norm_is_exact_at_any_scale(dtype, error):
+    """Compared with extended precision; far apart the norm is the larger time, and 2^(1/4) of it where both are equal."""
+    random = np.random.default_rng(0)
+    a = np.exp(random.uniform(np.log(1e-28), np.log(1e28), 10_000)).astype(dtype)
+    b = np.concatenate([a[:5000] * random.uniform(0.1, 10, 5000), random.permutation(a[5000:])]).astype(dtype)
+    exact = (a.astype(np.longdouble) ** 4 + b.astype(np.longdouble) ** 4) ** np.longdouble(0.25)
+    with jax.enable_x64(True):
+        assert np.abs(np.asarray(four_norm(jnp.asarray(a), jnp.asarray(b))) / exact - 1).max() < error
+        assert float(four_norm(*jnp.zeros((2, 1), dtype))[0]) == 0
+        assert float(four_norm(*jnp.array([[0], [3]], dtype))[0]) == pytest.approx(3, rel=error)
+        gradient = jax.grad(lambda x: four_norm(x, jnp.asarray(2.0, dtype)))(jnp.asarray(3.0, dtype))
+    assert float(gradient) == pytest.approx((3 / (3**4 + 2**4) ** 0.25) ** 3, rel=error)

@@ -165,6 +165,7 @@ def test_using_the_axis_dependence_changes_no_interval(monkeypatch):
     }
     plain = dse.sweep(spec)
     monkeypatch.setattr(job, "LARGE_GRID", 1)
+    monkeypatch.setattr(job, "LARGE_SAMPLES", 1)
     grouped = dse.sweep(spec)
     for name in ("latency", "latency_low", "latency_high", "speedup_low", "speedup_high"):
         np.testing.assert_allclose(grouped[name], plain[name], rtol=1e-13)

@@ -43,7 +43,8 @@ def probability_above_one(estimate: Any, low: Any, high: Any) -> Any:
     50% where the estimate is one. Without a width it is certain on which side of one the quantity is.
     """
     log_estimate = np.log(estimate)
-    half_width = np.where(log_estimate > 0, log_estimate - np.log(low), np.log(high) - log_estimate)
+    log_end = np.log(np.where(log_estimate > 0, low, high))
+    half_width = np.where(log_estimate > 0, log_estimate - log_end, log_end - log_estimate)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = log_estimate / np.maximum(half_width, 0.0)
     return ndtr(Z_SCORE * np.where(log_estimate == 0, 0.0, score))
