@@ -129,12 +129,12 @@ def _sample_groups(job: Job, plan: Plan) -> tuple[list[Samples], list[Samples]]:
     work, overhead, legal = terms.slowed_work[chosen] * count[:, :, None], terms.overhead[chosen] * count, terms.legal
     if plan.rate_grid_size < LARGE_SAMPLES:
         return [_merged_samples(work, overhead, legal, tuple(range(legal.shape[1])))], []
-    legal, groups = _undominated(work, overhead, legal, job, plan), ([], [])
+    legal, pruned, unpruned = _undominated(work, overhead, legal, job, plan), list[Samples](), list[Samples]()
     for *mask, is_prunable in np.unique(np.column_stack([legal, terms.layers.prunable]), axis=0):
         layers, executions = (legal == mask).all(axis=1) & (terms.layers.prunable == is_prunable), np.flatnonzero(mask)
         part = work[:, layers][:, :, executions], overhead[:, layers][:, :, executions], legal[layers][:, executions]
-        groups[0 if is_prunable else 1].append(_merged_samples(*part, tuple(executions.tolist())))
-    return groups if groups[0] else groups[::-1]
+        (pruned if is_prunable else unpruned).append(_merged_samples(*part, tuple(executions.tolist())))
+    return pruned, unpruned
 
 
 def _merged_samples(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, executions: tuple[int, ...]) -> Samples:
