@@ -7,8 +7,10 @@ from typing import Any
 import xarray as xr
 
 from dse.base.display_units import format_quantity
+from dse.base.units import Quantity
 from dse.html_report.results_files import read_json
 from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Scores
 from dse.schema.model_options import ModelOptions
 from dse.sweeping.plan import Plan
 from dse.workload import Variant, Workload
@@ -34,11 +36,16 @@ def _accelerator_table(accelerator: Accelerator) -> Table:
     """Every number that the description states; numbers that were not read at their source say so."""
     rows = []
     for path, quantity in accelerator.quantities().items():
-        kind = f"{quantity.kind}, not verified" if quantity.unverified else quantity.kind
-        rows.append([path, format_quantity(quantity.value, type(quantity).unit or "1"), kind, quantity.source or accelerator.source])
+        rows.append([path, format_quantity(quantity.value, type(quantity).unit or "1"), *_origin(quantity, accelerator)])
+    rows += [[path, str(scores), *_origin(scores, accelerator)] for path, scores in accelerator.scores().items()]
     title = f"{accelerator.name}: {accelerator.description}" if accelerator.description else accelerator.name
     return {"title": f"Accelerator {title}" + (" (hypothetical)" if accelerator.hypothetical else ""), "rows": rows,
             "header": ["number", "value", "kind", "source"]}  # fmt: skip
+
+
+def _origin(part: Quantity | Scores, accelerator: Accelerator) -> tuple[str, str]:
+    """Kind and source of a number, or of what a unit leaves out."""
+    return f"{part.kind}, not verified" if part.unverified else part.kind, part.source or accelerator.source
 
 
 def _network_table(workloads: Iterable[Workload]) -> Table:

@@ -22,11 +22,21 @@ from dse.sparsity.attention.pattern import AttentionPattern
 
 
 class _ScoreCounts(NamedTuple):
-    """Scores that a unit computes, keys that it reads and indices that it needs for the queries of one sequence and key head."""
+    """What a unit needs for the queries of one sequence and key head under the pattern that it runs.
+
+    `computed` scores, `keys` that it reads, `indices` of chosen keys or blocks, and the `most_keys` that one query attends to.
+    """
 
     computed: int
     keys: int
     indices: int
+    most_keys: int
+    pattern: AttentionPattern
+
+    @property
+    def cost(self) -> tuple[int, int, int, str]:
+        """What the best of several patterns has least of; the text decides between equal ones."""
+        return self.computed, self.keys, self.indices, str(self.pattern)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +44,17 @@ class AttentionScores:
     """What one instance of each layer computes and reads under a run.
 
     `computed_share` [1] of the products in the rectangle of queries and keys are computed; `read_keys` are read, and `index_bytes` [B] of
-    indices. `applies` masks the layers whose scores the run leaves out; the others compute and read what their row states.
+    indices; `touched_keys` are attended to by some query, also where the layer before reads them. `applies` masks the layers whose scores the run leaves out; the others compute and read what their row states. `patterns` are
+    those that the layers run as (None without an attention pattern), and `most_keys` the most keys that one of their queries attends to.
     """
 
     applies: LayerMask
     computed_share: PerLayer
     read_keys: PerLayer
+    touched_keys: PerLayer
     index_bytes: PerLayer
+    patterns: list[AttentionPattern | None]
+    most_keys: PerLayer
 
     def layers_as_read(self, layers: LayerArrays) -> LayerArrays:
         """The layers with the keys that are read, as sizes and in `input_elements`."""
@@ -50,9 +64,9 @@ class AttentionScores:
         return replace(self._with_keys(layers, keys), input_elements=elements)
 
     def layers_as_computed(self, layers: LayerArrays) -> LayerArrays:
-        """The layers with the keys of the smallest rectangle that holds what is computed: all that are read, or the most of a query."""
+        """The layers with the keys of the smallest rectangle that holds what is computed: all that are touched, or the most of a query."""
         most = np.maximum(layers.keys, self.computed_share * layers.keys)
-        return self._with_keys(layers, np.where(self.applies, np.minimum(np.maximum(self.read_keys, 1.0), most), layers.keys))
+        return self._with_keys(layers, np.where(self.applies, np.minimum(np.maximum(self.touched_keys, 1.0), most), layers.keys))
 
     def _with_keys(self, layers: LayerArrays, keys: PerLayer) -> LayerArrays:
         is_m = layers.key_axis == "m"
@@ -61,15 +75,17 @@ class AttentionScores:
 
 def attention_scores(layers: LayerArrays, run: Run) -> AttentionScores:
     """What a run computes and reads of the scores of each layer."""
-    nothing = np.zeros(len(layers))
-    result = AttentionScores(nothing > 0, np.ones(len(layers)), layers.read_keys.copy(), nothing)
-    for layer, pattern in enumerate(layers.scores):
-        if pattern and run.scores is not None:
-            counts = _count_layer(layers, layer, parse_attention(pattern), run.scores)
-            result.applies[layer] = True
+    nothing, own = np.zeros(len(layers)), [parse_attention(text) if text else None for text in layers.scores]
+    read, keys = layers.read_keys.copy(), layers.keys.copy()
+    result = AttentionScores(nothing > 0, np.ones(len(layers)), read, keys, nothing, own, keys.copy())
+    for layer, pattern in enumerate(own):
+        if pattern is not None and run.scores is not None:
+            counts = _count_layer(layers, layer, pattern, run.scores)
+            result.applies[layer], result.patterns[layer], result.most_keys[layer] = True, counts.pattern, counts.most_keys
             result.computed_share[layer] = counts.computed / (layers.queries[layer] * layers.keys[layer])
             if run.scores.zeros == "skipped" and layers.read_keys[layer] > 0:  # else they are in the operands of the layer before
                 result.read_keys[layer] = counts.keys
+            result.touched_keys[layer] = result.read_keys[layer] or counts.keys
             if layers.key_axis[layer] == "m":
                 result.index_bytes[layer] = counts.indices * run.scores.index.value / 8
     return result
@@ -92,9 +108,10 @@ def _count(
     members = {member for family in listed if (member := family.member_for(pattern)) is not None}
     held = max(queries, pattern.cached_keys(context))
     sizes = [(member, context if member == pattern else held) for member in members or {FULL}]
-    return min(_count_member(member, pattern.is_chosen, tile, queries, keys) for member, keys in sizes)
+    return min((_count_member(member, pattern.is_chosen, tile, queries, keys) for member, keys in sizes), key=lambda counts: counts.cost)
 
 
 def _count_member(member: AttentionPattern, is_chosen: bool, tile: tuple[int, int], queries: int, context: int) -> _ScoreCounts:
     indices = member.stored_indices(queries, context) if is_chosen else 0
-    return _ScoreCounts(member.touched_scores(queries, context, tile), member.touched_keys(queries, context), indices)
+    computed, keys = member.touched_scores(queries, context, tile), member.touched_keys(queries, context)
+    return _ScoreCounts(computed, keys, indices, member.rectangle_keys(context), member)

@@ -17,7 +17,7 @@ from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_fiel
 from dse.base.table_format import html_table
 from dse.base.units import Bandwidth, Quantity
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
-from dse.schema.compute_unit import Identifier, Run, Unit, rename_synonyms
+from dse.schema.compute_unit import Identifier, Run, Scores, Unit, rename_synonyms
 from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.links import NO_LINKS, Links, resolve_links
 from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
@@ -198,9 +198,13 @@ class Accelerator(StrictModel):
         return {path: part for path in self.paths() if isinstance(part := self.at(path), Quantity) and part.text}
 
     def unverified(self) -> list[str]:
-        """Dotted paths of the quantities and runs that were not read at their source."""
-        quantities = [path for path, quantity in self.quantities().items() if quantity.unverified]
-        return quantities + [path for path, run in self._runs().items() if run.unverified]
+        """Dotted paths of the quantities, runs and left out scores that were not read at their source."""
+        parts = (*self.quantities().items(), *self._runs().items(), *self.scores().items())
+        return [path for path, part in parts if part.unverified]
+
+    def scores(self) -> dict[str, Scores]:
+        """Which scores of an attention the runs of all units leave out, by dotted path."""
+        return {f"{path}.scores": run.scores for path, run in self._runs().items() if run.scores is not None}
 
     def _runs(self) -> dict[str, Run]:
         """The runs of all units, by dotted path."""
@@ -256,6 +260,7 @@ class Accelerator(StrictModel):
         """A table of all quantities and runs with their own sources, for notebooks."""
         rows = {path: (path, quantity.text, quantity.kind, quantity.source) for path, quantity in self.quantities().items()}
         rows |= {path: (path, _format_run(run), run.kind, run.source) for path, run in self._runs().items()}
+        rows |= {path: (path, str(scores), scores.kind, scores.source) for path, scores in self.scores().items()}
         caption = f"{self.name}: {self.description or 'an accelerator'}; source unless given below: {self.source}"
         return html_table(caption, ("path", "value", "kind", "source"), [rows[path] for path in self._paths_with_parents() if path in rows])
 

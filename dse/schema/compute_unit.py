@@ -101,12 +101,19 @@ class Scores(StrictModel):
     index: Width = Field(
         default_factory=lambda: assumed_width(32), description="width of the index of a chosen key or block; default: 32 bit"
     )
+    source: str | None = Field(default=None, description=SOURCE, examples=["Dao-AILab/flash-attention hopper/tile_size.h"])
+    kind: SourceKind = Field(default="datasheet", description=SOURCE_KIND)
+    unverified: bool = Field(default=False, description=UNVERIFIED)
 
     @property
     def tile_sizes(self) -> tuple[int, int]:
         """Queries and keys of a tile."""
         queries, keys = map(int, self.tile.split("x"))
         return queries, keys
+
+    def __str__(self) -> str:
+        """'causal window:*, tiles of 128x64'."""
+        return f"{' '.join(map(str, self.patterns))}, tiles of {self.tile}"
 
 
 SYNONYMS = {"weights": "pattern", "inputs": "activations"}  # keys of a run, named by the operand

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base import catalog
 from dse.base.dtype import parse_dtype
 from dse.model.efficiency.attention_selection import select_attention, select_transferred, shipped_attention
 from dse.model.efficiency.fused_attention import find_fused_attention
@@ -15,6 +16,7 @@ from tests.model.attention_cases import GPU, make_launches
 
 RECORDS = shipped_attention()
 NETWORKS = {
+    "llama": {"hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 2048},
     "mistral": {"hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 2048, "sliding_window": 1024},
     "bert": {
         "hidden_size": 768,
@@ -34,8 +36,8 @@ def network(model_type="mistral", **inputs):
 
 
 def attention_of(results):
-    """The products of attention."""
-    return results.isel(layer=[layer.endswith((".scores", ".context")) for layer in results.layer.values])
+    """The products of attention, without those of indexers."""
+    return results.isel(layer=[layer.endswith((".scores", ".context")) and "indexer" not in layer for layer in results.layer.values])
 
 
 def evaluate(workload, device="a100-sxm4-80gb", batch=4, **options):
@@ -100,6 +102,67 @@ def test_a_device_without_fits_takes_the_mean_of_others_with_a_wider_interval():
 def test_encoders_take_the_kernel_of_encoders():
     products = attention_of(evaluate(network("bert", sequence=512), "l40s"))
     assert set(products.kernel.values) == {"l40s vllm_vit_flash_attn_fa2 vllm/0.24.0 encoder bf16 (measured)"}
+
+
+DEVICES = [name for name in catalog.list_names("accel_models") if dse.load_accelerator(name).scores()]
+
+
+@pytest.mark.filterwarnings("ignore::dse.sweeping.model_warnings.ModelWarning")  # products are transferred
+@pytest.mark.parametrize("name", DEVICES)
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_the_speed_of_light_of_attention_is_a_lower_bound_on_every_device(name, phase):
+    dtype = "bf16" if any("bf16" in unit.peak for unit in dse.load_accelerator(name).units.values()) else "fp16"
+    for pattern in ("causal", "window:1024", "chunk:1024", "topk:512"):
+        for sequence in (1024, 131072):
+            workload = network("llama", phase=phase, sequence=sequence, attention_pattern=pattern)
+            times = [dse.evaluate(name, workload, batch=4, dtype=dtype, fidelity=fidelity) for fidelity in ("sol", "calibrated")]
+            for bound, predicted in (times, map(attention_of, times)):
+                assert float(bound.latency.sum()) <= float(predicted.latency.sum()), (pattern, sequence)
+
+
+def with_scores(patterns):
+    """The A100 without `scores`, or with those of some patterns in tiles of 128 x 64."""
+    data = dse.load_accelerator("a100-sxm4-80gb").to_dict()
+    for unit in data["units"].values():
+        unit["runs"]["dense"].pop("scores")
+        if patterns:
+            unit["runs"]["dense"]["scores"] = {"patterns": patterns, "tile": "128x64"}
+    return data
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("pattern", ["causal", "window:512", "chunk:512", "topk:512", "topk:8x64", "window:256+global:256"])
+def test_a_unit_that_lists_what_it_leaves_out_runs_the_same_fitted_kernel(pattern, phase):
+    workload = network("llama", phase=phase, sequence=4096, attention_pattern=pattern)
+    shipped, unlisted = (attention_of(evaluate(workload, device)) for device in ("a100-sxm4-80gb", with_scores([])))
+    assert list(shipped.kernel.values) == list(unlisted.kernel.values)
+    indices = 0.01 if pattern.startswith("topk") else 1e-9  # those of chosen keys are read, too
+    assert shipped.latency.values == pytest.approx(unlisted.latency.values, rel=indices)
+
+
+def test_latent_attention_takes_the_same_products_in_decode_and_fewer_in_prompts():
+    """Its products are not fused: values are part of the keys, which the product with them does not read again."""
+    for phase, at_most in (("decode", 1.0), ("prefill", 0.6)):
+        workload = dse.load_workload("deepseek-v2-lite", phase=phase, sequence=8192)
+        shipped, unlisted = (attention_of(evaluate(workload, device)) for device in ("a100-sxm4-80gb", with_scores([])))
+        assert 0.5 * at_most <= float(shipped.latency.sum() / unlisted.latency.sum()) <= at_most * (1 + 1e-9)
+        if phase == "decode":
+            assert shipped.latency.values == pytest.approx(unlisted.latency.values)
+
+
+def test_chosen_keys_run_as_causal_attention_where_a_unit_lists_nothing_else():
+    chosen, causal = (network("llama", sequence=4096, attention_pattern=pattern) for pattern in ("topk:512", "causal"))
+    device = with_scores(["causal"])
+    times = [attention_of(evaluate(workload, device)).latency.values for workload in (chosen, causal)]
+    assert times[0] == pytest.approx(times[1])
+    assert times[0].sum() > 2 * attention_of(evaluate(chosen)).latency.sum()
+
+
+def test_real_devices_whose_attention_runs_by_fitted_kernels_list_the_scores_that_they_leave_out():
+    for name in catalog.list_names("accel_models"):
+        device = dse.load_accelerator(name)
+        if not device.hypothetical and any(unit.processors for unit in device.units.values()):
+            assert name in DEVICES
 
 
 def test_a_unit_without_processors_keeps_products():

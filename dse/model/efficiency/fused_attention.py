@@ -1,7 +1,8 @@
 """Fidelity `calibrated`: the two products of a fused attention are predicted as one kernel that was fitted to measurements.
 
 A pair of products counts as fused attention if it states `queries` and the scores are not written. Tiles of masked scores take no time, so
-the FLOPs of a causal pair are those of the scores that are not masked. Each of the two layers has half of the kernel's launch, of its time
+the FLOPs of a causal pair are those of the scores that are not masked. A pair has the mask of the pattern that the unit runs it as: all
+keys, those up to the query, or as many keys of each query as the pattern has at most, which count as a window of that length. Each of the two layers has half of the kernel's launch, of its time
 of the unit and of its traffic, so that the pair takes the time of the kernel. Operands are cold, and the write of the cache belongs to the
 layers that compute keys and values. The keys of decoding sequences are taken to be of one length.
 """
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
+from dse.model.attention_scores import attention_scores
 from dse.model.efficiency import assertions
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.attention_launches import PHASES, AttentionKey, AttentionLaunches, AttentionRates, Phase, phase_of
@@ -21,8 +23,7 @@ from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
-from dse.sparsity.attention.grammar import parse_attention
-from dse.sparsity.attention.kinds import CAUSAL, Causal, Full, TokenUnion
+from dse.sparsity.attention.kinds import Causal, Full
 
 ATTENTION_DTYPES = ("fp16", "bf16", "fp8")  # in which fused kernels exist
 QUERY_DTYPES = ("bf16", "fp16")  # of queries and exponentials where the products are fp8
@@ -47,8 +48,8 @@ def predict_fused_attention(
     Unchanged where there is none, where no kernel was fitted for its phase, or where the description does not state processors.
     """
     pairs, execution = find_fused_attention(terms.layers), _find_execution(terms, accelerator, described, dtype)
-    if execution is not None and terms.executions[execution].run.scores is not None:
-        pairs = pairs[[_has_fitted_mask(str(terms.layers.scores[pair])) for pair in pairs]]
+    if execution is not None:
+        pairs = _with_fitted_mask(terms, pairs, execution)
     if not records or not len(pairs) or execution is None:
         return terms
     bits = BITS_PER_ELEMENT[storage_dtype(_attention_dtype(dtype))]
@@ -64,11 +65,12 @@ def predict_fused_attention(
     return terms
 
 
-def _has_fitted_mask(text: str) -> bool:
-    """Whether the kernels that are fitted have the mask of a pattern: all keys, those up to the query, or a window of them."""
-    pattern = parse_attention(text) if text else CAUSAL
-    is_window = isinstance(pattern, TokenUnion) and not pattern.sinks and not pattern.stride
-    return is_window or isinstance(pattern, Full | Causal)
+def _with_fitted_mask(terms: LayerTerms, pairs: LayerIndex, number: int) -> LayerIndex:
+    """The pairs that an execution does not run under a pattern of its own for which no kernel was fitted: strides and shares of blocks."""
+    scores = attention_scores(terms.layers, terms.executions[number].run)
+    patterns = [scores.patterns[pair] for pair in pairs]
+    fitted = [pattern is None or isinstance(pattern, Full | Causal) or pattern.most_keys is not None for pattern in patterns]
+    return pairs[np.array(fitted, bool) | ~scores.applies[pairs]]
 
 
 def _find_execution(terms: LayerTerms, accelerator: Accelerator, described: Accelerator, dtype: OperandDtypes) -> int | None:
@@ -117,7 +119,8 @@ def _kernel_times(
     """
     assert terms.slowdown is not None
     moved = (terms.traffic[pairs, number, 0] + terms.traffic[pairs + 1, number, 0]) * terms.count[pairs]
-    moved = np.minimum(moved, launches.compulsory_bytes)
+    indices = attention_scores(terms.layers, terms.executions[number].run).index_bytes[pairs] * terms.count[pairs]
+    moved = np.minimum(moved, launches.compulsory_bytes + indices)
     overhead, unit, _ = selection.record.model.time_components(launches, moved)
     processors = described.units[terms.executions[number].unit].processors
     rates = replace(launches.rates, processors=processors.value) if processors else launches.rates
@@ -194,7 +197,8 @@ def _launches(
     query_dtype, cache_dtype = _query_dtype(described, unit, dtype), _attention_dtype(dtype)
     assert query_dtype is not None  # of an execution that `_find_execution` chose
     rates, base = (AttentionRates.from_accelerator(one, unit, query_dtype, cache_dtype) for one in (accelerator, described))
-    sequences, queries, keys, causal = (getattr(layers, name)[pairs] for name in ("sequences", "queries", "m", "causal"))
+    sequences, queries, causal = (getattr(layers, name)[pairs] for name in ("sequences", "queries", "causal"))
+    keys = attention_scores(layers, terms.executions[number].run).most_keys[pairs]
     kv_heads, has_window = layers.count[pairs] / sequences, causal & (keys < queries)
     return AttentionLaunches(
         AttentionKey(accelerator.name, "fused attention", "", phase, query_dtype, cache_dtype),

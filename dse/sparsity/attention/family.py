@@ -38,7 +38,7 @@ class AttentionFamily:
         if self.text in KINDS:
             return pattern if isinstance(pattern, KINDS[self.text]) else None
         if self.text == "topk:*":
-            return None if pattern.most_keys is None else TopTokens(pattern.most_keys)
+            return TopTokens(pattern.most_keys) if pattern.is_causal and pattern.most_keys is not None else None
         if match := re.fullmatch(f"topk:\\*x{SIZE}", self.text):
             return pattern if isinstance(pattern, TopBlocks) and pattern.size % int(match[1]) == 0 else None
         if match := re.fullmatch(f"block:{SIZE}x{SIZE}", self.text):

@@ -195,7 +195,7 @@ def test_patterns_longer_than_the_context(text, keys, needs):
      ("window:*+global:*", "window:8", "window:8"), ("window:*", "chunk:64", "window:64"), ("chunk:*", "window:64", None),
      ("topk:*", "window:8+global:2", "topk:10"), ("topk:*", "topk:4x64", "topk:256"), ("topk:*", "strided:8", None),
      ("topk:*x32", "topk:4x64", "topk:4x64"), ("topk:*x64", "topk:4x32", None), ("block:64x64", "block:128x64@0.5", "block:128x64@0.5"),
-     ("block:64x64", "block:32x64@0.5", None), ("around:*", "around:8", "around:8"), ("around:*", "window:3", None), ("causal", "topk:2048", "causal"), ("causal", "full", None), ("full", "window:3", "full")],
+     ("block:64x64", "block:32x64@0.5", None), ("around:*", "around:8", "around:8"), ("around:*", "window:3", None), ("topk:*", "around:8", None), ("causal", "topk:2048", "causal"), ("causal", "full", None), ("full", "window:3", "full")],
 )  # fmt: skip
 def test_members_of_families(family, pattern, member):
     found = parse_family(family).member_for(parse_attention(pattern))
