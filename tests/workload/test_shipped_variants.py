@@ -172,7 +172,7 @@ def test_distiller_blocks_are_whole_and_the_element_wise_layer_counts_as_dense()
 def test_how_many_variants_each_network_has():
     pruned = {name: len(network.variants) for name, network in NETWORKS.items() if network.variants}
     assert pruned == {
-        "bert-base": 23, "deit-b": 6, "llama-2-13b": 13, "llama-2-7b": 24, "llama-3.1-8b": 15, "mobilenet-v1": 8, "opt-6.7b": 1,
+        "bert-base": 23, "deit-b": 6, "llama-2-13b": 16, "llama-2-7b": 27, "llama-3.1-8b": 15, "mobilenet-v1": 8, "opt-6.7b": 1,
         "resnet50": 69, "transformer": 23, "digits-resnet": 46, "digits-mixer": 46, "digits-vit": 46,
     }  # fmt: skip
 
@@ -259,7 +259,8 @@ def test_a_method_has_one_metric_and_one_dense_baseline():
 
 @pytest.mark.parametrize(("name", "at_4096", "at_2048"), [("llama-2-7b", 5.12, 5.47), ("llama-2-13b", 4.57, 4.88)])
 def test_perplexities_of_two_lengths_are_never_mixed(name, at_4096, at_2048):
-    for variant in (variant for variant in NETWORKS[name].variants if "_wikitext" not in variant.method):
+    perplexities = [variant for variant in NETWORKS[name].variants if "perplexity" in variant.metric and "_wikitext" not in variant.method]
+    for variant in perplexities:
         short = variant.method.endswith("_2048")
         assert ("2048" in variant.metric) == short
         assert variant.dense_accuracy == (at_2048 if short else at_4096)
@@ -281,7 +282,20 @@ def test_pruning_costs_something_and_never_gains_much():
         if np.isfinite(variant.dense_accuracy):
             lower = NETWORKS[name].description.metrics[variant.metric].direction == "lower"
             gain = (variant.dense_accuracy - variant.accuracy) * (1 if lower else -1)
-            assert gain <= (0 if lower else 0.8), (name, str(variant))
+            most = 1.1 if "ProSparse" in variant.metric else 0.8  # which trains on text that the dense network has not seen
+            assert gain <= (0 if lower else most), (name, str(variant))
+
+
+def test_relu_in_place_of_silu_leaves_weights_dense_and_inputs_of_one_layer_sparse():
+    """ProSparse (arXiv 2402.13516) states 66.98%, 88.11% and 89.32% zeros for three networks of 7B."""
+    zeros = {"relu_llama": 0.6698, "prosparse_relu": 0.8811, "prosparse": 0.8932}
+    network = NETWORKS["llama-2-7b"]
+    for method, share in zeros.items():
+        (variant,) = network.select_variants(method)
+        is_down = np.array([name.endswith("mlp.down_proj") for name in variant.layers.name])
+        assert variant.sparsity == 0
+        assert variant.input_density == pytest.approx(np.where(is_down, 1 - share, 1.0))
+        assert variant.dense_accuracy == 37.96
 
 
 def test_quantised_networks_are_methods_of_their_own():

@@ -4,14 +4,14 @@
     absorbed     (FLOPs / (e P), weights / BW) + passes (inputs + outputs) / BW
     scores       (FLOPs / (score P), keys of the indexer / BW), in tiles
     selection    scores selection + tokens heads (list + sequences batch)
-    attention    (FLOPs / (attention P), chosen keys / (gather BW)), heads padded to a tile
+    attention    (FLOPs / (attention P), chosen keys / (gather BW)), heads padded to a tile; both shares by the dtype of the cache
     device       projections + absorbed + scores + selection + attention + tokens token
     time         launch (1 + spread doublings) + device, doublings = log2 of the tokens, at most of the processors;
                  (launch, exposed launch + device) where the host launches kernel by kernel
 
 (a, b) is the 4-norm, a smooth maximum. The measurements repeat a launch, so a part of the weights and keys is in the cache: a footprint of
-x times the share `resident` misses x^3 / (1 + x^3) of its bytes, and the others take the share `cached` of the time. Each query gathers its
-keys anew, so they may arrive faster than the memory delivers.
+x times the share `resident` misses x^3 / (1 + x^3) of its bytes, and the others take the share `cached` of the time, chosen keys included. Each
+query gathers its keys anew, so they may arrive faster than the memory delivers.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +23,17 @@ from jaxtyping import Array, Float
 
 from dse.calibrate.modules.launches import BF16_BYTES, COMPUTE_DTYPES, WEIGHT_BYTES, ModuleLaunches, PerLaunch
 from dse.calibrate.modules.measurement import FLASHMLA
-from dse.calibrate.modules.parameters import EFFICIENCIES, LAUNCHES, MODULE_PARAMETERS, NETWORKS, SHARED, WEIGHT_DTYPES
+from dse.calibrate.modules.parameters import (
+    ATTENTION,
+    CACHE_DTYPES,
+    EFFICIENCIES,
+    GATHERS,
+    LAUNCHES,
+    MODULE_PARAMETERS,
+    NETWORKS,
+    SHARED,
+    WEIGHT_DTYPES,
+)
 from dse.calibrate.modules.shapes import LatentShape
 from dse.model.efficiency.attention_time import miss_rate, smooth_maximum
 
@@ -55,6 +65,7 @@ class ModuleFeatures(NamedTuple):
     gathered: PerLaunch
     cache_share: PerLaunch  # all operands over the cache
     dtype_index: PerLaunch  # of the weights, in `WEIGHT_DTYPES`
+    cache_index: PerLaunch  # of the cache, in `CACHE_DTYPES`
     launch_index: PerLaunch  # of network and dtype, in `LAUNCHES`
     host_launches: PerLaunch  # 1 where the host launches each kernel
 
@@ -91,6 +102,7 @@ def module_features(launches: ModuleLaunches, attends_to_all_slots: bool) -> Mod
         gathered=launches.attended_keys * launches.key_bytes * reads * slots / bandwidth,
         cache_share=launches.compulsory_bytes / max(rates.cache, 1.0),
         dtype_index=np.full(size, dtype_index),
+        cache_index=np.full(size, CACHE_DTYPES.index(key.cache_dtype)),
         launch_index=np.full(size, NETWORKS.index(key.network) * len(WEIGHT_DTYPES) + dtype_index),
         host_launches=np.full(size, float(isinstance(shape, LatentShape) and key.phase == "prefill")),
     )
@@ -142,19 +154,21 @@ def _block_scores(launches: ModuleLaunches, block: int) -> PerLaunch:
 def module_time(theta: Any, features: ModuleFeatures) -> Seconds:
     """Time of each launch [s] for parameters in the order of `MODULE_PARAMETERS`."""
     f = features
-    values = [(sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(MODULE_PARAMETERS)]
-    p = {parameter.name: value for parameter, value in zip(SHARED, values, strict=False)}
-    efficiencies = jnp.stack(values[len(SHARED) : len(SHARED) + len(EFFICIENCIES)])
-    launch = jnp.stack(values[-len(LAUNCHES) :])[f.launch_index.astype(int)]
+    values = {p: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(MODULE_PARAMETERS)}
+    p = {parameter.name: values[parameter] for parameter in SHARED}
+    efficiencies = jnp.stack([values[parameter] for parameter in EFFICIENCIES])
+    launch = jnp.stack([values[parameter] for parameter in LAUNCHES])[f.launch_index.astype(int)]
+    of_attention, gather = (jnp.stack([values[parameter] for parameter in each])[f.cache_index.astype(int)] for each in (ATTENTION, GATHERS))
     missed = miss_rate(f.cache_share / p["resident"])
-    byte = (missed + (1 - missed) * p["cached"]) / p["bandwidth"]
+    moved = missed + (1 - missed) * p["cached"]
+    byte = moved / p["bandwidth"]
     padding = jnp.maximum(1.0, p["rows"] / f.tokens)
     projections = smooth_maximum(f.projection * padding / efficiencies[f.dtype_index.astype(int)], f.projection_weights * byte)
     absorbed = smooth_maximum(f.absorbed * padding / efficiencies[0], f.absorbed_weights * byte)
     traffic = (f.projection_traffic + f.absorbed_traffic) * p["passes"] / p["bandwidth"]
     scores = smooth_maximum(f.scores / p["score"], f.index_keys * byte)
     selection = f.selected_from * p["selection"] + f.choosing_heads * (p["list"] + f.sequences * p["batch"])
-    attention = smooth_maximum(f.attention / p["attention"], f.gathered / p["gather"])
+    attention = smooth_maximum(f.attention / of_attention, f.gathered * moved / gather)
     device = projections + absorbed + traffic + scores + selection + attention + f.tokens * p["token"]
     launched_by_host = smooth_maximum(launch, p["exposed"] * launch + device)
     return jnp.where(f.host_launches > 0, launched_by_host, launch * (1 + p["spread"] * f.doublings) + device)
