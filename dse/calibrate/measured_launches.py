@@ -36,7 +36,7 @@ def _group_repeats(rows: Sequence[Measurement]) -> list[list[Measurement]]:
     """The rows of each launch of a kernel."""
     rows_by_launch = dict[tuple[object, ...], list[Measurement]]()
     for row in rows:
-        launch = row.m, row.k, row.n, row.pattern, row.stored_density, row.row_std, row.staged_kib
+        launch = row.m, row.k, row.n, row.pattern, row.stored_density, row.row_std, row.staged_kib, row.weight_copies
         rows_by_launch.setdefault(launch, []).append(row)
     return list(rows_by_launch.values())
 
@@ -111,6 +111,7 @@ def build_launches(key: KernelKey, device: Accelerator, repeats: list[list[Measu
         time=np.array([np.mean([row.time_ms for row in launch]) for launch in repeats]) / 1e3,
         staged_bytes=np.array([np.nan if row.staged_kib is None else 1024 * row.staged_kib for row in rows]),
         needed_share=_evaluate_by_pattern(needed_share, patterns, m, k, density),
+        weight_copies=np.array([row.weight_copies for row in rows], float),
     )
 
 

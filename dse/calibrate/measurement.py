@@ -39,6 +39,7 @@ class Measurement(StrictModel):
     power_w: float | None = Field(None, gt=0, allow_inf_nan=False, description="mean power of the device during the repeats [W]")
     power_limit_w: float | None = Field(None, gt=0, allow_inf_nan=False, description="power limit of the device [W]")
     staged_kib: float | None = Field(None, gt=0, le=2**20, allow_inf_nan=False, description="scratchpad that a tile takes [KiB]")
+    weight_copies: int = Field(1, gt=0, le=10**6, description="matrices A that the repeats multiply in turn, which occupy caches together")
     source: str = Field(min_length=1, examples=["dse measure, 2026-01-01"])
 
     @model_validator(mode="after")
@@ -77,7 +78,8 @@ class Measurement(StrictModel):
         release = self.release if self.dense_release is None else self.dense_release
         return Measurement.model_construct(
             device=self.device, kernel=self.dense_kernel, release=release, pattern=DENSE, dtype=self.dense_dtype or self.dtype, unit=None,
-            m=self.m, k=self.k, n=self.n, density=1.0, time_ms=self.dense_ms, source=self.source,
+            m=self.m, k=self.k, n=self.n, density=1.0, time_ms=self.dense_ms, weight_copies=self.weight_copies,
+            source=self.source,
         )  # fmt: skip
 
     @property

@@ -56,6 +56,8 @@ def test_a_product_has_its_weights_first_and_the_bytes_of_each_operand(tmp_path,
     elements = np.array([4096 * 8192, 8192 * 16, 4096 * 16])
     assert launches.product.compulsory_bytes[0] == pytest.approx(np.dot(elements, bits) / 8)
     assert launches.time[0] == pytest.approx(50e-6)
+    copies = 1 if dtype in ("fp8_block", "nvfp4") else 6
+    assert launches.repeated_bytes[0] == pytest.approx(np.dot(elements * [copies, 1, 1], bits) / 8)
 
 
 def test_kernels_of_different_releases_and_formats_are_different(tmp_path):

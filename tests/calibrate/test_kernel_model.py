@@ -157,6 +157,19 @@ def test_repeated_launches_find_small_operands_in_the_cache_and_cold_ones_none()
         assert cold == pytest.approx(launches.product.compulsory_bytes / launches.rates.bandwidth / 0.98, rel=1e-6)
 
 
+def test_weights_that_are_multiplied_in_turn_occupy_the_cache_together():
+    """Six matrices of 8 MiB leave as much of a cache of 40 MB as one of 48 MiB does; of its bytes each launch moves those of one."""
+    model = KernelModel(DENSE, values_to_theta(FAST | {"resident": 0.5}))
+    alone, large = (unmeasured_launches(DENSE, UNLIMITED, [(rows, 2048, 1)], "dense", 1.0) for rows in (2048, 6 * 2048))
+    in_turn = replace(alone, weight_copies=np.array([6.0]))
+    features = [model.padded_features(launches) for launches in (alone, in_turn, large)]
+    assert [f.memory[0] for f in features[:2]] == [features[0].memory[0]] * 2
+    assert features[1].cache_share[0] == pytest.approx(features[2].cache_share[0], rel=0.01)
+    times = [float(model.predict_times(launches)[0]) for launches in (alone, in_turn)]
+    assert times[0] < 0.5 * times[1]
+
+
+
 def test_the_clock_falls_with_the_cube_root_of_the_power_above_the_limit():
     """Eight times the power that the limit allows: half the clock. Far below the limit: the highest clock. An unknown limit: that of the peak."""
     assert kernel_time.sustained_clock(8e-12, 1e-12) == pytest.approx(0.5, rel=1e-3)

@@ -1,30 +1,31 @@
 """Leave-one-device-out: each device is predicted from its description and from kernels that were fitted on other devices."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
 from dse.calibrate.choose_shapes import choose_launches
-from dse.calibrate.fit_jointly import JointFit, fit_jointly, population
+from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import stratify
 from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
+from dse.calibrate.mixed_population import MixedPopulation
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
+from dse.model.efficiency.kernel_selection import BETWEEN_UNITS
 from dse.model.efficiency.launches import KernelKey, KernelLaunches
-from dse.model.efficiency.parameters import PARAMETERS
 from dse.model.efficiency.population import KernelPrediction
 
 FEW_SHAPES = 5  # measurements of each kernel of the device in the split 'few'
 FEW_LAUNCHES = 64  # among which they are chosen
-NO_KERNELS = np.zeros((0, len(PARAMETERS)))
+NEW_LIBRARY = 0.9  # quantile of the half widths of other kernels that a kernel of a library without measurements has
 
 
 def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[KernelRecord] = ()) -> list[Comparison]:
@@ -49,7 +50,8 @@ def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[Kernel
     return comparisons
 
 
-class Others(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Others:
     """Kernels of other devices: those that are fitted here, and shipped ones."""
 
     fits: Sequence[JointFit]
@@ -58,7 +60,8 @@ class Others(NamedTuple):
     def similar_to(self, key: KernelKey) -> "Others":
         """The kernels from which the parameters of a kernel are predicted: of its group, or of another unit if there is none.
 
-        A sparse kernel has those of its own name if there are any; dense kernels count as the same, with any name of the library.
+        A sparse kernel has those of its own name if there are any; a dense one has those of all libraries, which then count by how far
+        libraries differ.
         """
         similar = self._select(lambda other: other.group == key.group) or self._select(lambda other: other.group[1:] == key.group[1:])
         return (similar._select(lambda other: other.kernel == key.kernel) if key.family != "dense" else None) or similar
@@ -69,6 +72,10 @@ class Others(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.fits or self.shipped)
+
+    def has_unit(self, unit: str) -> bool:
+        """Whether a kernel runs on a unit of this name."""
+        return any(key.unit == unit for key in self.keys)
 
     @property
     def common_model(self) -> KernelModel:
@@ -83,19 +90,42 @@ class Others(NamedTuple):
         return [*(constant_efficiency(fit.launches) for fit in self.fits), *(kernel.constant for kernel in self.shipped)]
 
     @property
+    def keys(self) -> list[KernelKey]:
+        """The identity of each kernel."""
+        return [*(fit.model.key for fit in self.fits), *(kernel.key for kernel in self.shipped)]
+
+    @cached_property
+    def population(self) -> MixedPopulation:
+        """The parameters of the kernels, by device and library."""
+        thetas = [*(fit.model.theta for fit in self.fits), *(kernel.theta for kernel in self.shipped)]
+        deviations = [*(posterior_deviation(*fit) for fit in self.fits), *(kernel.theta_deviation for kernel in self.shipped)]
+        devices, libraries = [key.device for key in self.keys], [key.kernel for key in self.keys]
+        return MixedPopulation.of(devices, libraries, np.array(thetas), np.array(deviations))
+
+    @cached_property
     def half_widths(self) -> list[float]:
         """Half width of the 90% interval of the logarithm of the times of each kernel."""
         return [*(_residual_half_width(fit) for fit in self.fits), *(kernel.half_width or kernel.error for kernel in self.shipped)]
+
+    def half_width_of(self, library: str) -> float:
+        """Half width of the 90% interval of the logarithm of the times of another kernel, whose parameters are known.
+
+        The median of the kernels, or of those of the library if that is wider; of a library without measurements as for the worst tenth of
+        the kernels.
+        """
+        own = [width for width, key in zip(self.half_widths, self.keys, strict=True) if key.kernel == library]
+        return float(max(np.median(self.half_widths), np.median(own)) if own else np.quantile(self.half_widths, NEW_LIBRARY))
 
 
 def _compare_device(fitted: FittedSet, device: str, others: Others) -> list[Comparison]:
     predictions, few = {}, {}
     for key, launches in fitted.launches.items():
         if key.device == device and (similar := others.similar_to(key)):
-            prediction = population(similar.fits, similar.shipped).predict(NO_KERNELS, NO_KERNELS)
-            efficiency, residual = float(np.exp(np.mean(np.log(similar.constants)))), float(np.median(similar.half_widths))
+            prediction = similar.population.predict(key.kernel)
+            efficiency, residual = float(np.exp(np.mean(np.log(similar.constants)))), similar.half_width_of(key.kernel)
             model = similar.common_model.transferred(key, prediction.theta)
-            predictions[key] = _predict(model, launches, efficiency, residual, prediction)
+            half_width = residual if similar.has_unit(key.unit) else float(np.hypot(residual, Z_SCORE * BETWEEN_UNITS))
+            predictions[key] = _predict(model, launches, efficiency, half_width, prediction)
             if len(launches) > 2 * FEW_SHAPES:
                 few[key] = _predict_from_few(model, launches, residual, prediction)
     return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, few, "few")

@@ -21,7 +21,8 @@ The clock is the one that the power limit sustains: power grows with its third p
 rate would take a power of x times the limit runs at x^(-1/3) of its clock, and at most at `MAX_CLOCK`.
 
 Launches that are measured again and again find a part of their operands in the cache: miss = x^3 / (1 + x^3) with x the bytes of operands
-and result over the share `resident` of the cache. The layers of a network are cold: miss = 1.
+and result, and of all matrices A that they multiply in turn, over the share `resident` of the cache. The layers of a network are cold:
+miss = 1.
 """
 
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ class LaunchFeatures(NamedTuple):
     latency_scale: PerLaunch  # latency of instructions over that of the fitted device [1]
     partial_sums: PerLaunch  # bytes of a part's sums, as `operands` [s]
     memory: PerLaunch  # moved bytes [s]
-    cache_share: PerLaunch  # bytes of operands and result over the cache; infinite for cold launches
+    cache_share: PerLaunch  # bytes of operands and result, and of further copies of A, over the cache; infinite for cold launches
     gathers: PerLaunch  # one element of B for each stored multiply-add [s]
     column_share: PerLaunch  # bytes of a column of B over those of the cache
 
@@ -113,9 +114,7 @@ def launch_features(
         latency_scale=np.full(len(launches), rates.latency_scale),
         partial_sums=PARTIAL_SUM_BYTES * m * n * launches.products / consumed,
         memory=cold_bytes / rates.bandwidth,
-        cache_share=launches.product.compulsory_bytes / rates.cache
-        if moved_bytes is None and rates.cache
-        else np.full(len(launches), np.inf),
+        cache_share=launches.repeated_bytes / rates.cache if moved_bytes is None and rates.cache else np.full(len(launches), np.inf),
         gathers=(flops / 2 * launches.activation_bytes if is_gathered else np.zeros(len(launches))) / rates.bandwidth,
         column_share=fitted_k * launches.activation_bytes / max(rates.cache, 1.0),
     )

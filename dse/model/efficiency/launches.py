@@ -128,7 +128,8 @@ class KernelLaunches:
     `slots`: M of an N:M pattern, else 0. `row_spread`: standard deviation of the nonzeros in a row of A over their mean. `weight_bytes`: of
     all of A, with metadata. `activation_bytes`, `output_bytes`: of one element of B and of C. `time`: measured [s], NaN if unmeasured.
     `products`: products of this size in one launch (groups of a convolution, heads of an attention). `staged_bytes`: scratchpad that a tile
-    takes [B], NaN if unknown. `needed_share`: share of the k columns of A that have a nonzero.
+    takes [B], NaN if unknown. `needed_share`: share of the k columns of A that have a nonzero. `weight_copies`: matrices A that repeated
+    launches multiply in turn.
     """
 
     key: KernelKey
@@ -146,6 +147,7 @@ class KernelLaunches:
     products: PerLaunch | float = 1.0
     staged_bytes: PerLaunch | float = np.nan
     needed_share: PerLaunch | float = 1.0
+    weight_copies: PerLaunch | float = 1.0
 
     def __len__(self) -> int:
         return len(self.time)
@@ -165,6 +167,11 @@ class KernelLaunches:
     def needed_product(self) -> Product:
         """The products with only those rows of B read that meet a nonzero of A: the lower bound of every schedule."""
         return replace(self.product, needed_lower=self.needed_share, needed_upper=self.needed_share)
+
+    @property
+    def repeated_bytes(self) -> PerLaunch:
+        """Bytes that repeated launches use in turn: operands and result, with all copies of A."""
+        return self.product.compulsory_bytes + (self.weight_copies - 1) * self.weight_bytes
 
     @property
     def flops(self) -> PerLaunch:
