@@ -13,9 +13,9 @@ DTYPES = {
     "nvfp4": "fp4 weights=nvfp4 activations=nvfp4 outputs=bf16",
     "int8_wo": "bf16 weights=int8", "int4_wo": "bf16 weights=int4",
 }  # fmt: skip
-# Layers that the collector runs in turn, each with weights of its own: six, but one in formats with scales
+# Layers that the collector runs one after another, each with weights of its own: six, but one in formats with scales
 # (ai-dynamo/aiconfigurator@00e9bded2f42, collector/vllm/collect_gemm.py).
-LAYERS_IN_TURN, ALONE = 6, ("fp8_block", "nvfp4")
+WEIGHT_COPIES, SINGLE_WEIGHTS = 6, ("fp8_block", "nvfp4")
 
 
 def _convert_gemm(row: Cells) -> Cells:
@@ -26,7 +26,7 @@ def _convert_gemm(row: Cells) -> Cells:
     return {
         "device": device_name(row["gpu"]), "kernel": row["kernel_source"], "release": row["release"], "pattern": "dense",
         "dtype": DTYPES[row["gemm_dtype"]], "m": row["n"], "k": row["k"], "n": row["m"], "time_ms": row["latency_ms"],
-        "weight_copies": "1" if row["gemm_dtype"] in ALONE else str(LAYERS_IN_TURN),
+        "weight_copies": "1" if row["gemm_dtype"] in SINGLE_WEIGHTS else str(WEIGHT_COPIES),
         "power_w": row.get("power_W", ""), "power_limit_w": row.get("power_limit_W", ""),
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
