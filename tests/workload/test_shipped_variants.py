@@ -373,6 +373,7 @@ def test_accuracies_are_those_of_the_collected_ones():
     read_since = {
         "rigl_uniform", "rigl_uniform_5x", "rigl_uniform_10x", "rigl_uniform_50x", "rigl_uniform_100x",
         "wanda_wikitext", "wanda_wikitext_zero_shot", "magnitude_wikitext", "magnitude_wikitext_zero_shot",
+        "relu_llama", "prosparse_relu", "prosparse",
     }  # fmt: skip
     for name, variant in VARIANTS:
         if name in models and variant.method not in read_since and np.isfinite(variant.accuracy):
