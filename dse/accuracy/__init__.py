@@ -1,6 +1,5 @@
 """Accuracies of sparsity patterns that nobody trained, estimated from the saliency that their best masks keep.
 
-pattern_requests     patterns with their sparsities, as a user writes them
 saliency             saliency of each weight of a layer
 network_weights      saliencies of a workload's layers, from a file of weights
 weight_distribution  weights assumed where none are at hand

@@ -8,12 +8,12 @@ import numpy as np
 
 from dse.accuracy.interval import Interval
 from dse.accuracy.network_weights import read_network_weights
-from dse.accuracy.pattern_requests import PatternRequest
 from dse.accuracy.reference_curve import ReferenceCurve
 from dse.accuracy.retained_shares import RetainedShares, retained_shares
 from dse.accuracy.saliency import SaliencyKind
 from dse.accuracy.structure_penalty import model_for
 from dse.accuracy.weight_distribution import sampled_layers
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.workload.schema import AccuracyRow
 from dse.workload.workload import Workload
 
@@ -28,7 +28,7 @@ class Estimate:
         value: the metric; `interval` is its 90% interval.
     """
 
-    request: PatternRequest
+    request: PrunedPattern
     retained: float
     equivalent_sparsity: float
     value: float
@@ -39,7 +39,7 @@ class Estimate:
 class LeftOut:
     """A pattern without an estimate: its equivalent sparsity was not measured, or a layer is smaller than a block (both numbers NaN)."""
 
-    request: PatternRequest
+    request: PrunedPattern
     retained: float
     equivalent_sparsity: float
     reason: str
@@ -87,7 +87,7 @@ def _round(value: float) -> float:
 
 def measure_shares(
     workload: Workload,
-    requests: Sequence[PatternRequest],
+    requests: Sequence[PrunedPattern],
     weights: Path | None = None,
     saliency: SaliencyKind = "l1",
     curvature: Path | None = None,

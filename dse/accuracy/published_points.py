@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from dse.accuracy.interval import Interval
-from dse.accuracy.pattern_requests import PatternRequest, parse_request
 from dse.accuracy.reference_curve import ReferenceCurve
 from dse.base import catalog
 from dse.networks.layers import LayerArrays, make_layer_row
 from dse.sparsity.kinds import UNSTRUCTURED
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.workload import tables
 from dse.workload.accuracy import AccuracyCurve, accuracy_curves, accuracy_loss
 from dse.workload.schema import Metric
@@ -38,7 +38,7 @@ NO_SIZE = 4096  # rows and columns of the one layer of a network without a folde
 class PublishedPoint:
     """The accuracy of a structured pattern, on the scale of the curve; `low` and `high` end its 90% interval, where it has one."""
 
-    request: PatternRequest
+    request: PrunedPattern
     value: float
     source: str
     low: float = np.nan
@@ -95,12 +95,12 @@ def _with_interval(point: PublishedPoint, variant: Variant) -> PublishedPoint:
     return replace(point, low=variant.accuracy_low + shift, high=variant.accuracy_high + shift)
 
 
-def _request(variant: Variant) -> PatternRequest:
+def _request(variant: Variant) -> PrunedPattern:
     density = variant.pattern.density
-    return PatternRequest(variant.pattern, variant.nominal_sparsity if density is None else 1 - density)
+    return PrunedPattern(variant.pattern, variant.nominal_sparsity if density is None else 1 - density)
 
 
-def _points(curve: AccuracyCurve, points: Sequence[tuple[PatternRequest, float, float, str]]) -> Iterator[PublishedPoint]:
+def _points(curve: AccuracyCurve, points: Sequence[tuple[PrunedPattern, float, float, str]]) -> Iterator[PublishedPoint]:
     """Points with the losses against their own dense network, on the scale of the curve; perplexities keep their ratio."""
     for request, value, dense, source in points:
         if curve.metric.direction == "lower":
@@ -124,8 +124,8 @@ def _grids_of_table(path: Path) -> Iterator[PublishedGrid]:
         yield PublishedGrid(network, method, ReferenceCurve(curve), tuple(_points(curve, points)))
 
 
-def _request_of(row: dict[str, str]) -> PatternRequest:
-    return parse_request(row["pattern"] if ":" in row["pattern"].removeprefix("block:") else f"{row['pattern']}@{row['sparsity']}")
+def _request_of(row: dict[str, str]) -> PrunedPattern:
+    return PrunedPattern.parse(row["pattern"] if ":" in row["pattern"].removeprefix("block:") else f"{row['pattern']}@{row['sparsity']}")
 
 
 def _curve(network: str, method: str, metric: Metric, dense: float, points: Sequence[tuple[float, float]]) -> AccuracyCurve:

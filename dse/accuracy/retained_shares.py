@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from dse.accuracy.pattern_requests import PatternRequest
 from dse.accuracy.retained import retained_saliency
 from dse.base.errors import InputError, ProblemCollector
 from dse.sparsity.kinds import UNSTRUCTURED
 from dse.sparsity.mask import check_matrix_size
 from dse.sparsity.pattern import Pattern
+from dse.sparsity.pruned_pattern import PrunedPattern
 
 GRID = np.linspace(0.0, 1.0, 1001)  # sparsities at which unstructured pruning is evaluated
 
@@ -29,13 +29,13 @@ class RetainedShares:
     `misfits` says of each pattern that does not fit every layer why; its requests have no share (NaN).
     """
 
-    requests: tuple[PatternRequest, ...]
+    requests: tuple[PrunedPattern, ...]
     shares: Float[np.ndarray, " request"]
     grid: Float[np.ndarray, " sparsity"]
     unstructured: Float[np.ndarray, " sparsity"]
     misfits: Mapping[Pattern, str] = field(default_factory=dict)
 
-    def equivalent_sparsity(self, request: PatternRequest) -> float:
+    def equivalent_sparsity(self, request: PrunedPattern) -> float:
         """The sparsity [1] at which unstructured pruning keeps the same share of the saliency."""
         if request.pattern == UNSTRUCTURED:
             return request.sparsity
@@ -43,7 +43,7 @@ class RetainedShares:
         return float(np.interp(-share, -self.unstructured, self.grid))
 
 
-def retained_shares(layers: Iterable[tuple[float, Saliency]], requests: Sequence[PatternRequest]) -> RetainedShares:
+def retained_shares(layers: Iterable[tuple[float, Saliency]], requests: Sequence[PrunedPattern]) -> RetainedShares:
     """The shares that patterns keep of the saliency of layers, each given with the number of weights that it counts for.
 
     A pattern with blocks larger than a layer has no share. Raises InputError with every layer without any saliency.
@@ -60,7 +60,7 @@ def retained_shares(layers: Iterable[tuple[float, Saliency]], requests: Sequence
     return RetainedShares(tuple(requests), sums / weights, grid, np.minimum.accumulate(unstructured / weights), misfits)
 
 
-def _find_misfits(saliency: Saliency, requests: Sequence[PatternRequest]) -> dict[Pattern, str]:
+def _find_misfits(saliency: Saliency, requests: Sequence[PrunedPattern]) -> dict[Pattern, str]:
     """The patterns that no mask of a layer has, each with the reason."""
     misfits = dict[Pattern, str]()
     for pattern in dict.fromkeys(request.pattern for request in requests):
@@ -72,7 +72,7 @@ def _find_misfits(saliency: Saliency, requests: Sequence[PatternRequest]) -> dic
 
 
 def _layer_shares(
-    saliency: Saliency, requests: Sequence[PatternRequest], grid: Float[np.ndarray, " sparsity"]
+    saliency: Saliency, requests: Sequence[PrunedPattern], grid: Float[np.ndarray, " sparsity"]
 ) -> tuple[Float[np.ndarray, " request"], Float[np.ndarray, " sparsity"]]:
     total = float(saliency.sum(dtype=np.float64))
     if not total > 0:

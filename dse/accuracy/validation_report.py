@@ -48,7 +48,7 @@ def _point_row(case: Case) -> Row:
     row: Row = {
         "network": case.grid.network,
         "method": case.grid.recipe,
-        "pattern": str(case.point.request),
+        "pattern": case.point.request.text,
         "curve": curve.measured.sparsest.method,
         "equivalent": round(case.equivalent_sparsity, 3),
         "dense": _digits(curve.dense_value),

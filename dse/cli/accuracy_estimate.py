@@ -6,13 +6,13 @@ from math import isnan
 
 from dse.accuracy.accuracy_file import add_to_workload, check_folder, write_accuracy_file
 from dse.accuracy.estimate import Estimate, Estimates, LeftOut, estimate_accuracies, measure_shares
-from dse.accuracy.pattern_requests import PatternRequest, parse_requests
 from dse.accuracy.reference_curve import ReferenceCurve, choose_curve
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.output_file import check_not_overwritten, check_writable
 from dse.base.progress import announced_step
 from dse.base.table_format import Row, format_json, format_table
+from dse.sparsity.pruned_pattern import PrunedPattern, parse_pruned_patterns
 from dse.workload import tables
 from dse.workload.workload import Workload
 
@@ -29,13 +29,13 @@ def execute(options: Namespace) -> str:
     return format_result(result, options.json)
 
 
-def _read_inputs(options: Namespace) -> tuple[Workload, ReferenceCurve, tuple[PatternRequest, ...]]:
+def _read_inputs(options: Namespace) -> tuple[Workload, ReferenceCurve, tuple[PrunedPattern, ...]]:
     problems = ProblemCollector()
     workload: Workload | None = None
     curve: ReferenceCurve | None = None
-    requests: tuple[PatternRequest, ...] = ()
+    requests: tuple[PrunedPattern, ...] = ()
     with problems.collect():
-        requests = parse_requests(options.patterns)
+        requests = parse_pruned_patterns(options.patterns)
     with problems.collect():
         workload = tables.load(catalog.find_path("workloads", options.workload))
         curve = choose_curve(workload, options.method, options.metric)

@@ -14,8 +14,7 @@ from dse.base.progress import logger, progress_bar, shows_progress
 from dse.training.checkpoint import Checkpoint
 from dse.training.dataset import load_digits, read_dataset
 from dse.training.masks import check_step
-from dse.training.profile import PROFILES, Profile
-from dse.training.request import StudyRequest, check_networks, check_seeds, check_targets
+from dse.training.request import PROFILES, Profile, StudyRequest, check_networks, check_seeds, check_targets
 
 
 def execute(options: Namespace) -> str:
@@ -115,7 +114,7 @@ def _write(out: Path, request: StudyRequest, results: list[Any], rows: list[dict
 
 def _rows(request: StudyRequest, results: list[Any]) -> list[dict[str, object]]:
     """Mean accuracy and interval of every network and target, the dense networks first."""
-    from dse.training.accuracy_table import mean_accuracy
+    from dse.training.export import mean_accuracy
 
     rows = []
     for result in results:

@@ -14,7 +14,7 @@ from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
 from dse.sweeping import store
 from dse.sweeping.select_values import limit_values, select_values
-from dse.trace.activation_report import format_activations
+from dse.trace.coverage import format_activations
 from dse.trace.write import REPORT
 
 MAX_SUMMARY_BYTES = 2**29  # of results: larger ones are not ranked at the end of a sweep

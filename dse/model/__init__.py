@@ -11,6 +11,6 @@ rate        peak * efficiency: executions (which unit may run which pattern, wit
             also have an overhead
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
-            rate_pairs and piecewise_linear make that faster
+            piecewise_linear makes that faster
 results     layer_times, layer_power, layer_speedup and layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

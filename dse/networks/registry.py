@@ -9,8 +9,7 @@ from dse.networks.clip import CLIP, CLIPText, CLIPVision, SigLIP, SigLIPText, Si
 from dse.networks.convnext import ConvNeXt
 from dse.networks.deepseek import DeepSeekV2, DeepSeekV3, DeepSeekV32
 from dse.networks.efficientnet import EfficientNet
-from dse.networks.gemma import Gemma2, Gemma3Text
-from dse.networks.gemma3 import Gemma3
+from dse.networks.gemma import Gemma2, Gemma3, Gemma3Text
 from dse.networks.gpt2 import GPT2
 from dse.networks.gpt_oss import GPTOSS
 from dse.networks.llama import Llama

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from dse.base.errors import InputError
 from dse.report.result_kind import VARIANT_LABELS
 from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval, has_accuracy_intervals, sample_drops
-from dse.sweeping.choice_samples import choice_shares
+from dse.sweeping.iso_speedup import choice_shares
 from dse.sweeping.objectives import objective_signs
 from dse.sweeping.serving import tokens_per_sample
 from dse.workload.accuracy import ROUNDING_TOLERANCE

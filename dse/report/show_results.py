@@ -4,12 +4,14 @@ This is what `dse show` prints, and what `dse sweep`, `dse search` and `dse pare
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.report.best_designs import (
     Ranking,
@@ -20,7 +22,6 @@ from dse.report.best_designs import (
     unmeasured_variants,
     with_all_dims,
 )
-from dse.report.misfits import describe_misfits
 from dse.report.result_kind import result_kind
 from dse.report.result_table import ResultTable
 from dse.sweeping import provenance
@@ -28,6 +29,43 @@ from dse.sweeping.accuracy_losses import has_accuracy_intervals
 from dse.sweeping.pareto import front_records, objective_directions, pareto
 from dse.workload.accuracy import check_drop
 from dse.workload.pattern_shares import DECIDED_SHARE
+
+MAX_NAMED = 3  # networks at a batch size that a note names
+
+
+def describe_misfits(dataset: xr.Dataset) -> str:
+    """The networks that fit no design at a batch size, as in 'bert-base at batch 64 takes 30 GB, 6 GB more than the 24 GB of l4'.
+
+    Empty where each fits some design. `dataset` has all dims; results of older versions have no footprints.
+    """
+    texts = list(_misfits(dataset)) if "capacity" in dataset.get("footprint", xr.DataArray()).attrs else []
+    more = [f"and {len(texts) - MAX_NAMED} more"] if len(texts) > MAX_NAMED else []
+    return "; ".join(texts[:MAX_NAMED] + more)
+
+
+def _misfits(dataset: xr.Dataset) -> Iterator[str]:
+    """A text for each network and batch size, with the design and the variant that miss least."""
+    capacities = {name: _largest_capacity(dataset, *each) for name, each in json.loads(dataset.footprint.attrs["capacity"]).items()}
+    for workload in dict.fromkeys(dataset.workload.values):
+        variants = np.flatnonzero(dataset.workload.values == workload)
+        for number, batch in enumerate(dataset.batch.values):
+            results = dataset[["fits", "footprint"]].isel(batch=number, variant=variants)
+            if not bool(results.fits.any()):
+                least = results.footprint.min([dim for dim in results.footprint.dims if dim != "accelerator"])
+                excess = {str(name): float(least.sel(accelerator=name)) - capacities[str(name)] for name in dataset.accelerator.values}
+                device = min(excess, key=lambda name: excess[name])
+                needed, missing, present = (
+                    format_quantity(size, "B") for size in (excess[device] + capacities[device], excess[device], capacities[device])
+                )
+                yield f"{workload} at batch {batch} takes {needed}, {missing} more than the {present} of {device}"
+
+
+def _largest_capacity(dataset: xr.Dataset, path: str, described: float | None) -> float:
+    """The largest outermost capacity [B] of the designs of an accelerator; `described` is None where it is not limited."""
+    if path in dataset.coords:
+        return float(dataset[path].max())
+    return np.inf if described is None else described
+
 
 MAX_FRONT_CELLS = 5_000_000  # of a sweep: above, its front takes seconds; `dse pareto` finds it
 MAX_ROWS, FEW_GROUPS = 10, 4  # rows of a single table; groups of networks and batch sizes up to which each has three rows

@@ -1,6 +1,7 @@
 """Sparsity patterns, storage formats and pruning.
 
-A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`). A format says how many bits it
+A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`; `pruned_pattern` with
+a sparsity). A format says how many bits it
 takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits (with `tree` and `rank_code`). `windows`
 covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one and
 `activation_statistics` recorded activations, and `expectation` and `columns` compute means over random masks. `quantize` writes and reads

@@ -15,14 +15,14 @@ from dse.sparsity.hierarchy import inner_density
 from dse.sparsity.kinds import Structured
 from dse.sparsity.mask import check_matrix_size, legal
 from dse.sparsity.pattern import Pattern
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.sparsity.pruning import Scope, apply
-from dse.training.pruning_path import PruningStep
 
 Sizes = Mapping[str, tuple[int, int]]  # m and k of each prunable matrix
 Masks = dict[str, Bool[np.ndarray, "m k"]]
 
 
-def choose_masks(weights: Mapping[str, Float[np.ndarray, "m k"]], step: PruningStep, scope: Scope = "layer") -> Masks:
+def choose_masks(weights: Mapping[str, Float[np.ndarray, "m k"]], step: PrunedPattern, scope: Scope = "layer") -> Masks:
     """The mask of each matrix for a step."""
     if step.pattern.density is not None:
         masks = apply(weights, step.pattern)
@@ -35,13 +35,13 @@ def choose_masks(weights: Mapping[str, Float[np.ndarray, "m k"]], step: PruningS
     return masks
 
 
-def layer_sparsities(sizes: Sizes, step: PruningStep) -> dict[str, float]:
+def layer_sparsities(sizes: Sizes, step: PrunedPattern) -> dict[str, float]:
     """The sparsity of each layer that leaves it its number of tiles."""
     density, counts = inner_density(step.pattern), remaining_tiles(sizes, step)
     return {name: 1 - density * counts[name] / tile_count(step.pattern, *sizes[name]) for name in sizes}
 
 
-def remaining_tiles(sizes: Sizes, step: PruningStep) -> dict[str, int]:
+def remaining_tiles(sizes: Sizes, step: PrunedPattern) -> dict[str, int]:
     """Tiles that each layer keeps: its share, rounded so that the total is the nearest to the requested one (largest remainders)."""
     share = (1 - step.sparsity) / inner_density(step.pattern)
     quotas = np.array([share * tile_count(step.pattern, *size) for size in sizes.values()])
@@ -59,7 +59,7 @@ def tile_count(pattern: Pattern, m: int, k: int) -> int:
     return int(pattern.tile_count(m, k))
 
 
-def check_step(step: PruningStep, sizes: Sizes) -> None:
+def check_step(step: PrunedPattern, sizes: Sizes) -> None:
     """Raise InputError with every layer for which a pattern is too coarse."""
     problems, pattern = ProblemCollector(), step.pattern
     for name, (m, k) in sizes.items():

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.training.masks import Masks, choose_masks
 from dse.training.networks.weight_matrix import SmallNetwork
-from dse.training.pruning_path import PruningStep
 
 Tree = TypeVar("Tree")
 
@@ -33,7 +33,7 @@ def take(tree: Tree, start: int, stop: int) -> Tree:
     return jax.tree.map(lambda leaf: leaf[start:stop], tree)
 
 
-def prune(networks: SmallNetwork, step: PruningStep, scope: Any) -> dict[str, Bool[np.ndarray, "member m k"]]:
+def prune(networks: SmallNetwork, step: PrunedPattern, scope: Any) -> dict[str, Bool[np.ndarray, "member m k"]]:
     """Choose the masks of every member from its own weights."""
     weights = {name: np.asarray(matrix) for name, matrix in networks.prunable_weights().items()}
     masks: list[Masks] = [

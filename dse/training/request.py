@@ -7,10 +7,47 @@ from importlib.metadata import version
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.sparsity.grammar import parse
+from dse.sparsity.pruned_pattern import SAME, PrunedPattern
 from dse.sparsity.pruning import Scope
 from dse.training.dataset import Dataset
-from dse.training.profile import NETWORK_NAMES, Profile
-from dse.training.pruning_path import SAME, PruningStep, make_step
+
+SPARSITIES = (0.5, 0.75, 0.875, 0.9375, 0.96875)  # densities 1/2 to 1/32, those of the Sparsity Roofline
+FREE_PATTERNS = ("unstructured", "block:2x2", "block:4x4", "block:8x8", "block:16x16", "block:16x16/2:4")
+FIXED_PATTERNS = (
+    "1:2", "1:4", "1:8", "1:16", "1:32", "2:4", "2:8", "2:16", "2:32",
+    "16:2:8", "16:2:16", "16:2:32", "16:1:32", "4:8x16", "4:16x16", "4:32x16",
+)  # fmt: skip
+NETWORK_NAMES = ("resnet", "mixer", "vit")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The effort of a study.
+
+    Attributes:
+        epochs: epochs of the dense network.
+        rewound_epochs: last epochs of its schedule, which each pruned network is trained for again.
+        seeds: networks of each kind, from seed 0 on.
+        peak_rate: highest learning rate of AdamW.
+        weight_decay: of AdamW.
+        batch_size: images of one step.
+    """
+
+    epochs: int
+    rewound_epochs: int
+    seeds: int
+    networks: tuple[str, ...]
+    patterns: tuple[str, ...]
+    sparsities: tuple[float, ...] = SPARSITIES
+    peak_rate: float = 4e-3
+    weight_decay: float = 1e-2
+    batch_size: int = 32
+
+
+PROFILES = {
+    "study": Profile(24, 10, 3, NETWORK_NAMES, FREE_PATTERNS + FIXED_PATTERNS),
+    "quick": Profile(6, 3, 2, ("resnet",), ("unstructured", "block:4x4", "1:2", "1:4", "1:8"), (0.5, 0.75, 0.875)),
+}
 
 
 @dataclass(frozen=True)
@@ -25,7 +62,7 @@ class StudyRequest:
 
     dataset: Dataset
     networks: tuple[str, ...]
-    targets: tuple[PruningStep, ...]
+    targets: tuple[PrunedPattern, ...]
     seeds: tuple[int, ...]
     profile: Profile
     scope: Scope = "layer"
@@ -53,12 +90,12 @@ def check_networks(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def check_targets(patterns: Iterable[str], sparsities: Sequence[float] | None, default: Sequence[float]) -> tuple[PruningStep, ...]:
+def check_targets(patterns: Iterable[str], sparsities: Sequence[float] | None, default: Sequence[float]) -> tuple[PrunedPattern, ...]:
     """Every pattern at every sparsity, each target once; raises InputError with every error.
 
     A pattern that fixes its density is one target. If `sparsities` are given, it must have one of them.
     """
-    problems, targets = ProblemCollector(), list[PruningStep]()
+    problems, targets = ProblemCollector(), list[PrunedPattern]()
     for sparsity in sparsities or ():
         with problems.collect():
             if not 0 < sparsity < 1:
@@ -70,17 +107,17 @@ def check_targets(patterns: Iterable[str], sparsities: Sequence[float] | None, d
     return tuple(dict.fromkeys(targets))
 
 
-def _targets_of(text: str, sparsities: Sequence[float] | None, default: Sequence[float], problems: ProblemCollector) -> list[PruningStep]:
-    pattern, targets = parse(text), list[PruningStep]()
+def _targets_of(text: str, sparsities: Sequence[float] | None, default: Sequence[float], problems: ProblemCollector) -> list[PrunedPattern]:
+    pattern, targets = parse(text), list[PrunedPattern]()
     if (density := pattern.density) is not None:
-        step = make_step(pattern)
+        step = PrunedPattern.of(pattern)
         if sparsities is not None and not any(abs(sparsity - step.sparsity) <= SAME for sparsity in sparsities):
             listed = ", ".join(f"{sparsity:g}" for sparsity in sparsities)
             raise InputError(f"'{pattern}' is {1 - density:g} sparse and reaches none of {listed}", f"add {1 - density:g}, or leave it out")
         return [step]
     for sparsity in default if sparsities is None else [sparsity for sparsity in sparsities if 0 < sparsity < 1]:
         with problems.collect():
-            targets.append(make_step(pattern, sparsity))
+            targets.append(PrunedPattern.of(pattern, sparsity))
     return targets
 
 

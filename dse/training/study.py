@@ -12,14 +12,14 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.training import members
-from dse.training.batches import choose_batches
 from dse.training.checkpoint import Checkpoint
-from dse.training.learning_rate import learning_rates, rewound_rates
 from dse.training.networks.registry import NETWORKS
 from dse.training.networks.weight_matrix import SmallNetwork
-from dse.training.pruning_path import PruningPath, PruningStep, pruning_path
+from dse.training.pruning_path import PruningPath, pruning_path
 from dse.training.request import StudyRequest
+from dse.training.schedule import choose_batches, learning_rates, rewound_rates
 from dse.training.train import dense_masks, train
 
 DENSE = "dense"
@@ -41,10 +41,10 @@ class NetworkResult:
 
     name: str
     dense: StepResult
-    targets: dict[PruningStep, StepResult]
+    targets: dict[PrunedPattern, StepResult]
 
 
-def planned_paths(targets: Sequence[PruningStep]) -> list[PruningPath]:
+def planned_paths(targets: Sequence[PrunedPattern]) -> list[PruningPath]:
     """Every path that has to be trained, each once; shorter ones first, so that the first steps of a path are trained before it."""
     paths = {path[: length + 1]: None for path in map(pruning_path, targets) for length in range(len(path))}
     return sorted(paths, key=len)

@@ -12,8 +12,8 @@ import numpy as np
 import optax
 from jaxtyping import Bool, Float
 
-from dse.training.batches import Batches
 from dse.training.networks.weight_matrix import SmallNetwork
+from dse.training.schedule import Batches
 
 StackedMasks = dict[str, Bool[Any, "member m k"]]
 MAX_GRADIENT = 1.0  # norm to which gradients are clipped

@@ -15,13 +15,13 @@ import dse
 from dse.accuracy.equivalent_sparsity import VALUE_SPREAD, EquivalentSparsityModel, is_coarse
 from dse.accuracy.estimate import estimate_accuracies
 from dse.accuracy.interval import Interval, conformal_quantile, smallest_factor
-from dse.accuracy.pattern_requests import parse_requests
 from dse.accuracy.reference_curve import ReferenceCurve, choose_curve
 from dse.accuracy.retained_shares import RetainedShares
 from dse.accuracy.structure_penalty import EXPONENT, MAX_SHIFT, StructurePenaltyModel, logit_shift, model_for
 from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.sparsity.grammar import parse
+from dse.sparsity.pruned_pattern import parse_pruned_patterns
 from dse.workload import tables
 from tests.accuracy.networks import ACCURACY, WORKLOAD, random_weights, write_network, write_weights
 
@@ -43,7 +43,7 @@ def perplexity(tmp_path) -> ReferenceCurve:
 def shares_of(*shares: float) -> RetainedShares:
     """Shares of 2:4 and 1:4 where unstructured pruning keeps 1 - s^2."""
     grid = np.linspace(0, 1, 1001)
-    return RetainedShares(parse_requests(["2:4", "1:4"])[: len(shares)], np.array(shares), grid, 1 - grid**2)
+    return RetainedShares(parse_pruned_patterns(["2:4", "1:4"])[: len(shares)], np.array(shares), grid, 1 - grid**2)
 
 
 def test_an_estimate_is_the_accuracy_at_the_equivalent_sparsity(curve):

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.accuracy.pattern_requests import parse_request
 from dse.accuracy.retained import largest_sums, retained_saliency
 from dse.accuracy.retained_shares import retained_shares
-from dse.base.errors import InputError
 from dse.sparsity.grammar import parse
 from dse.sparsity.mask import legal
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.sparsity.pruning import best_mask
 
 ANY_SHAPE = [  # each pattern contains the next one, at the same sparsity
@@ -38,7 +37,7 @@ def saliency(seed: int, shape: tuple[int, int]) -> np.ndarray:
     "text", ["unstructured@0.75", "block:4x4@0.75", "row@0.5", "column@0.25", "2:4", "1:4x8", "8:2:16", "block:8x8/2:4@0.75"]
 )
 def test_the_sum_is_that_of_the_best_mask(text):
-    request, scores = parse_request(text), saliency(0, (32, 64))
+    request, scores = PrunedPattern.parse(text), saliency(0, (32, 64))
     mask = best_mask(scores, request.pattern, request.sparsity)
     assert legal(mask, request.pattern)
     assert mask.mean() == pytest.approx(1 - request.sparsity)
@@ -48,14 +47,14 @@ def test_the_sum_is_that_of_the_best_mask(text):
 
 @given(st.integers(0, 1000), st.sampled_from(ANY_SHAPE), st.integers(8, 40), st.integers(8, 70))
 def test_a_pattern_that_contains_another_never_keeps_less(seed, chain, rows, columns):
-    shares = retained_shares([(1.0, saliency(seed, (rows, columns)))], [parse_request(text) for text in chain]).shares
+    shares = retained_shares([(1.0, saliency(seed, (rows, columns)))], [PrunedPattern.parse(text) for text in chain]).shares
     assert all(more >= less - 1e-6 for more, less in pairwise(shares))
 
 
 @pytest.mark.parametrize("chain", COMPLETE_TILES)
 @pytest.mark.parametrize("seed", range(3))
 def test_containment_holds_for_complete_tiles_of_every_pattern(seed, chain):
-    requests = [parse_request(text) for text in chain]
+    requests = [PrunedPattern.parse(text) for text in chain]
     assert all(a.pattern.allows_masks_of(b.pattern) for a, b in pairwise(requests))
     shares = retained_shares([(1.0, saliency(seed, (16, 64)))], requests).shares
     assert all(more >= less - 1e-6 for more, less in pairwise(shares))
@@ -63,8 +62,8 @@ def test_containment_holds_for_complete_tiles_of_every_pattern(seed, chain):
 
 @given(st.integers(0, 1000), st.sampled_from(["2:4x8", "8:2:8", "block:8x8/2:4@0.75", "2:4/block:2x2", "row@0.4"]), st.integers(8, 30))
 def test_unstructured_pruning_keeps_the_most(seed, text, columns):
-    request = parse_request(text)
-    requests = [request, parse_request(f"unstructured@{request.sparsity}")]
+    request = PrunedPattern.parse(text)
+    requests = [request, PrunedPattern.parse(f"unstructured@{request.sparsity}")]
     share, unstructured = retained_shares([(1.0, saliency(seed, (11, columns)))], requests).shares
     assert share <= unstructured
 
@@ -92,7 +91,7 @@ def test_an_n_m_keeps_the_largest_of_each_group():
 
 
 def test_a_block_larger_than_a_layer_has_no_share_and_others_are_as_without_it():
-    requests = [parse_request("block:64x64@0.5"), parse_request("2:4")]
+    requests = [PrunedPattern.parse("block:64x64@0.5"), PrunedPattern.parse("2:4")]
     layers = [(2.0, saliency(1, (64, 64))), (1.0, saliency(0, (16, 16)))]
     shares = retained_shares(layers, requests)
     assert list(shares.misfits) == [requests[0].pattern]
@@ -102,28 +101,9 @@ def test_a_block_larger_than_a_layer_has_no_share_and_others_are_as_without_it()
 
 
 def test_the_equivalent_sparsity_of_unstructured_pruning_is_its_own_and_of_a_pattern_at_least_that():
-    requests = [parse_request(text) for text in ("unstructured@0.7", "2:4", "block:4x4@0.7")]
+    requests = [PrunedPattern.parse(text) for text in ("unstructured@0.7", "2:4", "block:4x4@0.7")]
     shares = retained_shares([(3.0, saliency(1, (64, 64))), (1.0, 100 * saliency(2, (32, 32)))], requests)
     own, nm, block = map(shares.equivalent_sparsity, requests)
     assert own == 0.7
     assert 0.5 < nm < 0.65
     assert 0.7 < block < 1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("2:4@0.7", "the sparsity of 2:4 is 0.5"),
-        ("row", "'row' may have any sparsity"),
-        ("block:4x4@1.5", "'1.5' is not a sparsity"),
-        ("block:4x4@nan", "'nan' is not a sparsity"),
-        ("block:4x4*@0.5", "a family"),
-        ("channel@0.5", "depend on the kernel"),
-        ("dense", "dense network"),
-        ("block:8x8/2:4@0.3", "below that of the inner pattern"),
-        ("two:four", "is not a pattern"),
-    ],
-)
-def test_wrong_requests_are_errors(text, message):
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        parse_request(text)

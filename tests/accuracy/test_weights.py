@@ -12,7 +12,6 @@ from scipy.stats import halfnorm
 
 from dse.accuracy.estimate import measure_shares
 from dse.accuracy.network_weights import read_network_weights
-from dse.accuracy.pattern_requests import parse_requests
 from dse.accuracy.retained import retained_saliency
 from dse.accuracy.saliency import layer_saliency
 from dse.accuracy.weight_distribution import TYPICAL, WeightDistribution, sampled_layers, scale_spread
@@ -20,6 +19,7 @@ from dse.base import catalog
 from dse.base.errors import InputError
 from dse.readers.parsed_network import WeightTensor
 from dse.sparsity.grammar import parse
+from dse.sparsity.pruned_pattern import parse_pruned_patterns
 from dse.workload import tables
 from tests.accuracy.networks import random_weights, write_network, write_weights
 
@@ -107,7 +107,7 @@ def test_formats_give_the_same_shares_as_the_arrays(ending, tmp_path):
         np.savez(path, **arrays)  # type: ignore[arg-type]
     else:
         pytest.importorskip("safetensors.numpy").save_file(arrays, path)
-    requests = parse_requests(["2:4", "block:4x4@0.5"])
+    requests = parse_pruned_patterns(["2:4", "block:4x4@0.5"])
     shares, basis = measure_shares(workload, requests, path)
     conv = np.abs(np.moveaxis(arrays["conv.weight"], 1, -1).reshape(32, -1))
     fc = np.abs(arrays["fc.weight"])
@@ -120,8 +120,10 @@ def test_formats_give_the_same_shares_as_the_arrays(ending, tmp_path):
 def test_the_scale_of_a_layer_and_the_order_of_requests_do_not_matter(tmp_path):
     workload = tables.load(write_network(tmp_path))
     texts = ["2:4", "1:4", "row@0.5"]
-    shares, _ = measure_shares(workload, parse_requests(texts), write_weights(tmp_path))
-    scaled, _ = measure_shares(workload, parse_requests(texts[::-1]), write_weights(tmp_path, fc=1000 * random_weights()["fc.weight"]))
+    shares, _ = measure_shares(workload, parse_pruned_patterns(texts), write_weights(tmp_path))
+    scaled, _ = measure_shares(
+        workload, parse_pruned_patterns(texts[::-1]), write_weights(tmp_path, fc=1000 * random_weights()["fc.weight"])
+    )
     assert scaled.shares[::-1] == pytest.approx(shares.shares, rel=1e-6)
 
 
@@ -130,7 +132,7 @@ def test_every_broken_layer_is_reported(tmp_path):
     nan = random_weights()["fc.weight"] * np.nan
     path = write_weights(tmp_path, fc=nan, conv=np.full((32, 16, 3, 3), np.inf, np.float32))
     with pytest.raises(InputError) as error:
-        measure_shares(workload, parse_requests(["2:4"]), path)
+        measure_shares(workload, parse_pruned_patterns(["2:4"]), path)
     assert {problem.key for problem in error.value.problems} == {"conv", "fc"}
     assert {problem.file for problem in error.value.problems} == {path}
 

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 import dse
-from dse.model import jax_devices, rate_pairs
+from dse.model import axis_dependence, jax_devices
 from dse.model.grid import Grid, latency_on_grid
 from dse.model.roofline import Combination, NetworkWork
 
@@ -47,7 +47,7 @@ def main() -> None:
         sweep = partial(random_sweep, Path(folder))
         table("designs, 54 layers", {f"{side**2:.1e}": sweep(54, [side, side]) for side in (100, 320, 1000, 3200, 10_000)})
         table("layers, 4.4e6 designs", {str(count): sweep(count, TWO) for count in LAYERS})
-        with patch.object(rate_pairs, "BREAK_EVEN", np.inf):
+        with patch.object(axis_dependence, "BREAK_EVEN", np.inf):
             table("layers added up, 4.4e6 designs", {str(count): sweep(count, TWO) for count in LAYERS})
         table("axes, 4.4e6 designs, 54 layers", {"2": sweep(54, TWO), "3": sweep(54, [210, 210, 100])})
     table("resources, 54 layers, 1e6 designs", {str(count): kernel(count, 1) for count in (2, 3, 4, 6)})

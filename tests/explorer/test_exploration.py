@@ -7,7 +7,7 @@ import pytest
 import dse
 from dse.cli.entry import main
 from dse.explorer.exploration import Exploration, evaluate_choice, quantity_text, slider_values, vary
-from dse.explorer.saved_design import save_design
+from dse.explorer.page import save_design
 from dse.html_report.results_files import read_results
 from dse.sweeping import store
 from tests.html_report.conftest import write_results

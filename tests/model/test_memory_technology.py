@@ -11,7 +11,7 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area_by_part
 from dse.model.cost.design import Design
 from dse.model.cost.power import memory_power
-from dse.report.technology_table import list_technologies
+from dse.report.catalog_tables import list_technologies
 from dse.schema.accelerator import Accelerator
 from dse.schema.memory_technology import memory_technologies
 from tests.conftest import described

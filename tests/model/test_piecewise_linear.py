@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dse.model.axis_dependence import layers_of_rate_pairs
 from dse.model.piecewise_linear import PiecewiseLinear, evaluate_table
-from dse.model.rate_pairs import layers_of_rate_pairs
 from dse.model.roofline import NetworkWork
 
 SPREAD = np.array([1e-12, 1e-3, 0.3, 1.0, 1.7, 40.0, 1e9])

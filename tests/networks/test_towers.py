@@ -9,7 +9,7 @@ import dse
 from dse.base.errors import InputError
 from dse.base.strict_model import validate_mapping
 from dse.networks.clip import SigLIPVision
-from dse.networks.gemma3 import Gemma3
+from dse.networks.gemma import Gemma3
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.networks.llama4 import Llama4Text
 from dse.networks.parts import name_part, repeat_part

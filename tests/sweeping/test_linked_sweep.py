@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.errors import InputError
-from dse.model import rate_pairs
+from dse.model import axis_dependence
 from dse.model.rates import AxisFactor
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import read_sweep
@@ -146,7 +146,7 @@ def test_layers_grouped_by_linked_axes_give_the_same_latencies(folder, rate, fac
     plain = dse.sweep(spec)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "LARGE_GRID", 1)
-        patch.setattr(rate_pairs, "BREAK_EVEN", 0)
+        patch.setattr(axis_dependence, "BREAK_EVEN", 0)
         grouped = dse.sweep(spec)
     np.testing.assert_allclose(grouped.latency, plain.latency, rtol=1e-12)
     np.testing.assert_allclose(grouped.dense_latency, plain.dense_latency, rtol=1e-12)

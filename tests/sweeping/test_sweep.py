@@ -13,7 +13,7 @@ import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.model import grid, jax_devices, piecewise_linear, rate_pairs
+from dse.model import axis_dependence, grid, jax_devices, piecewise_linear
 from dse.model.footprint import peak_activation_bytes
 from dse.model.layer_results import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
@@ -135,13 +135,13 @@ def test_latency_alone_is_the_same_latency(spec_file):
 
 
 @pytest.mark.parametrize("overlap", ["full", "none"])
-@pytest.mark.parametrize("pays", [0, rate_pairs.BREAK_EVEN])
+@pytest.mark.parametrize("pays", [0, axis_dependence.BREAK_EVEN])
 def test_using_the_axis_dependence_changes_no_latency(spec_file, monkeypatch, overlap, pays):
     """Nor does sorting layers, however few."""
     spec_file.write_text(spec_file.read_text() + f"store: {{variables: [latency, dense_latency]}}\nmodel: {{overlap: {overlap}}}\n")
     plain = dse.sweep(spec_file)
     monkeypatch.setattr(job, "LARGE_GRID", 1)
-    monkeypatch.setattr(rate_pairs, "BREAK_EVEN", pays)
+    monkeypatch.setattr(axis_dependence, "BREAK_EVEN", pays)
     functions = (grid.latency_on_grid, piecewise_linear.evaluate_table)
     for function in functions:
         function.clear_cache()

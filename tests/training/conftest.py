@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from dse.sparsity.grammar import parse
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.training.checkpoint import Checkpoint
 from dse.training.dataset import Dataset, load_digits
-from dse.training.profile import Profile
-from dse.training.pruning_path import make_step
-from dse.training.request import StudyRequest
+from dse.training.request import Profile, StudyRequest
 from dse.training.study import NetworkResult, run_study
 
 TINY = Profile(epochs=4, rewound_epochs=2, seeds=2, networks=("mixer",), patterns=())
@@ -25,7 +24,7 @@ def few_digits() -> Dataset:
 
 
 def tiny_request(targets=TARGETS, scope="layer") -> StudyRequest:
-    steps = tuple(make_step(parse(pattern), sparsity) for pattern, sparsity in targets)
+    steps = tuple(PrunedPattern.of(parse(pattern), sparsity) for pattern, sparsity in targets)
     return StudyRequest(few_digits(), ("mixer",), steps, (0, 1), TINY, scope)
 
 

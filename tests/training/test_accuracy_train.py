@@ -16,8 +16,7 @@ import dse
 from dse.cli.entry import main
 from dse.plot.measured_accuracy import family
 from dse.readers.smtx import read_smtx
-from dse.training.accuracy_table import mean_accuracy
-from dse.training.export import write_smtx
+from dse.training.export import mean_accuracy, write_smtx
 from tests.training.conftest import few_digits
 
 OPTIONS = ("--networks", "mixer", "--seeds", "2", "--profile", "quick", "--sparsities", "0.5", "0.75", "--patterns", "unstructured", "1:4")

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from dse.base.errors import InputError
 from dse.sparsity import legal
 from dse.sparsity.grammar import parse
-from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.hierarchy import Hierarchy, inner_density
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.training.masks import check_step, choose_masks, remaining_tiles, tile_count
-from dse.training.profile import FIXED_PATTERNS, FREE_PATTERNS, SPARSITIES
-from dse.training.pruning_path import PruningStep, inner_density, make_step
+from dse.training.request import FIXED_PATTERNS, FREE_PATTERNS, SPARSITIES
 
 SIZES = {"a": (64, 128), "b": (64, 128)}  # 32 blocks of 16 x 16 each
-STEPS = [make_step(parse(text)) for text in FIXED_PATTERNS] + [make_step(parse(text), s) for text, s in product(FREE_PATTERNS, SPARSITIES)]
+STEPS = [PrunedPattern.of(parse(text)) for text in FIXED_PATTERNS] + [
+    PrunedPattern.of(parse(text), s) for text, s in product(FREE_PATTERNS, SPARSITIES)
+]
 
 
 def random_weights(seed: int, sizes=SIZES) -> dict[str, np.ndarray]:
@@ -52,7 +54,7 @@ def test_every_layer_of_a_fixed_pattern_has_its_density(step):
 def test_tiles_are_shared_out_by_largest_remainders(grid, sparsity, block):
     """The total is the nearest whole number, and no layer differs from its share by a whole tile."""
     sizes = {str(number): (down * block, across * block) for number, (down, across) in enumerate(grid)}
-    step = make_step(parse(f"block:{block}x{block}"), sparsity)
+    step = PrunedPattern.of(parse(f"block:{block}x{block}"), sparsity)
     counts, shares = (
         remaining_tiles(sizes, step),
         {name: (1 - sparsity) * down * across for name, (down, across) in zip(sizes, grid, strict=True)},
@@ -65,7 +67,7 @@ def test_tiles_are_shared_out_by_largest_remainders(grid, sparsity, block):
 
 
 def test_the_density_inside_tiles_counts():
-    step = make_step(parse("block:16x16/2:4"), 0.75)
+    step = PrunedPattern.of(parse("block:16x16/2:4"), 0.75)
     assert inner_density(step.pattern) == 0.5
     assert remaining_tiles({"a": (32, 288)}, step) == {"a": 18}  # half of the 36 tiles, half of the weights of each
     assert tile_count(parse("row"), 32, 288) == 32
@@ -75,7 +77,7 @@ def saliency(weights, masks) -> float:
     return sum(float((weights[name] ** 2 * mask).sum()) for name, mask in masks.items())
 
 
-def contains(wide: PruningStep, narrow: PruningStep) -> bool:
+def contains(wide: PrunedPattern, narrow: PrunedPattern) -> bool:
     """Whether the masks of `wide` include those of `narrow`. A two-level pattern fills the tiles that it keeps: its masks do not include 1:4."""
     fills_tiles = isinstance(wide.pattern, Hierarchy) and not isinstance(narrow.pattern, Hierarchy)
     return wide != narrow and isclose(wide.sparsity, narrow.sparsity) and wide.pattern.allows_masks_of(narrow.pattern) and not fills_tiles
@@ -110,5 +112,5 @@ def test_a_pattern_that_contains_another_never_keeps_less_saliency(scope):
 )
 def test_patterns_too_coarse_for_a_layer_are_refused(pattern, sparsity, sizes, message):
     with pytest.raises(InputError) as error:
-        check_step(make_step(parse(pattern), sparsity), sizes)
+        check_step(PrunedPattern.of(parse(pattern), sparsity), sizes)
     assert str(error.value) == message

@@ -10,7 +10,7 @@ from dse.networks.layers import LayerArrays
 from dse.training.networks.patches import choose_patch, split_into_patches
 from dse.training.networks.registry import NETWORKS
 from dse.training.networks.weight_matrix import WeightMatrix, convolve
-from dse.training.profile import NETWORK_NAMES
+from dse.training.request import NETWORK_NAMES
 
 IMAGES = [(8, 8, 1), (12, 10, 3), (7, 7, 2)]
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.base.errors import InputError
 from dse.sparsity.grammar import parse
+from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.training.masks import choose_masks
-from dse.training.profile import FIXED_PATTERNS, FREE_PATTERNS, SPARSITIES
-from dse.training.pruning_path import make_step, pruning_path
+from dse.training.pruning_path import pruning_path
+from dse.training.request import FIXED_PATTERNS, FREE_PATTERNS, SPARSITIES
 
 
 def texts(pattern: str, sparsity: float | None = None) -> list[str]:
-    return [str(step) for step in pruning_path(make_step(parse(pattern), sparsity))]
+    return [str(step) for step in pruning_path(PrunedPattern.of(parse(pattern), sparsity))]
 
 
 def test_paths_by_hand():
@@ -34,7 +34,7 @@ TARGETS = [(text, None) for text in FIXED_PATTERNS] + [(text, sparsity) for text
 
 @pytest.mark.parametrize(("pattern", "sparsity"), TARGETS)
 def test_every_step_prunes_at_most_half_of_the_masks_before_it(pattern, sparsity):
-    path = pruning_path(make_step(parse(pattern), sparsity))
+    path = pruning_path(PrunedPattern.of(parse(pattern), sparsity))
     densities = [1.0, *(1 - step.sparsity for step in path)]
     for before, after in pairwise(densities):
         assert before / 2 - 1e-9 <= after < before
@@ -50,24 +50,6 @@ def test_every_step_prunes_at_most_half_of_the_masks_before_it(pattern, sparsity
 
 @given(st.sampled_from(TARGETS))
 def test_the_beginning_of_a_path_is_the_path_of_its_last_step(target):
-    path = pruning_path(make_step(parse(target[0]), target[1]))
+    path = pruning_path(PrunedPattern.of(parse(target[0]), target[1]))
     for length in range(1, len(path)):
         assert pruning_path(path[length - 1]) == path[:length]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "sparsity", "message"),
-    [
-        ("2:4", 0.9, "'2:4' is 0.5 sparse and cannot be 0.9 sparse; write 0.5, or leave it out"),
-        ("unstructured", None, "'unstructured' may have any sparsity; give sparsities, as in '--sparsities 0.5 0.75'"),
-        ("unstructured", 1.0, "a sparsity of 1 is out of range; write a number above 0 and below 1"),
-        ("unstructured", 0.0, "a sparsity of 0 is out of range; write a number above 0 and below 1"),
-        ("block:16x16/2:4", 0.25, "'block:16x16/2:4' is at least 0.5 sparse and cannot be 0.25 sparse; write 0.5 or more"),
-        ("dense", None, "'dense' prunes nothing; leave it out: the dense network is always trained"),
-        ("block:4x4*", 0.5, "'block:4x4*' is a family of patterns; name one of its members"),
-    ],
-)
-def test_targets_that_no_mask_has_are_refused(pattern, sparsity, message):
-    with pytest.raises(InputError) as error:
-        make_step(parse(pattern), sparsity)
-    assert str(error.value) == message

@@ -12,7 +12,7 @@ from dse.base import catalog
 from dse.base.input_file import read_rows
 from dse.sparsity.kinds import Block
 from dse.sweeping.plan_builder import load_plan
-from dse.training.profile import FIXED_PATTERNS, FREE_PATTERNS
+from dse.training.request import FIXED_PATTERNS, FREE_PATTERNS
 from dse.workload.schema import AccuracyRow
 
 NETWORKS = {name: dse.load_workload(name) for name in catalog.list_names("workloads")}

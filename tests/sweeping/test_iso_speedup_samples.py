@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dse.base.errors import InputError
-from dse.sweeping.choice_samples import choice_shares, weighted_quantiles
-from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
+from dse.sweeping.iso_speedup import choice_shares, iso_speedup, pattern_shares, weighted_quantiles
 
 EXACT = (np.nan, np.nan)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dse.training.learning_rate import learning_rates, rewound_rates
+from dse.training.schedule import learning_rates, rewound_rates
 
 
 def test_rates_rise_for_a_tenth_and_fall_to_zero():

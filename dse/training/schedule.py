@@ -1,11 +1,24 @@
-"""The schedule of learning rates, and learning-rate rewinding.
+"""Which images each training step reads, and at which learning rate.
 
 After pruning, a network keeps its weights and is trained again with the learning rates of the last epochs of the dense schedule (Renda,
-Frankle and Carbin 2020, arXiv 2003.02389), instead of with the low last one, as in fine-tuning.
+Frankle and Carbin 2020, arXiv 2003.02389), instead of with the low last one, as in fine-tuning: learning-rate rewinding.
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+
+Batches = Int[np.ndarray, "member epoch step batch"]  # numbers of images
+
+
+def choose_batches(seed: int, label: str, images: int, epochs: int, batch_size: int) -> Int[np.ndarray, "epoch step batch"]:
+    """The batches of one network: every epoch is a new permutation of the images, without its incomplete last batch.
+
+    They depend on the seed and on the label of the pruning step alone.
+    """
+    generator, steps = np.random.default_rng([seed, *label.encode()]), images // batch_size
+    orders = [generator.permutation(images)[: steps * batch_size] for _ in range(epochs)]
+    return np.array(orders, np.int32).reshape(epochs, steps, batch_size)
+
 
 WARM_UP = 0.1  # share of the schedule in which the rate rises
 
