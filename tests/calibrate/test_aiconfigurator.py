@@ -60,6 +60,15 @@ def test_a_product_has_its_weights_first_and_the_bytes_of_each_operand(tmp_path,
     assert launches.repeated_bytes[0] == pytest.approx(np.dot(elements * [copies, 1, 1], bits) / 8)
 
 
+@pytest.mark.parametrize(
+    ("release", "dtype", "copies"),
+    [("sglang/0.5.8", "fp8_block", 6), ("trtllm/1.2.0", "bfloat16", 5), ("vllm/0.24.0", "nvfp4", 1), ("another/1.0", "bfloat16", 1)],
+)
+def test_each_framework_repeats_as_many_weights_as_its_collector_has(tmp_path, release, dtype, copies):
+    (row,) = load_measurements(write(tmp_path / "gemm.csv.gz", GEMM, gemm(dtype, release=release))).rows
+    assert row.weight_copies == copies
+
+
 def test_kernels_of_different_releases_and_formats_are_different(tmp_path):
     rows = gemm(), gemm(release="vllm/0.24.0"), gemm("fp8"), gemm("fp8_block")
     measured = load_measurements(write(tmp_path / "t.csv", GEMM, *rows))

@@ -13,9 +13,10 @@ DTYPES = {
     "nvfp4": "fp4 weights=nvfp4 activations=nvfp4 outputs=bf16",
     "int8_wo": "bf16 weights=int8", "int4_wo": "bf16 weights=int4",
 }  # fmt: skip
-# Layers that the collector runs one after another, each with weights of its own: six, but one in formats with scales
-# (ai-dynamo/aiconfigurator@00e9bded2f42, collector/vllm/collect_gemm.py).
-WEIGHT_COPIES, SINGLE_WEIGHTS = 6, ("fp8_block", "nvfp4")
+# Layers that the collectors run one after another, each with weights of its own, by framework; vLLM's has one in formats with scales, and
+# TensorRT-LLM's has at most five, as many as exceed the cache (ai-dynamo/aiconfigurator, collector/*/collect_gemm.py: vllm@00e9bded2f42,
+# sglang@2ec2c274ae38, trtllm@000959092f86).
+WEIGHT_COPIES, SINGLE_WEIGHTS = {"vllm": 6, "sglang": 6, "trtllm": 5}, ("fp8_block", "nvfp4")
 
 
 def _convert_gemm(row: Cells) -> Cells:
@@ -26,10 +27,16 @@ def _convert_gemm(row: Cells) -> Cells:
     return {
         "device": device_name(row["gpu"]), "kernel": row["kernel_source"], "release": row["release"], "pattern": "dense",
         "dtype": DTYPES[row["gemm_dtype"]], "m": row["n"], "k": row["k"], "n": row["m"], "time_ms": row["latency_ms"],
-        "weight_copies": "1" if row["gemm_dtype"] in SINGLE_WEIGHTS else str(WEIGHT_COPIES),
+        "weight_copies": str(_count_weight_copies(row)),
         "power_w": row.get("power_W", ""), "power_limit_w": row.get("power_limit_W", ""),
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
+
+
+def _count_weight_copies(row: Cells) -> int:
+    framework = row["release"].partition("/")[0]
+    has_single = framework == "vllm" and row["gemm_dtype"] in SINGLE_WEIGHTS
+    return 1 if has_single else WEIGHT_COPIES.get(framework, 1)
 
 
 _KERNEL = ("gpu", "op_name", "kernel_source", "latency_ms", "release")
