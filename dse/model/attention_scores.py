@@ -44,8 +44,9 @@ class AttentionScores:
     """What one instance of each layer computes and reads under a run.
 
     `computed_share` [1] of the products in the rectangle of queries and keys are computed; `read_keys` are read, and `index_bytes` [B] of
-    indices; `touched_keys` are attended to by some query, also where the layer before reads them. `applies` masks the layers whose scores the run leaves out; the others compute and read what their row states. `patterns` are
-    those that the layers run as (None without an attention pattern), and `most_keys` the most keys that one of their queries attends to.
+    indices; `touched_keys` are attended to by some query, also where the layer before reads them. `applies` masks the layers whose scores
+    the run leaves out; the others compute and read what their row states. `patterns` are those that the layers run as (None without an
+    attention pattern), and `most_keys` the most keys that one of their queries attends to.
     """
 
     applies: LayerMask

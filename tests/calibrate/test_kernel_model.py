@@ -169,7 +169,6 @@ def test_weights_that_are_multiplied_in_turn_occupy_the_cache_together():
     assert times[0] < 0.5 * times[1]
 
 
-
 def test_the_clock_falls_with_the_cube_root_of_the_power_above_the_limit():
     """Eight times the power that the limit allows: half the clock. Far below the limit: the highest clock. An unknown limit: that of the peak."""
     assert kernel_time.sustained_clock(8e-12, 1e-12) == pytest.approx(0.5, rel=1e-3)

@@ -1,8 +1,8 @@
 """The parameters of the time of a module: meaning, unit, prior and bounds of each.
 
-`SHARED` hold for all networks and dtypes of a kernel. There is one of `EFFICIENCIES` for each dtype of the weights, one of `ATTENTION` and one
-of `GATHERS` for each of the cache, whose keys a kernel may have to convert, and one of `LAUNCHES` for each network and dtype. Priors are assumed: round numbers of
-the size that kernels of these devices have.
+`SHARED` hold for all networks and dtypes of a kernel. There is one of `EFFICIENCIES` for each dtype of the weights, one of `ATTENTION` and
+one of `GATHERS` for each of the cache, whose keys a kernel may have to convert, and one of `LAUNCHES` for each network and dtype. Priors
+are assumed: round numbers of the size that kernels of these devices have.
 """
 
 import numpy as np
@@ -31,11 +31,15 @@ EFFICIENCIES = tuple(
     for dtype, prior in zip(WEIGHT_DTYPES, (0.6, 0.4, 0.3), strict=True)
 )
 ATTENTION = tuple(
-    Parameter(f"attention {dtype}", "1", 0.4, 0.7, 0.005, 0.99, f"share of the peak that attention to chosen {dtype} keys reaches", is_share=True)
+    Parameter(
+        f"attention {dtype}", "1", 0.4, 0.7, 0.005, 0.99, f"share of the peak that attention to chosen {dtype} keys reaches", is_share=True
+    )
     for dtype in CACHE_DTYPES
 )
 GATHERS = tuple(
-    Parameter(f"gather {dtype}", "1", 0.7, 0.7, 0.02, 50, f"rate at which chosen {dtype} keys are gathered, over the bandwidth of the memory")
+    Parameter(
+        f"gather {dtype}", "1", 0.7, 0.7, 0.02, 50, f"rate at which chosen {dtype} keys are gathered, over the bandwidth of the memory"
+    )
     for dtype in CACHE_DTYPES
 )
 LAUNCHES = tuple(

@@ -10,8 +10,8 @@
                  (launch, exposed launch + device) where the host launches kernel by kernel
 
 (a, b) is the 4-norm, a smooth maximum. The measurements repeat a launch, so a part of the weights and keys is in the cache: a footprint of
-x times the share `resident` misses x^3 / (1 + x^3) of its bytes, and the others take the share `cached` of the time, chosen keys included. Each
-query gathers its keys anew, so they may arrive faster than the memory delivers.
+x times the share `resident` misses x^3 / (1 + x^3) of its bytes, and the others take the share `cached` of the time, chosen keys included.
+Each query gathers its keys anew, so they may arrive faster than the memory delivers.
 """
 
 from typing import Any, NamedTuple
@@ -158,7 +158,9 @@ def module_time(theta: Any, features: ModuleFeatures) -> Seconds:
     p = {parameter.name: values[parameter] for parameter in SHARED}
     efficiencies = jnp.stack([values[parameter] for parameter in EFFICIENCIES])
     launch = jnp.stack([values[parameter] for parameter in LAUNCHES])[f.launch_index.astype(int)]
-    of_attention, gather = (jnp.stack([values[parameter] for parameter in each])[f.cache_index.astype(int)] for each in (ATTENTION, GATHERS))
+    of_attention, gather = (
+        jnp.stack([values[parameter] for parameter in each])[f.cache_index.astype(int)] for each in (ATTENTION, GATHERS)
+    )
     missed = miss_rate(f.cache_share / p["resident"])
     moved = missed + (1 - missed) * p["cached"]
     byte = moved / p["bandwidth"]

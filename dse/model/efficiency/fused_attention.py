@@ -2,9 +2,10 @@
 
 A pair of products counts as fused attention if it states `queries` and the scores are not written. Tiles of masked scores take no time, so
 the FLOPs of a causal pair are those of the scores that are not masked. A pair has the mask of the pattern that the unit runs it as: all
-keys, those up to the query, or as many keys of each query as the pattern has at most, which count as a window of that length. Each of the two layers has half of the kernel's launch, of its time
-of the unit and of its traffic, so that the pair takes the time of the kernel. Operands are cold, and the write of the cache belongs to the
-layers that compute keys and values. The keys of decoding sequences are taken to be of one length.
+keys, those up to the query, or as many keys of each query as the pattern has at most, which count as a window of that length. Each of the
+two layers has half of the kernel's launch, of its time of the unit and of its traffic, so that the pair takes the time of the kernel.
+Operands are cold, and the write of the cache belongs to the layers that compute keys and values. The keys of decoding sequences are taken
+to be of one length.
 """
 
 from collections.abc import Sequence
