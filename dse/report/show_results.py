@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dse.base.display_units import format_quantity
+from dse.base.display_units import DECIMAL_BYTES
 from dse.base.errors import InputError
 from dse.report.best_designs import (
     Ranking,
@@ -54,10 +54,14 @@ def _misfits(dataset: xr.Dataset) -> Iterator[str]:
                 least = results.footprint.min([dim for dim in results.footprint.dims if dim != "accelerator"])
                 excess = {str(name): float(least.sel(accelerator=name)) - capacities[str(name)] for name in dataset.accelerator.values}
                 device = min(excess, key=lambda name: excess[name])
-                needed, missing, present = (
-                    format_quantity(size, "B") for size in (excess[device] + capacities[device], excess[device], capacities[device])
-                )
-                yield f"{workload} at batch {batch} takes {needed}, {missing} more than the {present} of {device}"
+                needed, missing = _format_decimal(excess[device] + capacities[device]), _format_decimal(excess[device])
+                yield f"{workload} at batch {batch} takes {needed}, {missing} more than the {_format_decimal(capacities[device])} of {device}"
+
+
+def _format_decimal(size: float) -> str:
+    """A size with a decimal prefix, so that sizes of one sentence can be added up: '565.8 GB'."""
+    unit, factor = next(each for each in reversed(DECIMAL_BYTES) if each[1] <= max(size, 1.0))
+    return f"{size / factor:,.4g} {unit}"
 
 
 def _largest_capacity(dataset: xr.Dataset, path: str, described: float | None) -> float:
