@@ -24,7 +24,7 @@ def execute(options: Namespace) -> str:
         shares, basis = measure_shares(workload, requests, options.weights, options.saliency, options.curvature)
     result = estimate_accuracies(curve, shares, basis)
     for left_out in result.left_out:
-        print(f"warning: {left_out.request} is left out: {left_out.reason}", file=sys.stderr)
+        print(f"warning: {left_out.request.text} is left out: {left_out.reason}", file=sys.stderr)
     _write(options, workload, result)
     return format_result(result, options.json)
 

@@ -57,7 +57,7 @@ def test_an_estimate_is_the_accuracy_at_the_equivalent_sparsity(curve):
 
 def test_a_pattern_beyond_the_curve_is_left_out_with_its_reason(curve):
     result = estimate_accuracies(curve, shares_of(1 - 0.5**2, 1 - 0.96**2), "a test")
-    assert [str(each.request) for each in result.left_out] == ["1:4"]
+    assert [each.request.text for each in result.left_out] == ["1:4"]
     assert "0.96" in result.left_out[0].reason
     assert "measured from 0 to 0.95" in result.left_out[0].reason
 
