@@ -52,7 +52,12 @@ class Cost(StrictModel):
     )
     power: Power | None = Field(None, description="published power at full load; variations of the device are scaled from it")
     sustained_clock: Frequency | None = Field(
-        None, description="clock that the power sustains at full load, as the base clock of a GPU; default: the clock of the peaks"
+        None, description="clock that the power sustains at full load; default: from base_clock, else the clock of the peaks"
+    )
+    base_clock: Frequency | None = Field(
+        None,
+        description="clock that the vendor guarantees, as the base clock of a GPU; full load is taken to run at the geometric mean of it"
+        " and the clock of the peaks",
     )
     idle: Power | None = Field(None, description="power without work, clocks running; default: leakage of the cost model")
     process: Length | None = Field(None, description="technology node, 3 to 28 nm; needed for area, power and energy")

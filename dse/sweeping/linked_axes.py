@@ -15,7 +15,9 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.axis import ENERGY_PATH, Axis
 
-ENERGY_NUMBER = re.compile(r"cost\.(process|sustained_clock)|units\.\w+\.clock|" + ENERGY_PATH.pattern)  # energies depend on these
+ENERGY_NUMBER = re.compile(
+    r"cost\.(process|sustained_clock|base_clock)|units\.\w+\.clock|" + ENERGY_PATH.pattern
+)  # energies depend on these
 
 
 def link_accelerators(

@@ -17,7 +17,7 @@ def energy_per_operation(design: Design, unit: str, dtype: str, coefficients: Po
     """Energy of an operation [J/FLOP], including moving its operands and result on chip."""
     if dtype in design.accelerator.units[unit].energy:
         return design.value(f"units.{unit}.energy.{dtype}")
-    coefficients = coefficients or fitted_coefficients().power
+    coefficients = coefficients or fitted_coefficients().power.of(design.accelerator.cost.family)
     coefficient = coefficients.matrix if unit == design.matrix_unit else coefficients.vector
     return coefficient.value * relative_width(dtype) * energy_scale(design.process) * supply_voltage(design) ** 2
 

@@ -3,7 +3,9 @@
     voltage = max(floor, 1 - slope (1 - clock / reference clock of the process))
 
 Dynamic energy grows with the square of the voltage, and so does the leakage per area in this model; power also grows with the clock. A
-board whose power does not sustain the clock of its peaks runs slower at full load (`cost.sustained_clock`), at a lower voltage.
+board whose power does not sustain the clock of its peaks runs slower at full load (`cost.sustained_clock`), at a lower voltage. Where only
+the clock is known that the vendor guarantees (`cost.base_clock`), full load is taken to run at the geometric mean of it and the clock of the
+peaks.
 """
 
 from dse.model.cost.coefficients import published_coefficients, reference_clock
@@ -19,8 +21,10 @@ def unit_clock(design: Design, unit: str) -> FloatOrArray:
 
 def sustained_share(design: Design) -> FloatOrArray:
     """Share of the clock of the peaks that the design sustains at full load [1]."""
-    sustained = design.value("cost.sustained_clock")
-    return 1.0 if sustained is None else sustained / unit_clock(design, design.matrix_unit)
+    sustained, base = design.value("cost.sustained_clock"), design.value("cost.base_clock")
+    if sustained is not None:
+        return sustained / unit_clock(design, design.matrix_unit)
+    return 1.0 if base is None else (base / unit_clock(design, design.matrix_unit)) ** 0.5
 
 
 def supply_voltage(design: Design) -> FloatOrArray:

@@ -76,12 +76,23 @@ class PowerCoefficients(StrictModel):
     vector: EnergyPerOperation
 
 
+class PowerCoefficientsByFamily(StrictModel):
+    """Power coefficients of GPUs, and of accelerators and blocks."""
+
+    gpu: PowerCoefficients
+    accelerator: PowerCoefficients
+
+    def of(self, family: DesignFamily) -> PowerCoefficients:
+        """The coefficients of a family; a block is an accelerator."""
+        return self.gpu if family == "gpu" else self.accelerator
+
+
 class FittedCoefficients(StrictModel):
     """Content of `fitted.yaml`."""
 
     command: str
     area: AreaCoefficientsByFamily
-    power: PowerCoefficients
+    power: PowerCoefficientsByFamily
 
 
 class PublishedCoefficients(StrictModel):

@@ -2,8 +2,7 @@
 
 The dies and their design powers are in `devices.csv`. Least squares of log ratios with a prior on each coefficient: all coefficients stay
 above 0, and a coefficient on which the dies have little evidence stays near its prior. All devices with one die together weigh as much as
-one device. The area of a die is fitted to its most complete device, separately for GPUs and accelerators. Only single-die devices are
-fitted.
+one device. GPUs and accelerators are fitted separately; the area of a die to its most complete device. Only single-die devices are fitted.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +23,7 @@ from dse.model.cost.coefficients import (
     AreaCoefficientsByFamily,
     FittedCoefficients,
     PowerCoefficients,
+    PowerCoefficientsByFamily,
     published_coefficients,
 )
 from dse.model.cost.design import Design
@@ -36,6 +36,7 @@ from dse.schema.memory_technology import ON_CHIP
 MATRIX_DTYPES = ("tf32", "fp16", "fp8", "int8", "fp4")
 VECTOR_DTYPES = ("fp32", "fp16")
 OUTLIER = 0.3  # log error from which on a device counts less
+FittedFamily = Literal["gpu", "accelerator"]
 STARTS = (0.0, 0.7, -0.7)  # of the last coefficient over its prior, in logarithms: which unit sets the power is a choice with local minima
 INSIDE_CORES = "1 GB/s"  # of SRAM whose traffic is part of the energy of operations: next to nothing
 COMMAND = "python -m dse.model.cost.fit"
@@ -91,7 +92,7 @@ class PublishedDevice(StrictModel):
             memory = {"dram": {"technology": self.memory, "bandwidth": f"{self.dram_gbs} GB/s"}, "on_chip": on_chip}
         cost = {"process": f"{self.process_nm} nm", "family": self.family}
         if self.base_clock_ghz:
-            cost["sustained_clock"] = f"{self.base_clock_ghz} GHz"
+            cost["base_clock"] = f"{self.base_clock_ghz} GHz"
         description = {"name": self.device, "source": self.source, "units": units, "memory": memory, "cost": cost}
         return Design(Accelerator.from_dict(description))
 
@@ -111,9 +112,14 @@ def complete_devices(devices: Iterable[PublishedDevice]) -> list[PublishedDevice
     return list({device.die: device for device in by_rate}.values())
 
 
-def fit_area(devices: Iterable[PublishedDevice], family: Literal["gpu", "accelerator"]) -> AreaCoefficients:
+def select_family(devices: Iterable[PublishedDevice], family: FittedFamily) -> list[PublishedDevice]:
+    """The devices of a family; blocks count as accelerators."""
+    return [device for device in devices if (device.family == "gpu") == (family == "gpu")]
+
+
+def fit_area(devices: Iterable[PublishedDevice], family: FittedFamily) -> AreaCoefficients:
     """Fit to the published areas of the dies of a family; blocks count as accelerators."""
-    complete = [device for device in complete_devices(devices) if (device.family == "gpu") == (family == "gpu")]
+    complete = complete_devices(select_family(devices, family))
     drivers = [area_drivers(device.design) for device in complete]
     interfaces = np.array([interface_area(device.design) for device in complete])
 
@@ -124,8 +130,9 @@ def fit_area(devices: Iterable[PublishedDevice], family: Literal["gpu", "acceler
     return AreaCoefficients.model_validate(_fit(complete, drivers, total, [device.area for device in complete], priors, "area"))
 
 
-def fit_power(devices: Sequence[PublishedDevice]) -> PowerCoefficients:
-    """Fit to the published powers of devices, given their published areas; the power of memories is not fitted."""
+def fit_power(devices: Iterable[PublishedDevice], family: FittedFamily) -> PowerCoefficients:
+    """Fit to the published powers of the devices of a family, given their published areas; the power of memories is not fitted."""
+    devices = select_family(devices, family)
     drivers = [power_drivers(device.design, device.area) for device in devices]
     memory = np.array([memory_power(device.design) for device in devices])
 
@@ -176,17 +183,19 @@ def fit_coefficients() -> FittedCoefficients:
     """Fit to all devices that `devices.csv` marks as fitted."""
     devices = [device for device in load_published_devices() if device.fitted == "yes"]
     area = AreaCoefficientsByFamily(gpu=fit_area(devices, "gpu"), accelerator=fit_area(devices, "accelerator"))
-    return FittedCoefficients(command=COMMAND, area=area, power=fit_power(devices))
+    power = PowerCoefficientsByFamily(gpu=fit_power(devices, "gpu"), accelerator=fit_power(devices, "accelerator"))
+    return FittedCoefficients(command=COMMAND, area=area, power=power)
 
 
 def to_yaml(coefficients: FittedCoefficients) -> str:
     """The content of `fitted.yaml`."""
-    command, area = coefficients.command, coefficients.area
+    command = coefficients.command
     lines = [f"# Written by '{command}' from devices.csv and the priors in coefficients.yaml.", f"command: {command}"]
-    for title, group in (("area:\n  gpu:", area.gpu), ("  accelerator:", area.accelerator), ("power:", coefficients.power)):
-        lines.append(title)
-        indent = " " * (2 if title == "power:" else 4)
-        lines += [f'{indent}{name}: {{value: {part.text}, kind: {part.kind}, source: "{part.source}"}}' for name, part in group]
+    for figure, families in (("area", coefficients.area), ("power", coefficients.power)):
+        lines.append(f"{figure}:")
+        for family, group in families:
+            lines.append(f"  {family}:")
+            lines += [f'    {name}: {{value: {part.text}, kind: {part.kind}, source: "{part.source}"}}' for name, part in group]
     return "\n".join(lines)
 
 

@@ -43,7 +43,7 @@ def static_power(design: Design) -> FloatOrArray:
 
 def leakage_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
     """Power [W] of `die_area` [m^2] at the voltage of the design, without any work."""
-    coefficients = coefficients or fitted_coefficients().power
+    coefficients = coefficients or fitted_coefficients().power.of(design.accelerator.cost.family)
     return coefficients.leakage.value * die_area * supply_voltage(design) ** 2
 
 
@@ -56,7 +56,7 @@ def unit_power(design: Design, unit: str, coefficients: PowerCoefficients | None
 
 def modelled_power(design: Design, die_area: FloatOrArray, coefficients: PowerCoefficients | None = None) -> FloatOrArray:
     """Power at full load [W] by the model alone, of a design with `die_area` [m^2]."""
-    coefficients = coefficients or fitted_coefficients().power
+    coefficients = coefficients or fitted_coefficients().power.of(design.accelerator.cost.family)
     matrix = unit_power(design, design.matrix_unit, coefficients)
     vector = sum(unit_power(design, name, coefficients) for name in design.accelerator.units if name != design.matrix_unit)
     return memory_power(design) + leakage_power(design, die_area, coefficients) + design.maximum([matrix, vector])

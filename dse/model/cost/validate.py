@@ -39,8 +39,8 @@ def leave_one_die_out() -> list[Row]:
     for die in dict.fromkeys(device.die for device in load_published_devices()):
         others = fitted_devices_without(die)
         devices = [device for device in load_published_devices() if device.die == die]
-        power_coefficients = fit_power(others)
-        area_coefficients = fit_area(others, "gpu" if devices[0].family == "gpu" else "accelerator")
+        family = "gpu" if devices[0].family == "gpu" else "accelerator"
+        area_coefficients, power_coefficients = fit_area(others, family), fit_power(others, family)
         for device in devices:
             area_mm2 = modelled_area(device.design, area_coefficients) * 1e6 if device.device in complete else None
             power_w = modelled_power(device.design, device.area, power_coefficients)
