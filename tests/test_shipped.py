@@ -28,6 +28,9 @@ def test_every_accelerator_has_a_source_on_every_number(name):
     for unit in accelerator.units.values():
         for run in unit.runs.values():
             assert run.kind == "datasheet" or run.source
+    for path, scores in accelerator.scores().items():
+        assert scores.source, path
+        assert (scores.kind == "assumed") == ("assumed" in scores.source), path
     if accelerator.hypothetical:
         assert "assumed" in accelerator.document.text
 

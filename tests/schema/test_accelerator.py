@@ -130,3 +130,11 @@ def test_the_table_of_an_accelerator_has_each_quantity_and_run_with_its_source()
         "<tr><td>units.tensor.runs.sparse_24.gain</td><td>2</td><td>datasheet</td><td></td></tr>"
         "<tr><td>memory.dram.bandwidth</td><td>2 TB/s</td><td>measured</td><td>a &lt;test&gt;</td></tr></table>"
     )
+
+
+def test_left_out_scores_have_a_source_and_are_named_where_it_was_not_read():
+    scores = {"patterns": ["causal"], "tile": "64x64", "source": "a talk", "kind": "assumed", "unverified": True}
+    unit = {"peak": {"fp16": "1 TFLOP/s"}, "runs": {"dense": {"pattern": "dense", "scores": scores}}}
+    chip = dse.load_accelerator({"name": "c", "source": "test", "units": {"u": unit}, "memory": {"dram": {"bandwidth": "1 TB/s"}}})
+    assert chip.unverified() == ["units.u.runs.dense.scores"]
+    assert "<td>causal, tiles of 64x64</td><td>assumed</td><td>a talk</td>" in chip._repr_html_()
