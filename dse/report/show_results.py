@@ -54,8 +54,9 @@ def _misfits(dataset: xr.Dataset) -> Iterator[str]:
                 least = results.footprint.min([dim for dim in results.footprint.dims if dim != "accelerator"])
                 excess = {str(name): float(least.sel(accelerator=name)) - capacities[str(name)] for name in dataset.accelerator.values}
                 device = min(excess, key=lambda name: excess[name])
-                needed, missing = _format_decimal(excess[device] + capacities[device]), _format_decimal(excess[device])
-                yield f"{workload} at batch {batch} takes {needed}, {missing} more than the {_format_decimal(capacities[device])} of {device}"
+                sizes = excess[device] + capacities[device], excess[device], capacities[device]
+                needed, missing, capacity = map(_format_decimal, sizes)
+                yield f"{workload} at batch {batch} takes {needed}, {missing} more than the {capacity} of {device}"
 
 
 def _format_decimal(size: float) -> str:

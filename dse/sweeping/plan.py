@@ -113,9 +113,8 @@ class Plan:
         widths = {"bound_share": 2 * units + len(self.accelerators), "execution_share": runs}
         width = sum(widths.get(name, 1) for name in self.result_variables)
         inner_size = math.prod(map(len, self.inner_axes))
-        samples = (
-            5 * SAMPLES * inner_size if self.has_intervals else 0
-        )  # dense, its unpruned layers, pruned, a ratio, and one of them sorted
+        arrays = 5 if self.has_intervals else 0  # dense, its unpruned layers, pruned, a ratio, and one of them sorted
+        samples = arrays * SAMPLES * inner_size
         return (math.prod(self.dims.values()) * width + samples) * np.dtype(self.spec.store.dtype).itemsize
 
     def categorical_designs(self) -> Iterator[tuple[Position, Accelerator]]:
