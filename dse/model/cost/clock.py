@@ -4,8 +4,8 @@
 
 Dynamic energy grows with the square of the voltage, and so does the leakage per area in this model; power also grows with the clock. A
 board whose power does not sustain the clock of its peaks runs slower at full load (`cost.sustained_clock`), at a lower voltage. Where only
-the clock is known that the vendor guarantees (`cost.base_clock`), full load is taken to run at the geometric mean of it and the clock of the
-peaks.
+the clock is known that the vendor guarantees (`cost.base_clock`), full load is taken to run at the geometric mean of it and the clock of
+the peaks.
 """
 
 from dse.model.cost.coefficients import published_coefficients, reference_clock
