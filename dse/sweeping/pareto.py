@@ -76,26 +76,54 @@ def pareto(
     dataset = store.read(results) if isinstance(results, str | Path) else results
     signs = objective_signs(dataset, maximize, minimize, reference or {}, pool)
     dataset = with_accuracy_drop(dataset, list(signs))
-    dims, columns = objective_columns(dataset, list(signs))
-    bits, positions, records, probabilities = objective_bits(dataset, signs), [], [], []
-    losses = _sample_objective(dataset, signs)
-    for group, indices in group_cells(dataset, dims, pool):
-        cells = [select_cells(column, dims, indices).astype(float, copy=False) for column in columns]
-        minimized = [column if sign > 0 else -column for column, sign in zip(cells, signs.values(), strict=True)]
-        front, points, statistics = find_front([column.ravel() for column in minimized], bits)
-        order = order_front(points, next(iter(signs.values())), ties)
-        located = zip(dims, np.unravel_index(front[order], minimized[0].shape), strict=True)
-        positions.append([indices[dim][index] if dim in indices else index for dim, index in located])
-        if losses is not None:
-            variants = np.broadcast_to(_variant_of_cells(dataset, dims), [dataset.sizes[dim] for dim in dims])
-            own = select_cells(variants, dims, indices).ravel()
-            probabilities.append(_front_probability(front[order], minimized, own, losses, list(signs), bits))
+    fronts = _Fronts(dataset, signs, reference or {}, ties)
+    return fronts.select([fronts.of_group(*group) for group in group_cells(dataset, fronts.dims, pool)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Front:
+    """One front: the position of each point along every dim, its record, and how probably each point is on it, where that is known."""
+
+    positions: Sequence[np.ndarray]
+    record: FrontRecord
+    probability: np.ndarray | None
+
+
+class _Fronts:
+    """The fronts of a dataset whose objectives have `signs`."""
+
+    def __init__(self, dataset: xr.Dataset, signs: Signs, reference: Mapping[str, float], ties: bool):
+        self.dataset, self.signs, self.reference, self.ties = dataset, signs, reference, ties
+        self.dims, self.columns = objective_columns(dataset, list(signs))
+        self.bits, self.losses = objective_bits(dataset, signs), _sample_objective(dataset, signs)
+
+    def of_group(self, group: Mapping[str, Any], indices: Indices) -> _Front:
+        """The front of the cells at `indices`."""
+        cells = [select_cells(column, self.dims, indices).astype(float, copy=False) for column in self.columns]
+        minimized = [column if sign > 0 else -column for column, sign in zip(cells, self.signs.values(), strict=True)]
+        front, points, statistics = find_front([column.ravel() for column in minimized], self.bits)
+        order = order_front(points, next(iter(self.signs.values())), self.ties)
+        located = zip(self.dims, np.unravel_index(front[order], minimized[0].shape), strict=True)
+        positions = [indices[dim][index] if dim in indices else index for dim, index in located]
         counts = {"points": statistics.count, "left_out": minimized[0].size - statistics.count}
-        records.append(group | counts | measure_front(points[order], statistics.worst, statistics.best, signs, reference or {}))
-    attributes = front_attributes(records, signs)
-    selected = {dim: ("point", np.concatenate(parts)) for dim, parts in zip(dims, zip(*positions, strict=True), strict=True)}
-    fronts = dataset.isel(selected).assign_attrs(attributes)
-    return fronts if losses is None else fronts.assign(front_probability=("point", np.concatenate(probabilities), PROBABILITY_ATTRS))
+        measures = measure_front(points[order], statistics.worst, statistics.best, self.signs, self.reference)
+        return _Front(positions, {**group, **counts, **measures}, self._probability(front[order], minimized, indices))
+
+    def select(self, fronts: Sequence[_Front]) -> xr.Dataset:
+        """The points of all fronts, front after front, with every variable and coordinate."""
+        positions = zip(*(front.positions for front in fronts), strict=True)
+        selected = {dim: ("point", np.concatenate(parts)) for dim, parts in zip(self.dims, positions, strict=True)}
+        points = self.dataset.isel(selected).assign_attrs(front_attributes([front.record for front in fronts], self.signs))
+        probabilities = [front.probability for front in fronts if front.probability is not None]
+        return points.assign(front_probability=("point", np.concatenate(probabilities), PROBABILITY_ATTRS)) if probabilities else points
+
+    def _probability(self, front: np.ndarray, minimized: Sequence[np.ndarray], indices: Indices) -> np.ndarray | None:
+        """How probably each point is on the front; None where no accuracy that is an objective varies."""
+        if self.losses is None:
+            return None
+        variants = np.broadcast_to(_variant_of_cells(self.dataset, self.dims), [self.dataset.sizes[dim] for dim in self.dims])
+        own = select_cells(variants, self.dims, indices).ravel()
+        return _front_probability(front, minimized, own, self.losses, list(self.signs), self.bits)
 
 
 def _sample_objective(dataset: xr.Dataset, signs: Signs) -> np.ndarray | None:

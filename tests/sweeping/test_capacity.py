@@ -341,7 +341,9 @@ def test_ignored_memory_levels_are_warned_of(folder):
         dse.ModelWarning,
         match="'chip': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy",
     ):
-        dse.sweep(path)
+        results = dse.sweep(path)
+    assert "dram" in results.resource
+    assert "l2" not in results.resource
 
 
 def test_accelerators_of_different_depth_share_one_trace(banded):

@@ -163,7 +163,8 @@ def test_a_partial_of_another_sweep_is_evaluated_again(home, results):
     dse.sweep(home / "kept.yaml", results / "other.nc", shard=(2, 2))
     shutil.copy(results / "other.nc.parts/1.npz", results / "front.nc.parts/0.npz")
     with pytest.warns(dse.ModelWarning, match=r"0\.npz: is damaged"):
-        dse.sweep(home / "kept.yaml", results / "front.nc", resume=True)
+        resumed = dse.sweep(home / "kept.yaml", results / "front.nc", resume=True)
+    xr.testing.assert_equal(resumed, dse.sweep(home / "kept.yaml"))
 
 
 @pytest.mark.parametrize("break_it", [flip, cut, Path.unlink])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 import dse
 from dse.sweeping.front_probability import front_probability
 from dse.sweeping.pareto_front import nondominated
-from tests.sweeping.test_choice_samples import EXACT, make_results
+from tests.sweeping.test_iso_speedup_samples import EXACT, make_results
 
 OBJECTIVES = {"maximize": ["speedup"], "minimize": ["accuracy_drop"]}
 
