@@ -4,6 +4,7 @@ results_files       read the inputs
 report              build the page of all of them
 sweep_section       what the page holds of a sweep; search_section, validation_section: of a search and a validation
 answers             the first screen, in sentences
+sampled_choice      how often the pattern of the best result stays the best over samples of uncertain accuracies
 fronts              which points the page holds: fronts, best results, a sample of the others
 points              columns of the points, and the grid of all results
 layer_details       layers, roofs and sensitivities of single designs

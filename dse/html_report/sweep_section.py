@@ -12,6 +12,7 @@ from dse.html_report import answers, fronts, points, sources
 from dse.html_report.display import Column
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
+from dse.html_report.sampled_choice import describe_sampled_choice
 from dse.sweeping import provenance
 from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval
 from dse.sweeping.objectives import ACCURACY_DROP
@@ -51,7 +52,8 @@ def build_section(results: Results, maximize: list[str], minimize: list[str]) ->
     }
     contents |= _grid(results, dataset, selected, cells, described)
     contents |= _details(results, dataset, cells, described, on_front)
-    return contents | {"headline": answers.headlines(rows, len(groups)) + _causes_of_best(contents)}
+    sampled = describe_sampled_choice(dataset, rows[0]["cell"], spec.accuracy_drop) if rows else []
+    return contents | {"headline": answers.headlines(rows, len(groups)) + sampled + _causes_of_best(contents)}
 
 
 def _causes_of_best(contents: dict[str, Any]) -> list[str]:

@@ -97,7 +97,12 @@ def _draw_progress_panel(ax: Axes, archive: Archive, random: Archive) -> None:
     for each, volume, (name, colour, line) in zip((archive, random), volumes, lines, strict=True):
         counts = [count for count, _ in each.history]
         best = [each.value_signs[0] * values[:, 0].min() if len(values) else np.nan for _, values in each.history]
-        marker = "o" if len(counts) == 1 else ""  # an exhaustive search evaluates all designs at once
-        ax.step(counts, best if is_single else volume, marker, where="post", color=colour, linestyle=line, linewidth=1.4, label=name)
+        look = {
+            "color": colour,
+            "linestyle": line,
+            "linewidth": 1.4,
+            "marker": "o" if len(counts) == 1 else None,
+        }  # one: an exhaustive search
+        ax.step(counts, best if is_single else volume, where="post", label=name, **look)
     ax.set_xlabel("designs evaluated", fontsize=9)
     ax.set_ylabel(f"best {archive.value_names[0]}" if is_single else "hypervolume", fontsize=9)

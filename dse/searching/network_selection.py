@@ -4,6 +4,7 @@ The brackets name a workload by its key, then any of its inputs, each by its val
 networks of the workload are selected. The name of a result, as in `latency[llama-3.1-8b (phase=decode)]`, selects that network alone.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dse.base.errors import InputError, did_you_mean
@@ -21,6 +22,9 @@ def select_networks(name: str, networks: Mapping[str, Workload], keys: Sequence[
     assert selector is not None, "names with brackets only"
     if selector in networks:
         return [list(networks).index(selector)]
+    if re.search(r"\bbatch\s*=", selector):
+        message = f"'{name}' selects a batch size, but a design has one batch size for all of its results"
+        raise InputError(message, "list sizes under 'batch', and limit the size itself, as in 'batch >= 8'")
     matching = [key for key in dict.fromkeys(keys) if selector == key or selector.startswith(f"{key}/")]
     if not matching:
         known = [*keys, *networks]

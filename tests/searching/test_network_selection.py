@@ -72,6 +72,10 @@ def test_what_fits_is_what_a_sweep_says(folder):
 @pytest.mark.parametrize(
     ("constraint", "message"),
     [
+        (
+            "latency[net, batch=8] <= 1 ms",
+            "selects a batch size, .*; list sizes under 'batch', and limit the size itself, as in 'batch >= 8'",
+        ),
         ("latency[lama] <= 1 ms", "'lama' in 'latency\\[lama\\]' is not a workload of this search"),
         ("latency[llama-3.2-1b/decod] <= 1 ms", "'decod' in .* is not an input of 'llama-3.2-1b' in this search; did you mean 'decode'"),
         ("latency[./net/decode] <= 1 ms", "it has no inputs; name the workload alone"),

@@ -1,0 +1,30 @@
+"""The sentence of a report about samples of uncertain accuracies."""
+
+import numpy as np
+import pytest
+
+import dse
+from dse.html_report.sampled_choice import describe_sampled_choice
+from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
+
+
+@pytest.fixture(scope="module")
+def results():
+    return dse.sweep({
+        "name": "uncertain", "accelerators": ["a100-sxm4-80gb"], "workloads": {"digits-vit": {"methods": "all"}, "resnet50": {"methods": ["asp"]}},
+        "batch": [1, 32], "dtype": "fp16", "store": {"variables": ["latency", "dense_latency", "speedup", "fits"]},
+    })  # fmt: skip
+
+
+def test_the_sentence_is_that_of_iso_speedup_on_the_design_of_the_cell(results):
+    variant = int(np.flatnonzero(results.workload.values == "digits-vit")[-1])
+    cell = np.ravel_multi_index((0, 1, 0, variant), [results.sizes[dim] for dim in ("accelerator", "batch", "dtype", "variant")])
+    assert list(results.speedup.dims) == ["accelerator", "batch", "dtype", "variant"]
+    best = iso_speedup(results, 1.0).sel(batch=32, workload="digits-vit").squeeze()
+    assert describe_sampled_choice(results, int(cell), 1.0) == [f"Over samples of the accuracies: {pattern_shares(best).sentence}."]
+
+
+def test_networks_without_intervals_have_no_sentence(results):
+    variant = int(np.flatnonzero(results.workload.values == "resnet50")[-1])
+    assert describe_sampled_choice(results, variant, 1.0) == []
+    assert describe_sampled_choice(results.drop_vars("speedup"), 0, 1.0) == []
