@@ -118,18 +118,7 @@ def evaluate(
         54
     """
     arguments = {"batch": batch, "dtype": dtype, "power_limited": power_limited, "options": options}
-    steps = {
-        "accelerator": (load_accelerator, accelerator),
-        "variant": (_read_variant, variant),
-        "baseline": (_read_variant, variant if baseline is None else baseline),
-        "": (partial(validate_mapping, _Arguments), arguments),
-    }
-    problems, values = ProblemCollector(), list[Any]()
-    for path, (read, value) in steps.items():
-        with problems.collect(key=path):
-            values.append(read(value))
-    problems.raise_if_any()
-    device, chosen, base, checked = values
+    device, chosen, base, checked = _read_inputs(accelerator, variant, variant if baseline is None else baseline, arguments)
     efficiency = efficiency_of(checked.options, available_kernels(device, checked.options))
     setting = checked.batch, checked.dtype, checked.options, efficiency
     terms = network_terms(device, chosen, *setting)
@@ -139,6 +128,25 @@ def evaluate(
     check_same_layers(chosen.layers, base.layers)
     samples = (_latency_samples(each, device, checked) for each in (terms, network_terms(device, base, *setting)))
     return results.assign(speedup_over_baseline(*samples))
+
+
+def _read_inputs(
+    accelerator: Any, variant: Any, baseline: Any, arguments: Mapping[str, Any]
+) -> tuple[Accelerator, Variant, Variant, _Arguments]:
+    """Load what is given by name or path, and check the arguments; raises InputError with every problem."""
+    readers = {
+        "accelerator": partial(load_accelerator, accelerator),
+        "variant": partial(_read_variant, variant),
+        "baseline": partial(_read_variant, baseline),
+        "": partial(validate_mapping, _Arguments, arguments),
+    }
+    problems, values = ProblemCollector(), list[Any]()
+    for path, read in readers.items():
+        with problems.collect(key=path):
+            values.append(read())
+    problems.raise_if_any()
+    device, chosen, base, checked = values
+    return device, chosen, base, checked
 
 
 def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Arguments) -> LatencySamples:
