@@ -22,6 +22,22 @@ def shows_progress() -> bool:
     return logger.isEnabledFor(logging.INFO) and sys.stderr.isatty()
 
 
+def print_line(text: str) -> None:
+    """Print a line to stderr, above the bar if one is shown."""
+    tqdm = sys.modules.get("tqdm")
+    if tqdm is not None and getattr(tqdm.tqdm, "_instances", None):
+        tqdm.tqdm.write(text, file=sys.stderr)
+    else:
+        print(text, file=sys.stderr)
+
+
+class LineHandler(logging.Handler):
+    """Prints notes to stderr, each on a line of its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print_line(self.format(record))
+
+
 def no_progress(count: int = 1) -> None:
     """Takes the place of a bar's `update` where no bar is shown."""
 

@@ -71,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 @contextmanager
 def _messages(level: int) -> Iterator[None]:
     """Print progress and notes of this level to stderr, and with DEBUG the time that the command takes."""
-    handler, start = logging.StreamHandler(sys.stderr), monotonic()
+    handler, start = progress.LineHandler(), monotonic()
     progress.logger.addHandler(handler)
     progress.logger.setLevel(level)
     try:
@@ -89,7 +89,7 @@ def load_handler(name: str) -> Handler:
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    progress.print_line(f"warning: {message}")
 
 
 def _error_text(error: BaseException) -> str:

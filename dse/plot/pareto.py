@@ -221,7 +221,8 @@ def _labels(front: Table, x: str, y: str) -> list[Label]:
     """The sparsity of each point, unless an axis shows it or there are too many points."""
     if "nominal_sparsity" not in front or {"sparsity", "nominal_sparsity"} & {x, y}:
         return []
-    distinct = front.drop_duplicates([x, y, "nominal_sparsity"])
+    pruned = front[front.method != "dense"] if "method" in front else front
+    distinct = pruned.drop_duplicates([x, y, "nominal_sparsity"])
     if len(distinct) > MAX_LABELS:
         return []
     return [Label(row[x], row[y], style.percent(row["nominal_sparsity"]), "black") for _, row in distinct.iterrows()]
