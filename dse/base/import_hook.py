@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +17,10 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
 
 
 class _FirstImport(MetaPathFinder):
-    """Finds one package, as the other finders do, and calls a function when the package has been executed."""
+    """Finds one package, as the other finders do, and calls a function when the package has been executed.
+
+    It stays until then: other libraries look whether a package is installed without importing it.
+    """
 
     def __init__(self, name: str, action: Callable[[], None]):
         self.name, self.action = name, action
@@ -26,14 +28,15 @@ class _FirstImport(MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        specs = (finder.find_spec(fullname, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             execute = loader.exec_module
 
             def execute_and_call(module: ModuleType) -> None:
                 execute(module)
+                sys.meta_path.remove(self)
                 self.action()
 
             loader.exec_module = execute_and_call

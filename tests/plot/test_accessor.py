@@ -85,7 +85,13 @@ def test_errors_say_what_is_wrong(swept, call, message):
         call(swept)
 
 
-@pytest.mark.parametrize("imports", ["import dse, xarray", "import xarray, dse", "import dse; from xarray import Dataset; import xarray"])
+LOOKS_WHETHER_INSTALLED = "import dse, importlib.util; assert importlib.util.find_spec('xarray'); import xarray"  # as torch._dynamo does
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import dse, xarray", "import xarray, dse", "import dse; from xarray import Dataset; import xarray", LOOKS_WHETHER_INSTALLED],
+)
 def test_the_accessor_is_registered_whichever_is_imported_first(imports):
     code = f"{imports}; print(hasattr(xarray.Dataset, 'dse'), 'matplotlib' in __import__('sys').modules)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
