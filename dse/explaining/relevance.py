@@ -27,9 +27,8 @@ from dse.sparsity.kinds import Dense
 
 COSTS = {"area": area, "power": power}  # quantities of the accelerator alone
 TIMES = ("latency", "speedup")
-ACTION_ENERGY = re.compile(
-    r"\.(energy|clock)(\.|$)|^cost\."
-)  # numbers that change the energy of an operation or a byte, or belong to a device
+# Numbers that change the energy of an operation or a byte, or belong to a device.
+ACTION_ENERGY = re.compile(r"\.(energy|clock)(\.|$)|^cost\.")
 RATE_KEYS = ("gain", "efficiency", "decode")  # numbers of a run that only scale rates
 
 

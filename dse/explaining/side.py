@@ -187,9 +187,9 @@ def _is_valid(check: Any) -> bool:
 
 def with_common_dtype(sides: Sequence[Settings]) -> list[Settings]:
     """The settings, where those without a dtype have the first of `COMMON_DTYPES` in which all their accelerators compute."""
-    silent = [settings for settings in sides if settings.get("dtype") is None]
+    without_dtype = [settings for settings in sides if settings.get("dtype") is None]
     try:
-        devices = [load_accelerator(settings["accelerator"]) for settings in silent if settings.get("accelerator") is not None]
+        devices = [load_accelerator(settings["accelerator"]) for settings in without_dtype if settings.get("accelerator") is not None]
     except InputError:  # `make_side` reports it
         return list(sides)
     computed = [{dtype for unit in device.units.values() for dtype in unit.peak} for device in devices]

@@ -11,6 +11,5 @@ The package is called `sweeping` because `dse.sweep` is a function. Data flows t
   constant memory), and `distributed/` (several processes and machines);
 * `sweep`: all of this, as the function `dse.sweep`;
 * what follows from results: `select_values`, `objectives`, `pareto` with `pareto_front` and `candidates`, and `iso_speedup`; with uncertain
-  accuracies, `accuracy_losses` (also in samples), `choice_samples` (how often each variant is the best)
-  and `front_probability` (how often a point is on the front).
+  accuracies, `accuracy_losses` (also in samples) and `front_probability` (how often a point is on the front).
 """
