@@ -8,7 +8,7 @@ import numpy as np
 
 from dse.calibrate.fit_parameters import fit_parameters
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.launches import KernelLaunches
+from dse.model.efficiency.launches import KernelLaunches, shared_rows
 from dse.model.efficiency.parameters import PRIOR, Distribution, theta_to_values, values_to_theta
 from dse.model.efficiency.tiles import MIN_EDGES, WIDE_TILES
 
@@ -33,11 +33,11 @@ def fit_kernel(launches: KernelLaunches, prior: Distribution = PRIOR) -> KernelM
 def _fit_best_variant(launches: KernelLaunches, prior: Distribution, processors: float = np.nan) -> KernelModel:
     """Fit the general kernel and the most promising restricted ones; take a restricted one if it is clearly better."""
     screened, compared, fitted = (stratify(launches, size) for size in (MAX_SCREENED, MAX_COMPARED, MAX_FITTED))
-    general = _fit_from_two_starts(KernelModel(launches.key, prior.mean, processors=processors), compared, STEPS, prior)
+    general = _fit_from_several_starts(KernelModel(launches.key, prior.mean, processors=processors), compared, STEPS, prior)
     screening = sorted(
-        _restricted_variants(general, launches), key=lambda v: _fit_from_two_starts(v, screened, SCREENING_STEPS, prior).cost
+        _restricted_variants(general, launches), key=lambda v: _fit_from_several_starts(v, screened, SCREENING_STEPS, prior).cost
     )
-    finalists = [_fit_from_two_starts(variant, compared, STEPS, prior) for variant in screening[:FINALISTS]]
+    finalists = [_fit_from_several_starts(variant, compared, STEPS, prior) for variant in screening[:FINALISTS]]
     better = [model for model in finalists if model.cost < SIMPLER_COST * general.cost]
     best = min([*better, general], key=lambda model: model.cost)
     return replace(fit_parameters(best, fitted, STEPS, prior=prior), staged_bytes=_mean_staged_bytes(launches))
@@ -59,10 +59,11 @@ def _estimate_processors(launches: KernelLaunches) -> float:
     return min((fit_parameters(candidate, screened, COUNTING_STEPS) for candidate in candidates), key=lambda model: model.cost).processors
 
 
-def _fit_from_two_starts(variant: KernelModel, launches: KernelLaunches, steps: int, prior: Distribution) -> KernelModel:
-    """The better of the fits that start at the prior and where issue slots limit."""
-    issue_bound = values_to_theta(theta_to_values(prior.mean) | {"extra_dense": 1.0})
-    fits = (fit_parameters(replace(variant, theta=start), launches, steps, prior=prior) for start in (prior.mean, issue_bound))
+def _fit_from_several_starts(variant: KernelModel, launches: KernelLaunches, steps: int, prior: Distribution) -> KernelModel:
+    """The best of the fits that start at the prior, where issue slots limit and, for a kernel that gathers, where its additions wait."""
+    limits = [{}, {"extra_dense": 1.0}, *([] if shared_rows(launches.key.family) is None else [{"contention": 0.1}])]
+    starts = [values_to_theta(theta_to_values(prior.mean) | limit) for limit in limits]
+    fits = (fit_parameters(replace(variant, theta=start), launches, steps, prior=prior) for start in starts)
     return min(fits, key=lambda model: model.cost)
 
 

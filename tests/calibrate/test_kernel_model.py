@@ -100,6 +100,25 @@ def test_tiles_in_flight_by_hand():
     np.testing.assert_allclose(busy, busy[2], rtol=1e-6)
 
 
+def test_additions_of_a_row_that_wait_for_each_other_by_hand():
+    """Each of the 1000 nonzeros of a row waits for 1000, ten multiply-adds each; rows that fill a scratchpad wait 1.63 times as
+    long. Kernels that gather nothing do not wait."""
+    waiting = values_to_theta(FAST | {"contention": 10.0, "crowding": 1.0})
+    short, long, wide = times_on_a100(
+        KernelModel(CSR, waiting), [(8192, 4000, 1), (8192, 400_000, 1), (8192, 4000, 3)], "unstructured", 0.25
+    )
+    multiply_add = 2 / 38.98e12  # at the rate of issue slots
+    assert short == pytest.approx(8192 * 1000 * 1000 * 10 * multiply_add, rel=0.01)
+    assert long == pytest.approx(1.63 * 100**2 * short, rel=0.01)  # 781 KiB of 164
+    assert wide == pytest.approx(3 * short, rel=0.01)
+    sparse = replace(DENSE, family="*:4")
+    alone, other = (
+        times_on_a100(KernelModel(sparse, values_to_theta(each)), [(8192, 4000, 1)], "2:4", 0.5)
+        for each in (FAST, FAST | {"contention": 10.0})
+    )
+    assert alone == other
+
+
 def test_the_scratchpad_of_a_tile_is_that_of_the_nearest_measured_density():
     model = KernelModel(CSR, values_to_theta(FAST | {"flight": 900}), staged_bytes=((0.125, 9 * 1024.0), (0.5, 17 * 1024.0)))
     sparse, dense, unknown = (

@@ -223,4 +223,10 @@ def _rates_of_design(accelerator: Accelerator, described: Accelerator, unit: str
     """
     rates, base = (DeviceRates.from_accelerator(each, unit, dtype) for each in (accelerator, described))
     issue = rates.issue if dtype == "fp32" else rates.peak * base.issue / base.peak
-    return replace(rates, issue=issue, energy_budget=base.energy_budget, latency_scale=base.peak / rates.peak)
+    return replace(
+        rates,
+        issue=issue,
+        energy_budget=base.energy_budget,
+        latency_scale=base.peak / rates.peak,
+        slots=rates.peak * base.slots / base.peak,
+    )

@@ -203,10 +203,11 @@ def _nearest_heights(pattern: Pattern, kernels: Sequence[KernelRecord]) -> list[
 
 def _most_representative_first(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> tuple[KernelRecord, ...]:
     """First kernels that share a source with kernels of other families, since sources time launches differently and a speedup compares
-    kernels; then those measured at more shapes, then those with the smaller error."""
+    kernels; then those measured at more shapes, then those with the smaller error. Of kernels that gather, whose speeds differ by factors,
+    the faster one comes before the one with the smaller error."""
 
     def is_compared(kernel: KernelRecord) -> bool:
         others = [k for k in kernels if k.device == kernel.device and k.family != kernel.family]
         return any(set(k.sources) & set(kernel.sources) for k in others)
 
-    return tuple(sorted(candidates, key=lambda k: (not is_compared(k), -k.shapes, k.error)))
+    return tuple(sorted(candidates, key=lambda k: (not is_compared(k), -k.shapes, -k.constant if shared_rows(k.family) else k.error)))

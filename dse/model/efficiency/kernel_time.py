@@ -11,8 +11,11 @@
     ramp      fill parts (stored padding, inputs) / (k d)   prologue and epilogue of a tile, the same at any density. stored: issue
                                         with j = 0; inputs: operands with the rows of B alone, one for each stored multiply-add
     unit      ((((compute, issue, latency) padding, operands) + ramp) waves^tail + split + waiting) / clock
+    addition  F c d k (1 + 0.63 x^8 / (1 + x^8)) / P_slots
+                                        for kernels that gather: each multiply-add waits for all others of its row and column, c issue
+                                        slots each; x: bytes of a row over the share `crowding` of a scratchpad
     memory    (Q miss + gathered) / (e BW)   Q: bytes that the best schedule moves with the cache of the device
-    time      launch + (unit, memory)
+    time      launch + (unit, addition, memory)
 
 (a, b) is the 4-norm, a smooth maximum, since real pipelines overlap imperfectly. A library takes the fastest of its tiles and may split k
 into parts to fill a wave; the partial sums pass through the cache.
@@ -41,6 +44,7 @@ SPLITS = (1, 2, 4, 8, 16)  # parts that k may be split into
 NORM = 4.0
 CLOCK_NORM = 8.0  # of the smooth minimum of the clocks that power and design allow
 RESIDENCY_EXPONENT = 3.0  # of the miss rate of repeated launches
+CROWDED_WAIT, CROWDING_EXPONENT = 0.63, 8.0  # longer wait of long rows, and how abruptly it begins: cuSPARSE CSR on an RTX 3090
 PARTIAL_SUM_BYTES = 8.0  # of fp32, written and read
 COLUMNS_PER_GROUP = 64  # columns of B that one processor multiplies a row of A with
 
@@ -72,6 +76,8 @@ class LaunchFeatures(NamedTuple):
     cache_share: PerLaunch  # bytes of operands and result, and of further copies of A, over the cache; infinite for cold launches
     gathers: PerLaunch  # one element of B for each stored multiply-add [s]
     column_share: PerLaunch  # bytes of a column of B over those of the cache
+    additions: PerLaunch  # each pair of stored multiply-adds of an output, where B is gathered, one issue slot each [s]
+    row_share: PerLaunch  # bytes of a row of A over those of a scratchpad, tiny if that is unknown
 
 
 def launch_features(
@@ -117,6 +123,8 @@ def launch_features(
         cache_share=launches.repeated_bytes / rates.cache if moved_bytes is None and rates.cache else np.full(len(launches), np.inf),
         gathers=(flops / 2 * launches.activation_bytes if is_gathered else np.zeros(len(launches))) / rates.bandwidth,
         column_share=fitted_k * launches.activation_bytes / max(rates.cache, 1.0),
+        additions=flops / (issue_rate if np.isnan(rates.slots) else rates.slots) * fitted_k * density * is_gathered,
+        row_share=launches.weight_bytes / m * fitted_k / k / (1e30 if np.isnan(rates.scratchpad) else rates.scratchpad),
     )
 
 
@@ -190,6 +198,8 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
     times = (work + ramp) * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
     unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
+    crowded = sigmoid(CROWDING_EXPONENT * jnp.log(f.row_share / p["crowding"]))
+    unit = smooth_maximum(unit, f.additions * p["contention"] * (1 + CROWDED_WAIT * crowded))
     gathered_share = f.column_share * p["columns"]
     gathered_bytes = f.gathers * gathered_share / (1 + gathered_share) / p["reuse"]
     miss_rate = 1 / (1 + (p["resident"] / f.cache_share) ** RESIDENCY_EXPONENT)

@@ -74,7 +74,8 @@ class DeviceRates:
 
     `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s. `energy_budget` in
     J/FLOP: the energy that a FLOP may take, scaled to 16 bit and 7 nm, without exceeding the power limit at the peak. `latency_scale`:
-    latency of instructions over that of the device that kernels were fitted on.
+    latency of instructions over that of the device that kernels were fitted on. `slots` in FLOP/s: one fp32 multiply-add for each issue
+    slot, the same in all dtypes.
     """
 
     peak: float
@@ -86,6 +87,7 @@ class DeviceRates:
     scratchpad: float = np.nan
     energy_budget: float = np.nan
     latency_scale: float = 1.0
+    slots: float = np.nan
 
     @classmethod
     def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str) -> "DeviceRates":
@@ -100,6 +102,7 @@ class DeviceRates:
             launch=device.overhead.launch.value if device.overhead.launch else np.nan,
             scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
             energy_budget=_energy_budget(device, unit.peak[dtype].value, dtype),
+            slots=unit.issue.value if unit.issue else unit.peak.get("fp32", unit.peak[dtype]).value,
         )
 
 

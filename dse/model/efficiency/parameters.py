@@ -58,6 +58,8 @@ PARAMETERS = (
     Parameter("resident", "1", 0.45, 1.0, 1e-3, 10, "share of the cache in which repeated launches find operands", of_device=True),
     Parameter("columns", "1", 512.0, 1.0, 8, 1e5, "columns of B that are gathered from at once: k x columns against the cache"),
     Parameter("reuse", "1", 4.0, 0.7, 1, 1e3, "multiply-adds that share one element gathered from memory"),
+    Parameter("contention", "1", 1e-3, 1.0, 1e-8, 10, "issue slots that a gathering multiply-add waits for each other of its row"),
+    Parameter("crowding", "1", 0.35, 0.5, 0.01, 100, "bytes of a row over a scratchpad from which on that wait is longer"),
     Parameter("split", "s", 2e-6, 1.0, 1e-9, 1e-3, "time to start the addition of the partial sums of a split k"),
     Parameter("flight", "1", 8.0, 1.0, 0.1, 1e3, "tiles that a processor has to work on at once to hide their latency"),
 )  # fmt: skip
