@@ -1,5 +1,6 @@
 """Fixtures: small descriptions written to disk and read as a user's would be. Shapes in `dse.model` are checked at run time."""
 
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests import typechecker as typechecker
 from tests.browser import browser as browser
 from tests.browser import chromium as chromium
 
+os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test depends on what another compiled
 install_import_hook("dse.model", "tests.typechecker.check_types")
 
 from dse.schema.accelerator import Accelerator, read_accelerator  # noqa: E402 - the hook comes first

@@ -1,6 +1,7 @@
 """The command `dse`: `entry` parses the command line, `subcommands` lists the subcommands and `arguments` has their options; the other
 modules run one subcommand each.
 
+compilation_cache                      keep compiled functions for the next command
 completion                             names and files that a shell completes
 init                                   write a description to start from
 

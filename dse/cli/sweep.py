@@ -32,7 +32,6 @@ from dse.sweeping.plan import Plan, describe_plan
 from dse.sweeping.plan_builder import build_plan, check_result_size
 from dse.sweeping.sweep import is_distributable, not_distributable
 from dse.sweeping.table_file import is_table_path
-from dse.sweeping.zarr_store import is_store
 
 
 def execute(options: Namespace) -> str:
@@ -182,6 +181,8 @@ def _address_error(address: str, reason: str) -> InputError:
 
 def _remove_results(results: Path) -> None:
     """Remove the store or the partials of a reduction that a sweep is to replace; raises InputError if they are something else."""
+    from dse.sweeping.zarr_store import is_store  # Zarr takes 0.2 s to import
+
     for path, belongs in ((results, is_store), (partials_folder(results), lambda folder: (folder / ORIGIN).is_file())):
         if not path.is_dir():
             continue

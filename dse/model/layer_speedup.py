@@ -5,7 +5,8 @@ import xarray as xr
 from jaxtyping import Float
 
 from dse.base.errors import InputError
-from dse.model.efficiency.interval import probability_above_one, quantiles
+from dse.model.efficiency.interval import quantiles
+from dse.model.efficiency.probability import probability_above_one
 from dse.networks.layers import LayerArrays
 
 LatencySamples = Float[np.ndarray, "sample layer"]  # sample 0 is the best estimate of fitted kernels, the only sample without them

@@ -11,9 +11,8 @@ import xarray as xr
 from dse.base import checksum
 from dse.base.errors import InputError, UnfinishedError
 from dse.base.output_file import replace_file
-from dse.model.efficiency.interval import probability_above_one
+from dse.model.efficiency.probability import probability_above_one
 from dse.schema.stored_results import ATTRIBUTES
-from dse.sweeping import zarr_store
 
 MAX_BUFFERED_BYTES = 2**30  # smaller datasets are serialised in memory first: HDF5 itself may not notice that a disk is full
 HDF5_READ_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # of damaged files
@@ -42,9 +41,15 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
 
 def read(path: str | Path) -> xr.Dataset:
     """Read the results of 'dse sweep' into memory, with the speedup where only latencies are stored; raises InputError."""
-    dataset = zarr_store.read(Path(path)) if Path(path).is_dir() else read_netcdf(path)
+    dataset = _read_zarr(Path(path)) if Path(path).is_dir() else read_netcdf(path)
     lacks_speedup = "speedup" not in dataset and {"latency", "dense_latency"} <= set(dataset.data_vars)
     return with_speedup(dataset) if lacks_speedup else dataset
+
+
+def _read_zarr(path: Path) -> xr.Dataset:
+    from dse.sweeping import zarr_store  # Zarr takes 0.2 s to import
+
+    return zarr_store.read(path)
 
 
 def read_netcdf(path: str | Path) -> xr.Dataset:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.errors import InputError
-from dse.model.efficiency.interval import Z_SCORE, probability_above_one
+from dse.model.efficiency.interval import Z_SCORE
+from dse.model.efficiency.probability import probability_above_one
 from dse.model.layer_speedup import speedup_over_baseline
 
 logarithms = st.floats(-3, 3)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import kendalltau
 
-from dse.model.efficiency.interval import probability_above_one
+from dse.model.efficiency.probability import probability_above_one
 from dse.schema.model_options import Fidelity
 
 MIN_DIFFERENCE = 0.1  # relative difference of two measured values that a model with 10% error can be expected to rank

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr
 
 from dse.model.efficiency.launches import PerLaunch
 
 LEVEL = 0.9  # probability of an interval
 QUANTILES = {"low": 0.05, "high": 0.95}  # its ends
 SAMPLES = 20
-BLOCK = 2**14  # values at once whose intermediate results stay in the cache
 Z_SCORE = NormalDist().inv_cdf((1 + LEVEL) / 2)  # half width of an interval in standard deviations
 
 # Outside the measured range an interval widens by RELATIVE_GROWTH of itself and by ABSOLUTE_GROWTH for each unit of log distance, up to
@@ -35,26 +33,6 @@ def widen_half_width(half_width: float, distance: PerLaunch) -> PerLaunch:
     """Half width of the logarithm of the time of launches at a log distance from what was measured."""
     distance = np.minimum(distance, MAX_LOG_DISTANCE)
     return half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance
-
-
-def probability_above_one(estimate: Any, low: Any, high: Any) -> Any:
-    """Probability that a quantity exceeds one, from its estimate and the ends of its 90% interval, of equal shapes.
-
-    The logarithm is normal on each side of the estimate, with the width that the interval has on that side: 95% where the lower end is one,
-    50% where the estimate is one. Without a width it is certain on which side of one the quantity is.
-    """
-    arrays = np.broadcast_arrays(estimate, low, high)
-    blocks = (np.array_split(array.ravel(), array.size // BLOCK + 1) for array in arrays)
-    return np.concatenate([_probability(*block) for block in zip(*blocks, strict=True)]).reshape(arrays[0].shape)
-
-
-def _probability(estimate: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    log_estimate = np.log(estimate)
-    log_end = np.log(np.where(log_estimate > 0, low, high))
-    half_width = np.where(log_estimate > 0, log_estimate - log_end, log_end - log_estimate)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = log_estimate / np.maximum(half_width, 0.0)
-    return ndtr(Z_SCORE * np.where(log_estimate == 0, 0.0, score))
 
 
 @cache
