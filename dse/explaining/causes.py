@@ -14,22 +14,24 @@ the predicted network on its own, which makes an idealised network; the evaluato
     traffic         bytes that pruning does not remove: activations, and weights that are read again
     efficiency      the sparse kernel reaches less of its peak and bandwidth than the dense one
     overhead        time of launches
+    host            waits for the host that launches the kernels, which pruning does not shorten
 
 Parts are Shapley values (`dse.explaining.shapley`), in speedup over the network and in seconds by layer.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
-from dse.explaining.chosen_layers import ChosenLayers, PerLayer, choose_layers
+from dse.explaining.chosen_layers import ChosenLayers, PerLayer, choose_layers, network_layers
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.shapley import make_game
 from dse.explaining.side import Side
+from dse.model.host_time import add_waits
 from dse.model.rates import METADATA_BYTES
 from dse.model.roofline import Combination, execution_times
 from dse.networks.layers import LayerArrays
@@ -48,6 +50,7 @@ CAUSES = {
     "traffic": "traffic that pruning does not remove",
     "efficiency": "efficiency of the sparse kernels",
     "overhead": "launch overhead",
+    "host": "waits for the host",
 }
 OF_WHOLE_LAYERS = ("not_pruned", "no_weights", "runs_dense")
 ROUNDING = 1e-12  # relative differences below this are none
@@ -91,20 +94,26 @@ def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Cau
     ideal = ideal_density(side.variant)
     evaluator = evaluator or MixtureEvaluator(side, side, (), "speedup")
     kinds, terms = evaluator.layer_kinds(side), evaluator.terms(side, side.variant)
-    dense = choose_layers(side, side.dense, evaluator.terms(side, side.dense))
+    dense_terms = evaluator.terms(side, side.dense)
+    dense = choose_layers(side, side.dense, dense_terms)
     sparse = choose_layers(side, side.variant, terms)
     kind, count, density = kinds.kind, terms.count[kinds.kind], side.variant.density[kinds.first]
     whole = _whole_layer_causes(side.variant, terms.layers, density, sparse)
-    names = tuple(name for name in CAUSES if name in _possible_causes(dense, sparse, whole, density, ideal))
+    possible = _possible_causes(dense, sparse, whole, density, ideal) | ({"host"} if terms.host else set())
+    names = tuple(name for name in CAUSES if name in possible)
     game = make_game(len(names))
     switched = {name: game.masks[:, number, None] for number, name in enumerate(names)}
     latencies = _idealised_latencies(side, dense, sparse, whole, density, ideal, switched, len(game.masks))
+    dense_latency, dense_bound = network_layers(dense, dense_terms, kind)
+    sparse_latency, sparse_bound = network_layers(sparse, terms, kind)
     seconds = latencies[:, kind] * count
-    dense_latency = dense.latency[kind] * count
+    if terms.host is not None:
+        waits = dense_latency - dense.latency[kind] * count
+        seconds = np.where(switched["host"], add_waits(seconds, terms.host.best.take(kind)), seconds + ideal * waits)
     parts = game.parts(dense_latency.sum() / seconds.sum(axis=1))
     return Causes(
-        names, 1 / ideal, parts, game.parts(seconds), dense_latency, sparse.latency[kind] * count, whole[kind], sparse.take(kind),
-        dense.take(kind),
+        names, 1 / ideal, parts, game.parts(seconds), dense_latency, sparse_latency, whole[kind],
+        replace(sparse.take(kind), bound=sparse_bound), replace(dense.take(kind), bound=dense_bound),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from dse.explaining.side import Side
 from dse.model import compaction, traffic, work
 from dse.model.cost.energy import execution_preference
+from dse.model.host_time import HOST_RESOURCE, add_waits
 from dse.model.layer_times import layer_times
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.roofline import bounding_resource, choose
@@ -65,7 +66,8 @@ def distinct_layers(*stacked: LayerTerms) -> tuple[Int[np.ndarray, "distinct"], 
 def _term_columns(terms: LayerTerms) -> list[np.ndarray]:
     sizes = [terms.layers.m, terms.layers.k, terms.layers.n, terms.layers.groups, terms.layers.has_flops, terms.layers.has_weights]
     overhead = [] if terms.overhead is None else [terms.overhead[0]]
-    return [terms.slowed_work[0], terms.work, terms.legal, terms.energy_flops, *overhead, *sizes]
+    launches = [] if terms.host is None else [terms.host.launches]
+    return [terms.slowed_work[0], terms.work, terms.legal, terms.energy_flops, *overhead, *launches, *sizes]
 
 
 def take_layers(terms: LayerTerms, index: Int[np.ndarray, "distinct"]) -> LayerTerms:
@@ -74,7 +76,18 @@ def take_layers(terms: LayerTerms, index: Int[np.ndarray, "distinct"]) -> LayerT
     taken: dict[str, Any] = {name: getattr(terms, name)[index] for name in by_layer}
     taken |= {name: None if (v := getattr(terms, name)) is None else v[:1, index] for name in ("slowdown", "overhead")}
     kernels = None if terms.kernels is None else terms.kernels[index]
-    return replace(terms, layers=terms.layers.take(index), kernels=kernels, traffic_bound=None, **taken)
+    host = None if terms.host is None else terms.host.best.take(index)
+    return replace(terms, layers=terms.layers.take(index), kernels=kernels, traffic_bound=None, host=host, **taken)
+
+
+def network_layers(chosen: ChosenLayers, terms: LayerTerms, kind: Int[np.ndarray, "layer"]) -> tuple[PerLayer, np.ndarray]:
+    """Latency of each layer with its repeats and its share of the waits for the host [s], and what bounds it.
+
+    `chosen` and `terms` are of one layer of each kind, `kind` is the kind of each layer.
+    """
+    latency, host = (chosen.latency * terms.count)[kind], None if terms.host is None else terms.host.best.take(kind)
+    waiting = add_waits(latency[None], host)[0]
+    return waiting, np.where(waiting > 2 * latency, HOST_RESOURCE, chosen.bound[kind])
 
 
 def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLayers:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.explaining import breakdown
-from dse.explaining.chosen_layers import PerLayer, choose_layers
+from dse.explaining.chosen_layers import PerLayer, choose_layers, network_layers
 from dse.explaining.explanation import Explanation
 from dse.explaining.factors import ACCELERATOR, DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
 from dse.explaining.fidelity_parts import LABELS
@@ -276,5 +276,4 @@ def _breakdown(a: Side, b: Side, comparison: Comparison, quantity: str) -> tuple
 def _side_layers(side: Side, evaluator: MixtureEvaluator) -> tuple[PerLayer, np.ndarray]:
     """Latency of each layer with its repeats [s], and what bounds it."""
     terms, kind = evaluator.terms(side, side.variant), evaluator.layer_kinds(side).kind
-    chosen = choose_layers(side, side.variant, terms)
-    return (chosen.latency * terms.count)[kind], chosen.bound[kind]
+    return network_layers(choose_layers(side, side.variant, terms), terms, kind)

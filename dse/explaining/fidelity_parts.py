@@ -2,7 +2,7 @@
 
 traffic      bytes of every memory by the on-chip capacity, instead of compulsory bytes of the outermost one
 efficiency   the slowdown of fitted kernels over the speed of light
-overhead     time of launches
+overhead     time of launches, of the device and, where it is estimated, of the host
 overlap      compute and memory times that overlap imperfectly, instead of the longer of the two
 """
 
@@ -47,4 +47,5 @@ def take_away(terms: LayerTerms, compulsory: LayerTerms, parts: Set[str]) -> Lay
         terms = replace(terms, slowdown=None)
     if "fidelity.overhead" in parts and terms.overhead is not None:
         terms = replace(terms, overhead=np.zeros_like(terms.overhead))
+        terms = replace(terms, host=None) if terms.host is not None and terms.host.is_estimated else terms
     return terms

@@ -24,6 +24,7 @@ from dse.model.cost.energy import layer_energy
 from dse.model.cost.power import static_power
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.efficiency.protocol import EfficiencyModel
+from dse.model.host_time import add_waits
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import METADATA_BYTES, factored_inverse_rates
 from dse.model.roofline import Combination, NetworkWork, energy_of_fastest, execution_times, fastest
@@ -156,7 +157,8 @@ class MixtureEvaluator:
 
     def _latencies(self, side: Side, layers: DistinctLayers, values: Mapping[str, np.ndarray], mixtures: int) -> MixtureLayers:
         rates = _inverse_rates(layers.terms, side, values, mixtures)
-        return layers.expand(_evaluate(_latency_of_layers, _network_work(layers.terms), rates, side))
+        latencies = layers.expand(_evaluate(_latency_of_layers, _network_work(layers.terms), rates, side))
+        return add_waits(latencies, None if layers.terms.host is None else layers.terms.host.take(layers.kind))
 
     def _energies(self, side: Side, layers: DistinctLayers, values: Mapping[str, np.ndarray], mixtures: int) -> MixtureLayers:
         """Energy of each layer, its share of the static energy included."""

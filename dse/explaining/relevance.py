@@ -17,6 +17,7 @@ from dse.model.cost.design import COST_PATH
 from dse.model.cost.power import power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.executions import Execution, list_executions
+from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import capacity_paths
 from dse.model.rates import rate_paths
 from dse.model.terms import compulsory_terms
@@ -102,6 +103,8 @@ class Relevance:
         paths = set[str]()
         for side in (self.a, self.b):
             paths |= set(capacity_paths(side.accelerator, side.options.fidelity))
+            if side.variant.runtime == "eager":
+                paths |= set(HOST_PATHS)
             if side.options.fidelity == "calibrated":
                 paths |= {*slowdown_paths(side.accelerator, [self.a.dtype, self.b.dtype], ()), LAUNCH_LATENCY}
         return paths

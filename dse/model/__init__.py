@@ -8,7 +8,7 @@ work        work (FLOPs), stored_weights (as one execution stores them), traffic
             computes and reads that leaves scores of an attention out, activation_zeros what it uses of activations with zeros
 rate        peak * efficiency: executions (which unit may run which pattern, with which cap of its gain) and memory_levels name the
             numbers that make up each rate, rates multiplies them; efficiency/ is constant (sol, r3) or fitted to measured kernels, which
-            also have an overhead
+            also have an overhead; host_time is what the host takes to launch the kernels of an eager network
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
             piecewise_linear makes that faster

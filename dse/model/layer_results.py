@@ -20,6 +20,7 @@ from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
+from dse.model.host_time import HOST_RESOURCE, add_waits, host_warnings
 from dse.model.layer_power import POWER_RESOURCE, energy_columns, limit_power, power_warnings
 from dse.model.layer_speedup import LatencySamples, check_same_layers, speedup_over_baseline
 from dse.model.layer_times import LayerTimes, fastest_times, layer_times
@@ -153,7 +154,7 @@ def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Ar
     times = layer_times(terms, inverse_rates(terms.executions, accelerator), arguments.options.resource_overlap)
     if arguments.power_limited:
         times = limit_power(times, terms, Design(accelerator), arguments.dtype.compute)
-    return fastest_times(times) * terms.count
+    return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
 def _read_variant(given: Any) -> Variant:
@@ -190,7 +191,9 @@ def layer_results(
         columns["bound"] = np.where(_pick(times.power_limited, choice), POWER_RESOURCE, columns["bound"])
     if (bound := terms.lower_bound) is not None:
         columns |= _bounds(terms, bound, choice, fastest_times(times_of(bound))[0])
-    columns["latency"] = _pick(times.by_execution[0], choice) * terms.count
+    latency = _pick(times.by_execution[0], choice) * terms.count
+    columns["latency"] = latency if terms.host is None else add_waits(latency[None], terms.host.best)[0]
+    columns["bound"] = np.where(columns["latency"] > 2 * latency, HOST_RESOURCE, columns["bound"])
     columns |= energy_columns(terms, design, dtype.compute, choice, columns["latency"])
     columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
@@ -211,7 +214,7 @@ def _attributes(
 ) -> dict[str, Any]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
-    assumptions = compaction_warnings(variant)
+    assumptions = [*compaction_warnings(variant), *host_warnings(accelerator.name, terms.host)]
     if terms.lower_bound is not None:
         assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
     runs = (execution.run for execution in terms.candidates)
@@ -224,7 +227,7 @@ def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[
     """Variables of fitted kernels: their names, and a 90% interval of the latency [s]."""
     if terms.kernels is None:
         return {}
-    latencies = fastest_times(times) * terms.count
+    latencies = add_waits(fastest_times(times) * terms.count, terms.host)
     low, high = quantiles(latencies[1:] if len(latencies) > 1 else latencies)
     return {"latency_low": low, "latency_high": high, "kernel": _pick(terms.kernels, choice)}
 
@@ -232,7 +235,7 @@ def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[
 def _bounds(terms: LayerTerms, bound: LayerTerms, choice: np.ndarray, fastest: np.ndarray) -> dict[str, np.ndarray]:
     """Variables of fidelity `capacity`: bounds and traffic; `fastest` [layer] is the least time of any schedule and execution [s]."""
     return {
-        "latency_bound": fastest * terms.count,
+        "latency_bound": add_waits((fastest * terms.count)[None], None if terms.host is None else terms.host.best)[0],
         "bytes_bound": _pick(bound.traffic[..., 0], choice) * terms.count,
         "traffic": np.stack([_pick(moved, choice) * terms.count for moved in np.moveaxis(terms.traffic, -1, 0)], axis=1),
     }

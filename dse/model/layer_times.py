@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.model.host_time import add_waits
 from dse.model.rates import METADATA_BYTES, inverse_rates
 from dse.model.roofline import Combination, execution_times, fastest, resource_times
 from dse.model.terms import LayerTerms
@@ -34,8 +35,10 @@ def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution t
 
 
 def latency_samples(terms: LayerTerms, accelerator: Accelerator, overlap: ResourceOverlap) -> Float[np.ndarray, "sample layer"]:
-    """Latency of all repeats of each layer [s]; sample 0 is the best estimate of fitted kernels, the only sample without them."""
-    return fastest_times(layer_times(terms, inverse_rates(terms.executions, accelerator), overlap)) * terms.count
+    """Latency of all repeats of each layer [s], with its share of the waits for the host; sample 0 is the best estimate of fitted kernels,
+    the only sample without them."""
+    times = layer_times(terms, inverse_rates(terms.executions, accelerator), overlap)
+    return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
 def fastest_times(times: LayerTimes) -> Float[np.ndarray, "sample layer"]:

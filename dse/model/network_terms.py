@@ -7,6 +7,7 @@ from dse.base.dtype import OperandDtypes
 from dse.model.efficiency.fitted import FittedEfficiency
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.protocol import ConstantEfficiency, EfficiencyModel
+from dse.model.host_time import host_of
 from dse.model.terms import LayerTerms, compulsory_terms, with_capacity
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
@@ -38,4 +39,5 @@ def complete_terms(
 ) -> LayerTerms:
     """Complete compulsory terms, which do not depend on capacities, for the capacities and kernels of `accelerator`."""
     terms = efficiency.apply(with_capacity(compulsory, accelerator, options), accelerator, variant, dtype)
-    return replace(terms, reuse=None)  # which would take memory as long as a sweep lasts
+    host = host_of(variant, terms.has_work, accelerator, options, samples=len(terms.slowed_work))
+    return replace(terms, reuse=None, host=host)  # `reuse` would take memory as long as a sweep lasts

@@ -15,6 +15,7 @@ from dse.model import compaction, footprint, traffic, work
 from dse.model.executions import Execution, list_executions
 from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.footprint import Footprint
+from dse.model.host_time import HOST_RESOURCE, Host
 from dse.model.memory_levels import memory_levels
 from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
@@ -44,7 +45,8 @@ class LayerTerms:
     fitted to measurements: sample 0 is the best estimate, the others are bootstrap samples; `kernels` names the kernel of each.
 
     `candidates` are all executions of the accelerator and `legal_candidates` masks those; `unsupported` says that some pruned layer runs
-    dense because no sparse run takes it; `footprint` is what the network occupies in the outermost memory.
+    dense because no sparse run takes it; `footprint` is what the network occupies in the outermost memory; `host` launches its kernels one
+    by one, if its time counts.
     """
 
     layers: LayerArrays
@@ -64,6 +66,7 @@ class LayerTerms:
     slowdown: Float[np.ndarray, "sample layer execution term"] | None = None
     overhead: Float[np.ndarray, "sample layer execution"] | None = None
     kernels: np.ndarray | None = None  # text [layer, execution]
+    host: Host | None = None
 
     @property
     def count(self) -> Float[np.ndarray, "layer"]:
@@ -75,6 +78,11 @@ class LayerTerms:
         """All terms of the work, stacked in the order of `dse.model.rates`."""
         flops_and_metadata = np.stack([self.dense_flops, self.stored_flops, self.metadata_bytes], axis=-1)
         return np.concatenate([flops_and_metadata, self.traffic], axis=-1)
+
+    @property
+    def has_work(self) -> Bool[np.ndarray, "layer"]:
+        """Whether a layer has any work; a row of parameters has none."""
+        return np.asarray((self.work > 0).any(axis=(1, 2)))
 
     @cached_property
     def slowed_work(self) -> Float[np.ndarray, "sample layer execution term"]:
@@ -88,11 +96,12 @@ class LayerTerms:
 
     @cached_property
     def resources(self) -> list[str]:
-        """Names of what can bound a layer: the overhead, the units, their decoders, then the memories, outermost first."""
+        """Names of what can bound a layer: the overhead, the units, their decoders, the memories, outermost first, then the host."""
         units = dict.fromkeys(execution.unit for execution in self.executions)
         decoders = dict.fromkeys(f"{execution.unit}.decoder" for execution in self.executions if execution.decode_rate)
         overhead = [] if self.overhead is None else [OVERHEAD_RESOURCE]
-        return [*overhead, *units, *decoders, self.executions[0].outermost_memory, *self.executions[0].inner_memories]
+        host = [] if self.host is None else [HOST_RESOURCE]
+        return [*overhead, *units, *decoders, self.executions[0].outermost_memory, *self.executions[0].inner_memories, *host]
 
 
 def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:

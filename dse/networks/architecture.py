@@ -27,6 +27,7 @@ from dse.sparsity.attention.kinds import CAUSAL, FULL, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
 
 PositiveInt = Annotated[int, Field(strict=True, gt=0, le=10**9)]
+Runtime = Literal["eager", "graph"]
 MAX_BLOCKS = 2000  # of all stages together: ResNet-1202 and DeepNet's 1000 layers are the deepest published
 BlockCount = Annotated[int, Field(strict=True, gt=0, le=MAX_BLOCKS)]
 PositiveInts = Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=100)]
@@ -91,10 +92,15 @@ class NetworkInputs(StrictModel):
 
     optional: ClassVar[frozenset[str]] = frozenset()
 
+    runtime: Runtime = Field(
+        "graph", description="graph: the host launches all kernels at once, in no time; eager: one by one, so that it may set the time"
+    )
+
     def listed(self) -> dict[str, object]:
         """The inputs that results list."""
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        return {name: value for name, value in self.model_dump().items() if name not in self.optional or value != defaults[name]}
+        optional = {"runtime", *self.optional}
+        return {name: value for name, value in self.model_dump().items() if name not in optional or value != defaults[name]}
 
 
 class AttentionInputs(NetworkInputs):

@@ -36,6 +36,12 @@ class Overhead(StrictModel):
     """Time outside compute and memory."""
 
     launch: Time | None = Field(None, description="of each kernel, under 'calibrated'; default: as fitted")
+    host_launch: Time | None = Field(
+        None, description="of the host, for each kernel that it launches ('runtime: eager'); default: estimated, under 'calibrated'"
+    )
+    host_run: Time | None = Field(
+        None, description="of the host, for each run of such a network, in addition; default: 0 with 'host_launch', else estimated"
+    )
 
 
 class Cost(StrictModel):

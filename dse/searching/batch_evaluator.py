@@ -58,13 +58,15 @@ class Batch(NamedTuple):
     """A batch of designs: values of the numeric axes, positions in the tables, and factors of what is not tabulated.
 
     `entries`: the first row is the entry of the FLOP tables, then follows the entry of each memory's traffic. `overhead_factor` multiplies
-    the overhead of every layer, `slowdown` the time of the unit in each execution.
+    the overhead of every layer, `slowdown` the time of the unit in each execution. `host_time` is the least latency [s], where the host
+    counts.
     """
 
     values: Float[Any, "axis design"]
     entries: Int[Any, "table design"]
     overhead_factor: Float[Any, "design"]
     slowdown: Float[Any, "execution"]
+    host_time: Float[Any, "variant design"] | None = None
 
 
 def evaluate_batch(
@@ -79,7 +81,9 @@ def evaluate_batch(
         return None, (latency, None if layers.energy is None else energy)
 
     latency, energy = lax.scan(step, None, arrays.layers)[1]
-    return arrays.variants @ latency, None if energy is None else arrays.variants @ energy
+    of_variants = arrays.variants @ latency
+    of_variants = of_variants if batch.host_time is None else jnp.maximum(of_variants, batch.host_time)
+    return of_variants, None if energy is None else arrays.variants @ energy
 
 
 compiled_evaluate_batch = jax.jit(evaluate_batch, static_argnames="combination", compiler_options=XLA_OPTIONS)

@@ -18,6 +18,7 @@ from dse.model.cost.design import Design
 from dse.model.cost.energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.executions import Execution
+from dse.model.host_time import HOST_LAUNCH, HOST_PATHS, HOST_RUN
 from dse.model.memory_levels import memory_levels
 from dse.model.merge_layers import merge_proportional
 from dse.model.network_terms import complete_terms, efficiency_of
@@ -63,6 +64,15 @@ class CategoricalConfig:
             np.ravel_multi_index([entries[path] for path in self.slowdown_paths], self._slowdown_sizes) if self.slowdown_paths else first
         )
         return np.stack([joint, *(entries[path] if path else first for path in self.capacity_paths)])
+
+    def host_times(self, values: Mapping[str, Any]) -> Any:
+        """Time of the host [s] for each variant on designs with the given values [variant, design]; None if it counts for none."""
+        hosts = [terms.host for terms in self.terms]
+        if not any(hosts):
+            return None
+        run = np.array([0.0 if host is None else host.run[0] for host in hosts])
+        launches = np.array([0.0 if host is None else host.time[0] - host.run[0] for host in hosts])
+        return run[:, None] * values.get(HOST_RUN, np.ones(1)) + launches[:, None] * values.get(HOST_LAUNCH, np.ones(1))
 
     def interpolate(self, logarithms: Mapping[str, Any]) -> BatchArrays:
         """The arrays at one design, smooth in the logarithms of the tabulated values, for JAX to differentiate."""
@@ -149,8 +159,8 @@ def _tabulated_accelerators(
 
     def at(values: Mapping[str, float]) -> Accelerator:
         given = {path: values.get(path, grid[0]) for path, grid in grids.items()}
-        launch = {LAUNCH_LATENCY: "1 s"} if LAUNCH_LATENCY in units else {}
-        return accelerator.replace({path: f"{float(value)!r} {units[path]}".strip() for path, value in given.items()} | launch)
+        factors = {path: "1 s" for path in (LAUNCH_LATENCY, *HOST_PATHS) if path in units}
+        return accelerator.replace({path: f"{float(value)!r} {units[path]}".strip() for path, value in given.items()} | factors)
 
     capacities = {path: grid for path, grid in grids.items() if path not in slowdown_paths}
     longest = max(map(len, capacities.values()), default=1)

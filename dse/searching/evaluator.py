@@ -171,6 +171,7 @@ class Evaluator:
                 entries,
                 values.get(LAUNCH_LATENCY, jnp.ones(1)),
                 np.ones(len(config.executions)),
+                config.host_times(values),
             )
             latency, dynamic_energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
             design = Design(config.accelerator, values, self.space.accelerator.base)
@@ -335,7 +336,8 @@ def _latency_and_energy(
     columns = np.stack([*padded_values.values(), np.ones(padded)])[:-1]  # also where there are no values
     overhead_factor = padded_values.get(LAUNCH_LATENCY, np.ones(padded))
     slowdown = np.ones(len(config.executions)) if slowdown is None else slowdown
-    batch = Batch(columns, config.table_entries(padded_values, padded), overhead_factor, slowdown)
+    host_time = config.host_times(padded_values)
+    batch = Batch(columns, config.table_entries(padded_values, padded), overhead_factor, slowdown, host_time)
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
         return np.asarray(latency)[:, :count], None if energy is None else np.asarray(energy)[:, :count]

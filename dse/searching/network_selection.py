@@ -47,5 +47,5 @@ def _input_texts(workload: Workload) -> set[str]:
 
 
 def _suggest(part: str, inputs: Iterable[str]) -> str:
-    texts = sorted(inputs)
+    texts = sorted({*inputs} - {"graph", "runtime=graph"})  # which every network runs in unless it is stated
     return did_you_mean(part, texts) if texts else "it has no inputs; name the workload alone"

@@ -142,7 +142,8 @@ def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, 
     for dense, *_ in problem.feasible_variants.values():
         terms = network_terms(accelerator, dense, problem.batch, problem.dtype, problem.options, efficiency)
         times = layer_times(terms, inverse_rates(terms.executions, accelerator), problem.options.resource_overlap)
-        latencies.append(float(fastest_times(times)[0] @ terms.count))
+        host_time = 0.0 if terms.host is None else terms.host.time[0]
+        latencies.append(max(float(fastest_times(times)[0] @ terms.count), host_time))
     return np.array(latencies)
 
 
@@ -152,7 +153,7 @@ def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "
     dense_variants = [dense for dense, *_ in problem.feasible_variants.values()]
     config = build_config(described.accelerator, described, problem, dense_variants, True)
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
-    batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)))
+    batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}))
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
     return (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]

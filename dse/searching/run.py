@@ -17,6 +17,7 @@ from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
+from dse.model.host_time import HOST_PATHS, host_warnings
 from dse.searching import samplers
 from dse.searching.accuracy_uncertainty import sample_designs
 from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
@@ -177,6 +178,7 @@ def collect_search_warnings(evaluator: Evaluator) -> list[str]:
     for variant in evaluator.variants:
         texts += [*compaction_warnings(variant), *fusion_warnings(variant, problem.options)]
     texts += [text for each in terms for text in transfer_warnings(each, accelerator)]
+    texts += [text for each in terms for text in host_warnings(accelerator, each.host)]
     if terms:
         runs = (execution.run for execution in executions)
         texts += missing_efficiency_warnings(accelerator, runs, problem.dtype.label, problem.options.fidelity)
@@ -189,6 +191,8 @@ def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[
     used = {path for execution in executions for factors in execution.rates for path in factors or ()}
     if fidelity == "calibrated":
         used.add(LAUNCH_LATENCY)
+    if any(variant.runtime == "eager" for variant in evaluator.variants):
+        used |= set(HOST_PATHS)
     if "occupancy" in evaluator.problem.search.results:
         used.add(f"memory.{evaluator.space.accelerator.outermost}.capacity")
     for dimension in evaluator.space.dimensions if used else ():

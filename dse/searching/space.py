@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
+from dse.model.host_time import HOST_PATHS
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.axis import Axis
 
@@ -56,7 +57,7 @@ class Dimension:
     @property
     def changes_rates_only(self) -> bool:
         """Whether it changes rates and neither work nor overhead."""
-        return not (self.categorical or self.axis.role == "tabulated" or self.path == LAUNCH_LATENCY or self.changes_tables)
+        return not (self.categorical or self.axis.role == "tabulated" or self.path in (LAUNCH_LATENCY, *HOST_PATHS) or self.changes_tables)
 
     @property
     def described_value(self) -> Float[np.ndarray, "value"]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Float
@@ -58,14 +59,19 @@ class JobEvaluator:
 
     def latency(self, block: Block) -> Results:
         """Latency [s] of each design of a block."""
-        return self._sum_of_groups(self.networks.latency, block)
+        return self.with_host(self._sum_of_groups(self.networks.latency, block))
 
     def lower_bound(self, block: Block) -> Results | None:
         """Latency [s] that no schedule can beat, where it is known."""
-        return self._sum_of_groups(self.networks.lower_bound, block) if self.networks.lower_bound else None
+        return self.with_host(self._sum_of_groups(self.networks.lower_bound, block)) if self.networks.lower_bound else None
+
+    def with_host(self, latency: Results) -> Results:
+        """At least the time that the host takes [s]."""
+        host = self.job.terms.host
+        return latency if host is None else np.maximum(latency, latency.dtype.type(host.time[0]))
 
     def breakdown(self, block: Block) -> tuple[Float[np.ndarray, "execution resource *rates"], Results | None]:
-        """Time [s] in each execution while bound by each resource, and the lower bound of the latency, where it is known."""
+        """Time [s] in each execution while bound by each resource of the device, and the lower bound of the latency, where it is known."""
         (group,), bound = self.networks.latency, None
         shape = self.shapes.executions, self.shapes.resources
         function = partial(self._call(grid.breakdown_on_grid), self.shapes.pad(group.network))
@@ -74,16 +80,18 @@ class JobEvaluator:
         (bound,) = self.networks.lower_bound
         function = partial(function, lower_bound=self.shapes.pad(bound.network))
         parts = self._evaluate(group, block, function, parts=(math.prod(shape) + 1,))
-        return parts[:-1].reshape((*shape, *parts.shape[1:])), parts[-1]
+        return parts[:-1].reshape((*shape, *parts.shape[1:])), self.with_host(parts[-1])
 
     def intervals(self, block: Block, dense: DenseSamples | None) -> tuple[Float[np.ndarray, "quantile *rates"], DenseSamples]:
         """Quantiles of the latency, then those of the speedup over a dense network; without one, also the samples of the latency."""
         unpruned = self.unpruned_samples
         is_shared, samples = dense is not None and dense.shares(unpruned), DenseSamples([], [], unpruned)
+        host = self._sampled_host_time
 
         def function(rows: Any, columns: Any, of_dense: tuple[Array | None, Array | None] = (None, None)) -> Array:
             others = of_dense[1] if is_shared else self._sample_latencies(unpruned, rows, columns)
             latency = self._sample_latencies(self.samples, rows, columns, others)
+            latency = latency if host is None else jnp.maximum(latency, host)
             if dense is None:
                 samples.latency.append(latency)
                 samples.of_unpruned.append(others)
@@ -93,6 +101,15 @@ class JobEvaluator:
         quantiles = len(QUANTILES) * (1 if dense is None else 2)
         inputs = None if dense is None else list(zip(dense.latency, dense.of_unpruned, strict=True))
         return self._grid(axes, executions, block).evaluate(function, (quantiles,), inputs), samples
+
+    @cached_property
+    def _sampled_host_time(self) -> Float[np.ndarray, "sample 1 1"] | None:
+        """Time of the host in each sample [s], without the best estimate; only that if there are no samples."""
+        host = self.job.terms.host
+        if host is None:
+            return None
+        time = host.time[1:] if len(host.time) > 1 else host.time
+        return time.astype(self.shapes.precision)[:, None, None]
 
     def _sample_latencies(self, groups: Sequence[Samples], rows: Any, columns: Any, others: Array | None = None) -> Any:
         return self._call(grid.samples_on_grid)(groups, rows, columns, others) if groups else others

@@ -11,6 +11,7 @@ from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
+from dse.model.host_time import host_warnings
 from dse.model.memory_levels import memory_level_warnings
 from dse.schema.model_options import CAPACITY_FIDELITIES
 from dse.sweeping.compile import CompiledSweep
@@ -47,6 +48,7 @@ def collect_warnings(compiled: CompiledSweep) -> list[str]:
         *_missing_efficiencies(jobs, plan),
         *_assumptions_about_networks(plan),
         *(text for job in jobs for text in transfer_warnings(job.terms, job.accelerator.name)),
+        *(text for job in jobs for text in host_warnings(job.accelerator.name, job.terms.host)),
     ]
     return list(dict.fromkeys(texts))
 

@@ -20,6 +20,7 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
+from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import capacity_paths
 from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import rate_paths
@@ -54,7 +55,7 @@ def build_plan(spec: SweepSpec, document: YamlDocument, progress: bool = False) 
     variants = reader.select_variants(workloads, progress)
     reader.check_executions(accelerators)
     reader.check_blocks(variants)
-    kernels, axes = reader.read_kernels(accelerators), reader.parse_axes(accelerators)
+    kernels, axes = reader.read_kernels(accelerators), reader.parse_axes(accelerators, variants)
     networks = tuple(workload for _, workload in workloads)
     plan = Plan(reader.spec, document, tuple(accelerators), networks, tuple(variants), tuple(axes), tuple(kernels))
     check_plan(plan, reader.problems)
@@ -106,9 +107,10 @@ class _SpecReader:
                 kernels.append(available_kernels(accelerator, self.spec.model, self.document.path.parent))
         return kernels
 
-    def parse_axes(self, accelerators: list[Accelerator]) -> list[Axis]:
+    def parse_axes(self, accelerators: list[Accelerator], variants: list[Variant]) -> list[Axis]:
         """The axes, with the roles that follow from the fidelity; rate axes are marked once the designs are known."""
         tabulated = {path for accelerator in accelerators for path in self._tabulated_paths(accelerator)}
+        tabulated |= set(HOST_PATHS) if any(variant.runtime == "eager" for variant in variants) else set()
         axes: list[Axis] = []
         for path, written in self.spec.free_axes.items():
             with self.problems.collect(*self.document.locate(("axes", path))):

@@ -16,6 +16,7 @@ from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import COST_PATH
 from dse.model.executions import list_executions
+from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import memory_levels
 from dse.model.rates import rate_paths
 from dse.schema.accelerator import Accelerator
@@ -36,7 +37,7 @@ def attributes(plan: Plan) -> dict[str, str]:
         "spec_sha256": plan.document.sha256,
         "description_sha256": json.dumps(_description_hashes(plan)),
         "metrics": json.dumps({w.name: {name: m.model_dump() for name, m in w.description.metrics.items()} for w in plan.workloads}),
-        "run_on": json.dumps({w.name: {**w.listed_inputs, **w.assumed} for w in plan.workloads if w.all_inputs or w.assumed}),
+        "run_on": json.dumps({w.name: {**w.listed_inputs, **w.assumed} for w in plan.workloads if w.listed_inputs or w.assumed}),
         "links": json.dumps({a.name: {path: f.text for path, f in a.links.formulas.items()} for a in plan.accelerators if a.links}),
         "unverified": json.dumps(_list_unverified(plan)),
         "versions": json.dumps(_package_versions()),
@@ -106,6 +107,8 @@ def _unverified_paths(accelerator: Accelerator, plan: Plan) -> list[str]:
     listed = [execution for dtype in plan.spec.dtype for execution in list_executions(accelerator, dtype, fidelity)]
     used = rate_paths(listed) | {level.reuse_capacity for level in memory_levels(accelerator, fidelity)}
     used |= {f"units.{execution.unit}.runs.{execution.run_name}" for execution in listed}
+    if any(variant.runtime == "eager" for variant in plan.variants):
+        used |= set(HOST_PATHS)
     if fidelity == "calibrated":
         used |= {f"units.{execution.unit}.{name}" for execution in listed for name in ("processors", "scratchpad", "issue")}
         used |= {"overhead.launch"}

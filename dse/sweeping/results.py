@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from dse.model.cost.design import Design
 from dse.model.efficiency.interval import QUANTILES
+from dse.model.host_time import HOST_RESOURCE
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
@@ -59,18 +60,24 @@ class ResultArrays:
             position = dict(zip(self.dims, index, strict=True))
             self.arrays["footprint"][tuple(position[dim] for dim in footprint_dims(self.plan))] = footprint.total
 
-    def add_shares(self, job: Job, breakdown: Float[np.ndarray, "execution resource ..."]) -> None:
-        """Store the shares of the latency of one job by resource and by execution, from its breakdown [s]."""
+    def add_shares(self, job: Job, breakdown: Float[np.ndarray, "execution resource ..."], latency: Float[np.ndarray, "..."]) -> None:
+        """Store the shares of the latency of one job by resource and by execution, from its breakdown [s].
+
+        What the breakdown leaves of the latency, the host takes; executions share the time of the device.
+        """
         if job.is_dense_baseline:
             return
-        shares = breakdown / breakdown.sum(axis=(0, 1))
+        of_device = breakdown.sum(axis=(0, 1))
+        shares, device_share = breakdown / of_device, of_device / latency
         overhead = [] if job.terms.overhead is None else [OVERHEAD_RESOURCE]
         for index in self._indices(job):
             for execution, by_resource in zip(job.terms.executions, shares, strict=False):  # the breakdown is padded
                 for resource, share in zip([*overhead, *execution.resources(self.has_decoders)], by_resource, strict=False):
                     if resource in self.resources:  # a decoder without a rate sets no time
-                        self._add_share("bound_share", (*index, self.resources.index(resource)), share)
+                        self._add_share("bound_share", (*index, self.resources.index(resource)), share * device_share)
                 self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
+            if job.terms.host is not None:
+                self._add_share("bound_share", (*index, self.resources.index(HOST_RESOURCE)), 1 - device_share)
 
     def add_lower_bound(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the lower bound of the latency of one job [*rates]."""

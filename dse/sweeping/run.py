@@ -38,8 +38,9 @@ def evaluate(compiled: CompiledSweep, advance: Callable[[int], object] = no_prog
         for job, evaluator in zip(compiled.jobs, compiled.evaluators, strict=True):
             if plan.needs_breakdown:
                 breakdown, lower_bound = evaluator.breakdown(block)
-                arrays.add_latency(job, breakdown.sum(axis=(0, 1)))
-                arrays.add_shares(job, breakdown)
+                latency = evaluator.with_host(breakdown.sum(axis=(0, 1)))
+                arrays.add_latency(job, latency)
+                arrays.add_shares(job, breakdown, latency)
             else:
                 lower_bound = evaluator.lower_bound(block)
                 arrays.add_latency(job, evaluator.latency(block))

@@ -164,7 +164,7 @@ def _traced_variant(
     return Variant(
         workload.name, layers, *key, _densities(layers, rows, prunable_is_declared=workload.description.network is None),
         stored_elements=stored_elements, activation_density=_activation_densities(layers, rows), row_spread=_row_spread(layers, rows),
-        touched_columns=_touched_columns(layers, rows), run_on=workload.run_on, union_densities=union_densities,
+        touched_columns=_touched_columns(layers, rows), run_on=workload.run_on, runtime=workload.runtime, union_densities=union_densities,
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def _uniform_variant(workload: Workload, key: VariantKey) -> Variant:
     density = np.full(len(layers), 1 - key.nominal_sparsity) if pattern.density is None else workload.own_density(pattern)
     return Variant(
         workload.name, layers, *key, np.where(layers.prunable, density, 1.0), activation_density=layers.activation_density,
-        densities_from="uniform", run_on=workload.run_on,
+        densities_from="uniform", run_on=workload.run_on, runtime=workload.runtime,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dse.base.input_file import read_rows
 from dse.base.strict_model import validate_mapping
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.networks import graph
-from dse.networks.architecture import Architecture
+from dse.networks.architecture import Architecture, NetworkInputs
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.workload.join_tables import LocatedRow, Row, join_variants
 from dse.workload.schema import AccuracyRow, Description, StoredRow, UnionRow, VariantRow
@@ -83,8 +83,10 @@ def _load_layers(folder: Path, document: YamlDocument | None, description: Descr
     if document is None and not (folder / "layers.csv").exists():
         return LayerArrays.from_rows([])  # the architecture may be in the description, whose problems are reported already
     if document is None or "network" not in document.data:
-        if inputs or (description is not None and description.inputs):
-            raise InputError("the layers are a table, which takes no inputs", "leave 'inputs' out, or describe a 'network'")
+        described = {} if description is None else description.inputs
+        if {*inputs, *described} - {"runtime"}:
+            raise InputError("the layers are a table, which takes no inputs but 'runtime'", "leave 'inputs' out, or describe a 'network'")
+        _check_inputs(NetworkInputs, document, described, inputs)
         return _read_layer_table(folder / "layers.csv")
     if (folder / "layers.csv").exists():
         what = "the layers are given twice: by 'network' here and by layers.csv"
@@ -99,14 +101,23 @@ def _compute_layers(
 ) -> LayerArrays:
     """Compute the layers of an architecture on the described inputs, of which `inputs` replace some."""
     model, problems = type(network).inputs, ProblemCollector()
-    with problems.collect():
-        document.validate(model, dict(described_inputs), ("inputs",))
-    with problems.collect():
-        validate_mapping(model, dict(inputs), ("inputs",))
-    problems.raise_if_any()
+    _check_inputs(model, document, described_inputs, inputs)
     with problems.collect(*document.locate(("network",))):
         return LayerArrays.from_rows(network.build_layers(model.model_validate({**described_inputs, **inputs})))
     raise InputError.from_problems(problems.problems)
+
+
+def _check_inputs(
+    model: type[NetworkInputs], document: YamlDocument | None, described_inputs: Mapping[str, object], inputs: Mapping[str, object]
+) -> None:
+    """Raise InputError for inputs, described or given, that the network does not have."""
+    problems = ProblemCollector()
+    with problems.collect():
+        if document is not None:
+            document.validate(model, dict(described_inputs), ("inputs",))
+    with problems.collect():
+        validate_mapping(model, dict(inputs), ("inputs",))
+    problems.raise_if_any()
 
 
 def _read_layer_table(path: Path) -> LayerArrays:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from dse.base.errors import InputError, did_you_mean
 from dse.base.table_format import html_table
-from dse.networks.architecture import NetworkInputs
+from dse.networks.architecture import NetworkInputs, Runtime
 from dse.networks.layers import LayerArrays
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
@@ -67,6 +67,7 @@ class Variant:
     touched_columns: Float[np.ndarray, " layer"] | None = None  # share of the columns with any nonzero; NaN where not counted
     union_densities: Mapping[int, Float[np.ndarray, " layer"]] = field(default_factory=dict)
     """Share of the inputs that any of so many consecutive tokens needs, by their number; NaN where not counted."""
+    runtime: Runtime = "graph"  # whether the host launches all kernels at once, or one by one (eager)
 
     @cached_property
     def sparsity(self) -> float:
@@ -159,21 +160,23 @@ class Workload:
 
     @cached_property
     def all_inputs(self) -> dict[str, object]:
-        """Inputs that the layers are for, defaults included; empty for a table of layers and for a network without inputs."""
-        inputs = self._network_inputs
-        return {} if inputs is None else inputs.model_dump()
+        """Inputs that the layers are for, defaults included."""
+        return self._network_inputs.model_dump()
 
     @property
     def listed_inputs(self) -> dict[str, object]:
         """Those of all inputs that results list: optional ones only where they are set."""
-        inputs = self._network_inputs
-        return {} if inputs is None else inputs.listed()
+        return self._network_inputs.listed()
+
+    @cached_property
+    def _network_inputs(self) -> NetworkInputs:
+        model = NetworkInputs if self.description.network is None else type(self.description.network).inputs
+        return model.model_validate({**self.description.inputs, **self.inputs})
 
     @property
-    def _network_inputs(self) -> NetworkInputs | None:
-        if self.description.network is None:
-            return None
-        return type(self.description.network).inputs.model_validate({**self.description.inputs, **self.inputs})
+    def runtime(self) -> Runtime:
+        """Whether the host launches all kernels at once (graph), or one by one (eager)."""
+        return self._network_inputs.runtime
 
     @property
     def unstated_inputs(self) -> list[str]:
@@ -200,7 +203,10 @@ class Workload:
     def dense(self) -> Variant:
         """The unpruned network; its accuracy is the dense accuracy of the variants, if they all agree."""
         metric = self.description.metric.name
-        dense = Variant(self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric, run_on=self.run_on)
+        dense = Variant(
+            self.name, self.layers, "dense", DENSE, 0.0, np.ones(len(self.layers)), metric=metric, run_on=self.run_on,
+            runtime=self.runtime,
+        )  # fmt: skip
         sources = [variant for variant in self.variants if np.isfinite(variant.dense_accuracy) and variant.metric == metric]
         if len(values := {variant.dense_accuracy for variant in sources}) != 1:
             return dense
@@ -252,7 +258,7 @@ class Workload:
         """A variant that nobody trained: a pattern at given layer densities, without an accuracy; layers not prunable stay dense."""
         return Variant(
             self.name, self.layers, "hypothetical", pattern, nominal_sparsity, np.where(self.layers.prunable, density, 1.0),
-            metric=self.description.metric.name, densities_from=densities_from, run_on=self.run_on,
+            metric=self.description.metric.name, densities_from=densities_from, run_on=self.run_on, runtime=self.runtime,
         )  # fmt: skip
 
     def with_activation_density(self, density: float) -> "Workload":
