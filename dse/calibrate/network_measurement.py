@@ -61,6 +61,10 @@ class NetworkRow(StrictModel):
     runtime: Literal["eager", "graph"] = Field(
         "graph", description="eager: the host launches every kernel, so that the network takes at least its time"
     )
+    memory_share: float | None = Field(
+        None, gt=0, le=1, description="share of the memory that the software may use; rows whose network takes more are left out"
+    )
+    longest_sequence: int | None = Field(None, gt=0, description="tokens of a sequence at its end, for that; default: those of the inputs")
     time_ms: float = Field(gt=0, allow_inf_nan=False, examples=["42"])
     dense_ms: float = Field(gt=0, allow_inf_nan=False, examples=["60"])
     label: str = Field("", description="name of the row's group in reports; default: the workload")

@@ -58,7 +58,8 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.json:
         return _format_json(rows, unpredicted, failures, comparisons, crossovers), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
-    notes = [f"not predicted: {reason}" for reason in unpredicted]
+    notes = [f"{each.name}: {each.host}" for each in networks if each.host]
+    notes += [f"not predicted: {reason}" for reason in unpredicted]
     notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
     tables = [format_table(rows, options.markdown), *([] if options.brief else [report.format_reliability(comparisons, options.markdown)])]
     tables.append(format_crossovers(crossovers, options.markdown))

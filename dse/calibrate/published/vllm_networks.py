@@ -4,12 +4,23 @@ Prefill: prompts of at most 1,024 tokens. Decode: 16 tokens of prompt and 256 ge
 their own quantise the inputs of each product with weights and scale its outputs. Attention and what is between the products compute in
 bf16. The host launches the kernels of prefills; decodes are CUDA graphs. Patterns that no unit lists run by windows of 2:4 over activations
 that a pass expands. In int8 the dense products (cuBLASLt) write int32, the sparse ones (cuSPARSELt) bf16.
+
+Tokens per second count the tokens of prompts, also in a decode (`total_num_tokens` over `elapsed_time` in the results of that repository).
+A step of a decode has at most as many tokens as there are sequences, or 272 if these are fewer (`--max-num-batched-tokens` in its
+throughput_benchmark.py@036cef50f64b, without splitting prompts), and a running sequence takes one of them. So prompts are admitted over
+several steps, and of 512 sequences the last 15 start when the first ones end: no step has 512 sequences, and these rows are left out.
+vLLM may use 80% of the memory (`--gpu-memory-utilization`); where sequences wait for it, rows are left out too.
 """
+
+from collections.abc import Iterator
 
 from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
 
 PROMPT = 1024  # most tokens of a sequence in a prefill
-CACHED = 16 + 256 // 2  # mean tokens of a sequence in a decode
+DECODE_PROMPT, GENERATED = 16, 256  # tokens of a sequence in a decode
+CACHED = DECODE_PROMPT + GENERATED // 2  # mean tokens of a sequence in a decode
+LOADED_SHARE = 0.5  # of the time of a step grows with its sequences: assumed, for the steps in which few sequences run
+MEMORY_SHARE = 0.8  # of the memory that vLLM may use
 WORKLOADS = {
     "Llama3.2-1B": "llama-3.2-1b", "Llama3.2-3B": "llama-3.2-3b", "Qwen2.5-7B": "qwen2.5-7b", "Qwen2.5-14B": "qwen2.5-14b",
     "BitNet-2B": "bitnet-2b",
@@ -23,18 +34,41 @@ DTYPES = {  # of the dense network, and of the pruned one
 def _convert_row(row: Cells) -> Cells:
     if row["model"] not in WORKLOADS or row["dtype"] not in DTYPES or row["phase"] not in ("prefill", "decode"):
         raise RowLeftOut(f"no network for '{row['phase']}' of '{row['model']}' in '{row['dtype']}'")
-    tokens, (dtype, pruned_dtype) = float(row["tokens"]), DTYPES[row["dtype"]]
-    is_prefill, time = row["phase"] == "prefill", 1e3 * tokens / float(row["dense_tokens_per_s"])
+    tokens, (dtype, pruned_dtype) = int(row["tokens"]), DTYPES[row["dtype"]]
+    is_prefill, tokens_per_second = row["phase"] == "prefill", float(row["dense_tokens_per_s"])
     sequence = min(tokens, PROMPT) if is_prefill else CACHED
+    time = 1e3 * (tokens if is_prefill else tokens * (DECODE_PROMPT + GENERATED) / _full_steps(tokens)) / tokens_per_second
     return {
         "device": device_name(row["device"]), "workload": WORKLOADS[row["model"]], "pattern": row["pattern"],
         "inputs": f"phase={row['phase']} sequence={sequence:.0f} passes=separate",
         "batch": f"{tokens / sequence if is_prefill else tokens:.0f}",
+        "memory_share": "" if is_prefill else str(MEMORY_SHARE), "longest_sequence": "" if is_prefill else str(DECODE_PROMPT + GENERATED),
         "dtype": dtype, "pruned_dtype": pruned_dtype, "label": f"vLLM {row['phase']}",
         "expanded": "none" if row["pattern"] == "2:4" else "in_memory",
         "runtime": "eager" if is_prefill else "graph",
         "dense_ms": str(time), "time_ms": str(time / float(row["speedup"])),
     }  # fmt: skip
+
+
+def _full_steps(sequences: int) -> float:
+    """How many steps with all sequences take as long as the whole decode; raises RowLeftOut if some sequences never run with the others.
+
+    Of the time of a step, `LOADED_SHARE` grows with its sequences.
+    """
+    steps = list(_sequences_of_steps(sequences))
+    if len(steps) > 2 * GENERATED:
+        raise RowLeftOut("the last sequences of a decode start when the first ones end")
+    return sum(1 - LOADED_SHARE + LOADED_SHARE * running / sequences for running in steps)
+
+
+def _sequences_of_steps(sequences: int) -> Iterator[int]:
+    """Sequences in each step of a decode. A step has room for one token of each running sequence, and for as many whole prompts."""
+    most_tokens, waiting, left = max(sequences, DECODE_PROMPT + GENERATED), sequences, list[int]()  # `left`: tokens of each running one
+    while waiting or left:
+        admitted = min(waiting, (most_tokens - len(left)) // DECODE_PROMPT)
+        waiting, left = waiting - admitted, [*left, *[GENERATED] * admitted]
+        yield len(left)
+        left = [tokens - 1 for tokens in left if tokens > 1]
 
 
 VLLM_NETWORKS = PublishedTable(("device", "phase", "dtype", "model", "tokens", "dense_tokens_per_s", "pattern", "speedup"), _convert_row)

@@ -1,11 +1,12 @@
 """Compare predicted latencies of whole networks with measured ones.
 
 Nothing is fitted to whole networks, so the errors show what a sum of kernels omits. Only the time of the host, in tables of an eager
-runtime, is estimated by the smallest runs (`dse.calibrate.host_time`), which are then left out.
+runtime, is that which the smallest runs of other networks on the same machine have (`dse.calibrate.host_time`).
 """
 
 import copy
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,17 +21,19 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import table_name
 from dse.base.progress import shows_progress
-from dse.calibrate.host_time import estimate_host_times, runs_of
+from dse.calibrate.host_time import HostRun, describe_errors, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.measurement_set import load_device, memoize_by_name
 from dse.calibrate.network_measurement import NetworkRow, read_network_rows
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.fitted import select_for_variant
-from dse.model.efficiency.interval import quantiles
+from dse.model.efficiency.interval import normal_samples, quantiles
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
+from dse.model.host_time import count_launches
 from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.terms import compulsory_terms
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.sparsity.windows import window_cover
@@ -41,29 +44,46 @@ Samples = Float[np.ndarray, "sample"]
 
 @dataclass(frozen=True, eq=False)
 class MeasuredNetwork:
-    """One row of a table of networks, with its device and the network as dense and pruned variant; `host_time` [s] is its least time."""
+    """One row of a table of networks, with its device and the network as dense and pruned variant; `host_time` [s] is its least time,
+    up to a standard deviation `host_deviation` of the logarithm."""
 
     row: NetworkRow
     device: Accelerator
     dense: Variant
     pruned: Variant
     host_time: float = 0.0
+    host_deviation: float = 0.0
 
     @classmethod
-    def from_row(cls, row: NetworkRow, device: Accelerator, dense: Variant, host_time: float = 0.0) -> "MeasuredNetwork":
+    def from_row(cls, row: NetworkRow, device: Accelerator, dense: Variant) -> "MeasuredNetwork":
         """Prune the layers that a row names; raises InputError if no layer matches."""
         is_pruned = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not is_pruned.any():
             raise InputError(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
         kept = row.density if row.density is not None else row.pattern.density or 1.0
         pruned = replace(dense, method="measured", pattern=row.pattern, density=np.where(is_pruned, kept, 1.0), nominal_sparsity=1 - kept)
-        return cls(row, _with_expansion(device, row), dense, pruned, host_time)
+        return cls(row, _with_expansion(device, row), dense, pruned)
 
     @cached_property
     def latency_samples(self) -> dict[Fidelity, tuple[Samples, Samples]]:
         """Latency of the dense and of the pruned network [s] by fidelity; sample 0 is the best estimate."""
         dense, pruned = self.row.dtypes
         return {f: (self._sample(f, self.dense, dense), self._sample(f, self.pruned, pruned)) for f in FIDELITIES}
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether the dense and the pruned network fit the part of the memory that the software may use, with the longest sequences."""
+        if self.row.memory_share is None:
+            return True
+        usable = self.row.memory_share * (self.device.value(f"memory.{self.device.outermost}.capacity") or np.inf)
+        return all(self._footprint(*each) <= usable for each in zip((self.dense, self.pruned), self.row.dtypes, strict=True))
+
+    def _footprint(self, variant: Variant, dtype: OperandDtypes) -> float:
+        """Bytes that a variant occupies when its sequences are longest."""
+        footprint = compulsory_terms(self.device, variant, self.row.batch, dtype, ModelOptions.model_validate({})).footprint
+        sequence = self.row.named_inputs.get("sequence")
+        growth = self.row.longest_sequence / sequence if self.row.longest_sequence and isinstance(sequence, int) else 1.0
+        return footprint.total + (growth - 1) * footprint.cache
 
     @property
     def predicted_latencies(self) -> dict[Fidelity, tuple[float, float]]:
@@ -80,7 +100,9 @@ class MeasuredNetwork:
         options = ModelOptions.model_validate({"fidelity": fidelity})
         efficiency = efficiency_of(options, available_kernels(device, options))
         terms = network_terms(device, variant, self.row.batch, dtype, options, efficiency)
-        return np.maximum(latency_samples(terms, device, options.resource_overlap).sum(axis=1), self.host_time)
+        latencies = latency_samples(terms, device, options.resource_overlap).sum(axis=1)
+        deviations = np.append(0.0, normal_samples("host"))[: len(latencies)]
+        return np.maximum(latencies, self.host_time * np.exp(deviations * self.host_deviation))
 
 
 def _with_expansion(device: Accelerator, row: NetworkRow) -> Accelerator:
@@ -110,11 +132,12 @@ def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtypes: O
 
 @dataclass(frozen=True, eq=False)
 class NetworkSet:
-    """The networks of one table, and the reasons of the rows left out."""
+    """The networks of one table, the reasons of the rows left out, and the errors of the time of the host."""
 
     name: str
     networks: tuple[MeasuredNetwork, ...]
     left_out: tuple[str, ...] = ()
+    host: str = ""
 
 
 def load_networks(path: Path) -> NetworkSet:
@@ -124,18 +147,46 @@ def load_networks(path: Path) -> NetworkSet:
     """
     problems, networks = ProblemCollector(), []
     rows, left_out = read_network_rows(path, problems)
-    hosts, smallest = estimate_host_times(row for _, row in rows), "its dense time is taken to be that of the host"
     load_device_once = memoize_by_name(lambda name: load_device(name, path.parent))
     load_dense_once = _DenseNetworks(path.parent)
     for line, row in rows:
-        host = hosts.get(runs_of(row)) if row.runtime == "eager" else None
-        if host is not None and row.tokens == host.tokens:
-            left_out.append(f"line {line}: {smallest}")
-            continue
         with problems.collect(path, line):
-            networks.append(MeasuredNetwork.from_row(row, load_device_once(row.device), load_dense_once(row), host.time if host else 0.0))
+            network = MeasuredNetwork.from_row(row, load_device_once(row.device), load_dense_once(row))
+            if network.fits_memory:
+                networks.append(network)
+            else:
+                left_out.append("the network and its cache take more memory than the software may use")
     problems.raise_if_any()
-    return NetworkSet(table_name(path), tuple(networks), tuple(left_out))
+    launches = count_host_launches(networks)
+    runs = list_host_runs((network.row, count) for network, count in zip(networks, launches, strict=True))
+    bound = tuple(_with_host_times(networks, launches, runs))
+    return NetworkSet(table_name(path), bound, tuple(left_out), describe_errors(runs) if runs else "")
+
+
+def count_host_launches(networks: Iterable[MeasuredNetwork]) -> list[float]:
+    """Kernels that the host launches for each dense network: 0 in a graph."""
+    counts, options = dict[tuple[int, str, str], float](), ModelOptions.model_validate({})
+    launches = []
+    for network in networks:
+        row, dense = network.row, network.dense
+        key = id(dense), row.device, row.dtype
+        if row.runtime == "eager" and key not in counts:
+            terms = compulsory_terms(network.device, dense, row.batch, row.dtypes[0], options)
+            counts[key] = float(count_launches(dense.layers, terms.has_work).sum())
+        launches.append(counts[key] if row.runtime == "eager" else 0.0)
+    return launches
+
+
+def _with_host_times(networks: Sequence[MeasuredNetwork], launches: Sequence[float], runs: Sequence[HostRun]) -> Iterator[MeasuredNetwork]:
+    """The networks with the time of the host by the runs of other networks, where one of these is of the same machine."""
+    others = {name: [run for run in runs if run.workload != name] for name in {network.row.workload for network in networks}}
+    fits = {name: fit_host(of_others) for name, of_others in others.items() if of_others}
+    deviations = {name: np.sqrt(np.mean(np.log(left_out_ratios(others[name]) or [1.0]) ** 2)) for name in fits}
+    for network, count in zip(networks, launches, strict=True):
+        row, fit = network.row, fits.get(network.row.workload)
+        is_known = fit is not None and row.runtime == "eager" and row.device in fit.scales
+        host = {"host_time": fit.time(row.device, count), "host_deviation": float(deviations[row.workload])} if fit and is_known else {}
+        yield replace(network, **host)
 
 
 class _DenseNetworks:
