@@ -117,8 +117,7 @@ class Accelerator(StrictModel):
     @classmethod
     def _read(cls, document: YamlDocument, problems: ProblemCollector) -> "Accelerator":
         """Validate a description with its links resolved; raises InputError with every problem, those collected before among them."""
-        expanded = add_links(add_technology_numbers(document.data))
-        check_complete(expanded, document, problems)
+        expanded = check_complete(add_links(add_technology_numbers(document.data)), document, problems)
         resolved, links = resolve_links(expanded, cls, document, problems)
         accelerator = None
         with problems.collect():

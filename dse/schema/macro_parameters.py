@@ -77,8 +77,12 @@ def _fix_of_disagreement(data: Any, loc: Location) -> str:
     return f"remove 'bandwidth' to take that of the channels of {technology}, or remove 'channels' to keep the one that is stated"
 
 
-def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector) -> None:
-    """Report units and memory levels whose macro-parameters lack one that a peak or a bandwidth needs."""
+def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector) -> Any:
+    """Report units and memory levels whose macro-parameters lack one that a peak or a bandwidth needs.
+
+    Returns the data with any number in the place of these peaks and bandwidths, so that they are not reported as missing as well.
+    """
+    completed = data
     for name, unit in _items(data, "units"):
         missing = [key for key in ("processors", "clock") if unit.get(key) is None]
         if unit.get("macs") and missing and any(_at(unit, ("peak", dtype)) is None for dtype in _keys(unit["macs"])):
@@ -87,6 +91,9 @@ def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector
                 f"'{key}: {kind.example}'" for key, kind in (("processors", Count), ("clock", Frequency)) if key in missing
             )
             problems.add(document.make_problem(("units", name, "macs"), f"{message} is missing", fix))
+            for dtype in _keys(unit["macs"]):
+                place = ("units", name, "peak", dtype)
+                completed = completed if _at(completed, place) is not None else _insert(completed, place, Rate.example)
     for name, level in _items(data, "memory"):
         keys = _LEVEL["bandwidth"][1]
         missing = [key for key in keys if level.get(key) is None]
@@ -96,6 +103,8 @@ def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector
             examples = " and ".join(f"'{key}: {8 if key == 'channels' else keys[key].example}'" for key in missing)
             fix = f"add {examples}, or 'bandwidth'"
             problems.add(document.make_problem(("memory", name, present), message, fix))
+            completed = _insert(completed, ("memory", name, "bandwidth"), Bandwidth.example)
+    return completed
 
 
 def _derivable(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:

@@ -55,8 +55,13 @@ def test_area_by_hand():
 
 
 def test_families_by_hand():
-    """A block has no fixed share, and memory on the die has no interface but counts as SRAM."""
+    """A block has no fixed share, and its integer units count by width; memory on the die has no interface but counts as SRAM."""
     coefficients = fitted_coefficients().area.accelerator
+    int8 = described({"units": {"one": {"peak": {"int8": 2e14}, "runs": []}}, "bandwidth": 1e12})
+    int8 = int8.replace({"cost.process": "7 nm", "units.one.clock": "1 GHz"})
+    parts = {family: area_by_part(Design(int8.replace({"cost.family": family})))["matrix"] for family in ("accelerator", "block")}
+    assert parts["accelerator"] == pytest.approx(coefficients.matrix.value * 0.14 * 2e5, rel=1e-12)
+    assert parts["block"] == pytest.approx(coefficients.matrix.value * 0.5 * 2e5, rel=1e-12)
     areas = {family: area_by_part(Design(chip().replace({"cost.family": family}))) for family in ("gpu", "accelerator", "block")}
     assert areas["block"] == areas["accelerator"] | {"fixed": 0.0}
     assert areas["gpu"]["matrix"] == pytest.approx(fitted_coefficients().area.gpu.matrix.value * 1e5, rel=1e-12)

@@ -127,7 +127,6 @@ memory:
         "9: units.matrix.peak.fp8: the description gives no number 'units.matrx.peak.int8'",
         "10: units.matrix.peak.int8: a number has 'value' or 'link', not both",
         "11: units.matrix.peak.fp16: '1 TFLOP/s - 2 TFLOP/s' is -1e+12 FLOP/s",
-        "13: units.vector.peak: 'peak' is missing",
         "14: units.vector.macs: peaks follow from macs x processors x clock, of which 'processors' and 'clock' is missing",
         "16: memory.dram.channels: '0' is not positive and finite",
         "17: memory.sram.rate: the bandwidth follows from channels x width x rate, of which 'channels' and 'width' is missing",

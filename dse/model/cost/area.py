@@ -78,9 +78,13 @@ def selection_network_share(pattern: Pattern) -> float:
 
 
 def operations_per_cycle(design: Design, unit: str) -> FloatOrArray:
-    """Multipliers and adders of a unit, as operations a cycle on 16-bit operands [FLOP]: precisions share them, so the largest counts."""
+    """Multipliers and adders of a unit, as operations a cycle on 16-bit operands [FLOP]: precisions share them, so the largest counts.
+
+    In a block the registers, selectors and adder trees of many dataflows surround each multiplier, and their area grows with the width.
+    """
     peaks = design.accelerator.units[unit].peak
-    rates = [relative_multiplier_area(dtype) * design.value(f"units.{unit}.peak.{dtype}") for dtype in peaks]
+    relative = relative_width if design.accelerator.cost.family == "block" else relative_multiplier_area
+    rates = [relative(dtype) * design.value(f"units.{unit}.peak.{dtype}") for dtype in peaks]
     return design.maximum(rates) / unit_clock(design, unit)
 
 

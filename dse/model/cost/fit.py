@@ -2,7 +2,8 @@
 
 The dies and their design powers are in `devices.csv`. Least squares of log ratios with a prior on each coefficient: all coefficients stay
 above 0, and a coefficient on which the dies have little evidence stays near its prior. All devices with one die together weigh as much as
-one device. GPUs and accelerators are fitted separately; the area of a die to its most complete device. Only single-die devices are fitted.
+one device. GPUs and accelerators are fitted separately; the area of a die to its most complete device, with the processors and the cache
+that are switched off in it. Only single-die devices are fitted.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +35,7 @@ from dse.schema.device import DesignFamily
 from dse.schema.memory_technology import ON_CHIP
 
 MATRIX_DTYPES = ("tf32", "fp16", "fp8", "int8", "fp4")
-VECTOR_DTYPES = ("fp32", "fp16")
+VECTOR_DTYPES = ("fp64", "fp32", "fp16")
 OUTLIER = 0.3  # log error from which on a device counts less
 FittedFamily = Literal["gpu", "accelerator"]
 STARTS = (0.0, 0.7, -0.7)  # of the last coefficient over its prior, in logarithms: which unit sets the power is a choice with local minima
@@ -43,7 +44,10 @@ COMMAND = "python -m dse.model.cost.fit"
 
 
 class PublishedDevice(StrictModel):
-    """A row of `devices.csv`; rates in TFLOP/s or TOP/s. Devices with the same `die` are not independent evidence of its area."""
+    """A row of `devices.csv`; rates in TFLOP/s or TOP/s. Devices with the same `die` are not independent evidence of its area.
+
+    `processors` of the `processors_full` on the die are switched on, and `onchip_mb` of `onchip_full_mb`; where these are empty, all are.
+    """
 
     device: str
     accelerator: str = ""
@@ -51,13 +55,17 @@ class PublishedDevice(StrictModel):
     family: DesignFamily
     process_nm: float
     die_mm2: float
-    tdp_w: float
+    tdp_w: float | None = None
+    processors: int = 1
+    processors_full: int = 1
     clock_ghz: float
     base_clock_ghz: float | None = None
     memory: str
     dram_gbs: float | None = None
     onchip_mb: float
+    onchip_full_mb: float | None = None
     onchip_gbs: float | None = None
+    vector_fp64: float | None = None
     vector_fp32: float | None = None
     vector_fp16: float | None = None
     matrix_tf32: float | None = None
@@ -96,6 +104,14 @@ class PublishedDevice(StrictModel):
         description = {"name": self.device, "source": self.source, "units": units, "memory": memory, "cost": cost}
         return Design(Accelerator.from_dict(description))
 
+    @property
+    def whole_die(self) -> Design:
+        """The design with all processors and the whole cache of its die switched on."""
+        share, units = self.processors_full / self.processors, self.design.accelerator.units
+        peaks = {f"units.{name}.peak.{key}": share * peak.value for name, unit in units.items() for key, peak in unit.peak.items()}
+        cache = {} if self.onchip_full_mb is None else {"memory.on_chip.capacity": self.onchip_full_mb * 1e6}
+        return Design(self.design.accelerator, {**peaks, **cache})
+
     def _peaks(self, unit: str, dtypes: tuple[str, ...]) -> dict[str, str]:
         return {name: f"{rate} TFLOP/s" for name in dtypes if (rate := getattr(self, f"{unit}_{name}", None))}
 
@@ -120,8 +136,8 @@ def select_family(devices: Iterable[PublishedDevice], family: FittedFamily) -> l
 def fit_area(devices: Iterable[PublishedDevice], family: FittedFamily) -> AreaCoefficients:
     """Fit to the published areas of the dies of a family; blocks count as accelerators."""
     complete = complete_devices(select_family(devices, family))
-    drivers = [area_drivers(device.design) for device in complete]
-    interfaces = np.array([interface_area(device.design) for device in complete])
+    drivers = [area_drivers(device.whole_die) for device in complete]
+    interfaces = np.array([interface_area(device.whole_die) for device in complete])
 
     def total(parts: np.ndarray, axis: int) -> np.ndarray:
         return interfaces + parts.sum(axis)
@@ -132,7 +148,7 @@ def fit_area(devices: Iterable[PublishedDevice], family: FittedFamily) -> AreaCo
 
 def fit_power(devices: Iterable[PublishedDevice], family: FittedFamily) -> PowerCoefficients:
     """Fit to the published powers of the devices of a family, given their published areas; the power of memories is not fitted."""
-    devices = select_family(devices, family)
+    devices = [device for device in select_family(devices, family) if device.tdp_w is not None]
     drivers = [power_drivers(device.design, device.area) for device in devices]
     memory = np.array([memory_power(device.design) for device in devices])
 
@@ -141,7 +157,7 @@ def fit_power(devices: Iterable[PublishedDevice], family: FittedFamily) -> Power
         return memory + leakage + units.max(axis)
 
     priors = published_coefficients().power_priors
-    return PowerCoefficients.model_validate(_fit(devices, drivers, total, [device.tdp_w for device in devices], priors, "power"))
+    return PowerCoefficients.model_validate(_fit(devices, drivers, total, [device.tdp_w or 0.0 for device in devices], priors, "power"))
 
 
 def _fit(

@@ -8,7 +8,7 @@ import numpy as np
 
 from dse.base.table_format import Row
 from dse.model.cost.area import modelled_area
-from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
+from dse.model.cost.coefficients import PowerCoefficients, describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.fit import PublishedDevice, complete_devices, fit_area, fit_power, load_published_devices
 from dse.model.cost.power import modelled_power, peak_share_at_power
 from dse.schema.device import DesignFamily
@@ -30,26 +30,27 @@ def fitted_devices_without(die: str) -> list[PublishedDevice]:
 
 
 def leave_one_die_out() -> list[Row]:
-    """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1].
+    """Published and predicted area [mm^2] and power [W] of each device, and the relative errors [1]; None where nothing is published.
 
-    The area of a die with circuits switched off is not compared: a more complete device of it is. `peak at power` is the share of its peak
-    that a device attains at its published power, by the same coefficients.
+    The area of a die is compared for its most complete device, with the circuits that are switched off in it. `peak at power` is the share
+    of its peak that a device attains at its published power, by the same coefficients.
     """
-    rows, complete = [], {device.device for device in complete_devices(load_published_devices())}
-    for die in dict.fromkeys(device.die for device in load_published_devices()):
+    rows, published = list[Row](), load_published_devices()
+    compared = [device for device in published if device.fitted == "no"]
+    compared += complete_devices(device for device in published if device.fitted == "yes")
+    for die in dict.fromkeys(device.die for device in published):
         others = fitted_devices_without(die)
-        devices = [device for device in load_published_devices() if device.die == die]
+        devices = [device for device in published if device.die == die]
         family = "gpu" if devices[0].family == "gpu" else "accelerator"
         area_coefficients, power_coefficients = fit_area(others, family), fit_power(others, family)
         for device in devices:
-            area_mm2 = modelled_area(device.design, area_coefficients) * 1e6 if device.device in complete else None
-            power_w = modelled_power(device.design, device.area, power_coefficients)
-            peak_share = peak_share_at_power(device.design, device.tdp_w, device.area, power_coefficients)
-            rows.append(_row(device, area_mm2, power_w, float(peak_share)))
+            area_mm2 = modelled_area(device.whole_die, area_coefficients) * 1e6 if device in compared else None
+            rows.append(_row(device, area_mm2, modelled_power(device.design, device.area, power_coefficients), power_coefficients))
     return rows
 
 
-def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, peak_share: float) -> Row:
+def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, coefficients: PowerCoefficients) -> Row:
+    limit = device.tdp_w
     return {
         "device": device.device,
         "die": device.die,
@@ -58,10 +59,10 @@ def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, peak_s
         "area [mm^2]": device.die_mm2,
         "predicted [mm^2]": area_mm2,
         "area error": None if area_mm2 is None else area_mm2 / device.die_mm2 - 1,
-        "power [W]": device.tdp_w,
+        "power [W]": limit,
         "predicted [W]": power_w,
-        "power error": power_w / device.tdp_w - 1,
-        "peak at power": peak_share,
+        "power error": None if limit is None else power_w / limit - 1,
+        "peak at power": None if limit is None else peak_share_at_power(device.design, limit, device.area, coefficients),
         "fitted": device.fitted,
         "note": device.note,
     }
@@ -75,8 +76,8 @@ def summarise_errors(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """
     fitted = [row for row in rows if row["fitted"] == "yes"]
     groups = {"mean": fitted} | {family: [row for row in fitted if row["family"] == family] for family in get_args(DesignFamily)}
-    groups["below_100_w"] = [row for row in fitted if row["power [W]"] < SMALL_POWER]
-    groups["from_100_w"] = [row for row in fitted if row["power [W]"] >= SMALL_POWER]
+    groups["below_100_w"] = [row for row in fitted if row["power [W]"] is None or row["power [W]"] < SMALL_POWER]
+    groups["from_100_w"] = [row for row in fitted if row not in groups["below_100_w"]]
     groups["all"] = list(rows)
     return {
         key: {name: _mean_error(group, f"{key} error") for name, group in groups.items()}
