@@ -21,6 +21,7 @@ from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
 from dse.model.stored_weights import StoredWeights
+from dse.model.work_cache import WorkCache
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
@@ -104,22 +105,28 @@ class LayerTerms:
         return [*overhead, *units, *decoders, self.executions[0].outermost_memory, *self.executions[0].inner_memories, *host]
 
 
-def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions) -> LayerTerms:
+def compulsory_terms(
+    accelerator: Accelerator, variant: Variant, batch: int, dtype: OperandDtypes, options: ModelOptions, cache: WorkCache | None = None
+) -> LayerTerms:
     """The terms of `variant` where every byte crosses every memory once.
+
+    `cache`: of the same `options`, to share the work of executions with other accelerators; it lives as long as the variants at most.
 
     Raises InputError if no unit computes in `dtype`, or if it cannot store an operand.
     """
     check_whole_blocks(variant.layers, dtype)
     candidates = [e for e in list_executions(accelerator, dtype, options.fidelity) if may_expand(e, options)]
-    compacted = compaction.compact_variant(variant)
-    layers = compacted.layers.at_batch(batch)
-    stored = [work.store_weights(layers, compacted, execution, dtype.number_format("weights")) for execution in candidates]
+    cache, key = cache or WorkCache(), (id(variant), batch, dtype)
+    compacted, layers = cache.get(key, _compact, variant, batch)
+    weights = dtype.number_format("weights")
+    stored = [cache.get((*key, "stored", e), work.store_weights, layers, compacted, e, weights) for e in candidates]
     legal, unsupported = _legal_executions(candidates, stored, compacted, options.dense_fallback)
     used = np.flatnonzero(legal.any(axis=0)).tolist()
     pairs = [(stored[number], candidates[number]) for number in used]
-    columns = [_work_of_execution(layers, compacted, s, e, dtype, options) for s, e in pairs]
+    columns = [cache.get((*key, "work", e), _work_of_execution, layers, compacted, s, e, dtype, options) for s, e in pairs]
     stacked = np.where(legal[:, used, None], np.stack(columns, axis=1), 0.0)
-    energy_flops = np.stack([work.energy_flops(layers, compacted, s, e) for s, e in pairs], axis=1)
+    flops = [cache.get((*key, "energy", e), work.energy_flops, layers, compacted, s, e) for s, e in pairs]
+    energy_flops = np.stack(flops, axis=1)
     return LayerTerms(
         layers,
         tuple(execution for _, execution in pairs),
@@ -133,6 +140,12 @@ def compulsory_terms(accelerator: Accelerator, variant: Variant, batch: int, dty
         legal_candidates=legal,
         reuse=Reuse.of(layers, compacted, pairs, dtype, options) if options.fidelity in CAPACITY_FIDELITIES else None,
     )
+
+
+def _compact(variant: Variant, batch: int) -> tuple[Variant, LayerArrays]:
+    """A variant without the rows and columns that it removes, and its layers at a batch size."""
+    compacted = compaction.compact_variant(variant)
+    return compacted, compacted.layers.at_batch(batch)
 
 
 def with_capacity(terms: LayerTerms, accelerator: Accelerator, options: ModelOptions) -> LayerTerms:

@@ -25,6 +25,7 @@ from dse.model.network_terms import complete_terms, efficiency_of
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
 from dse.model.terms import LayerTerms, compulsory_terms
+from dse.model.work_cache import WorkCache
 from dse.schema.accelerator import Accelerator
 from dse.searching.batch_evaluator import BatchArrays, LayerTables
 from dse.searching.problem import SearchProblem
@@ -108,12 +109,15 @@ def _interpolate(table: Any, grid: np.ndarray, at: Array) -> Any:
 
 
 def build_config(
-    accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool
+    accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool, cache: WorkCache
 ) -> CategoricalConfig:
-    """The arrays of `variants` under one categorical configuration; raises InputError if it has no unit for the dtype of the search."""
+    """The arrays of `variants` under one categorical configuration; raises InputError if it has no unit for the dtype of the search.
+
+    `cache` shares the work of executions among the configurations of a search.
+    """
     grids = space.grids
     by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
-    tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem) for variant in variants]
+    tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem, cache) for variant in variants]
     used = {execution for each in tabulated for execution in each[0].executions}
     executions = tuple(execution for execution in tabulated[0][0].candidates if execution in used)
     numeric = space.all_values({d.path: np.ones(1) for d in space.dimensions if not d.categorical}, accelerator)
@@ -169,8 +173,10 @@ def _tabulated_accelerators(
     return by_capacity, [at(dict(zip(slowdown_paths, values, strict=True))) for values in combinations]
 
 
-def _tabulated_terms(variant: Variant, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem) -> list[LayerTerms]:
-    compulsory = compulsory_terms(accelerators[0], variant, problem.batch, problem.dtype, problem.options)
+def _tabulated_terms(
+    variant: Variant, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem, cache: WorkCache
+) -> list[LayerTerms]:
+    compulsory = compulsory_terms(accelerators[0], variant, problem.batch, problem.dtype, problem.options, cache)
     efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator, with_samples=False)
     return [complete_terms(compulsory, one, variant, problem.dtype, problem.options, efficiency) for one in accelerators]
 

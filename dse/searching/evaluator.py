@@ -16,6 +16,7 @@ from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static_power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
+from dse.model.work_cache import WorkCache
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
 from dse.searching.over_networks import Base, OverNetworks, evaluate_base, take_variants
@@ -61,6 +62,7 @@ class Evaluator:
         robust, fidelity = problem.search.robust, problem.options.fidelity
         self.efficiency_samples = EfficiencySamples(robust, fidelity, problem.search.seed) if robust else None
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
+        self._work_cache = WorkCache()  # of the variants and the model options of the search
         self.derivatives: dict[CategoricalConfig, Callable[[Any, Any], tuple[Any, Any]]] = {}  # compiled ones, of the local search
 
     @cached_property
@@ -146,7 +148,8 @@ class Evaluator:
         key = tuple(value for value, dimension in zip(design.tolist(), self.space.dimensions, strict=True) if dimension.categorical)
         if key not in self._configs:
             accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
-            self._configs[key] = build_config(accelerator, self.space, self.problem_at(design), self.variants, self.problem.needs_energy)
+            problem, with_energy = self.problem_at(design), self.problem.needs_energy
+            self._configs[key] = build_config(accelerator, self.space, problem, self.variants, with_energy, self._work_cache)
         return self._configs[key]
 
     def problem_at(self, design: Float[np.ndarray, "dimension"]) -> SearchProblem:

@@ -20,6 +20,7 @@ from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import inverse_rates
+from dse.model.work_cache import WorkCache
 from dse.schema.search import ResultConstraint
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch
 from dse.searching.categorical_config import build_config
@@ -151,7 +152,7 @@ def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "
     """Energy [J] with leakage."""
     described = Space(space.accelerator.base, ())
     dense_variants = [dense for dense, *_ in problem.feasible_variants.values()]
-    config = build_config(described.accelerator, described, problem, dense_variants, True)
+    config = build_config(described.accelerator, described, problem, dense_variants, True, WorkCache())
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
     batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}))
     with jax.enable_x64(True):
