@@ -110,7 +110,8 @@ def compulsory_terms(
 ) -> LayerTerms:
     """The terms of `variant` where every byte crosses every memory once.
 
-    `cache`: of the same `options`, to share the work of executions with other accelerators; it lives as long as the variants at most.
+    `cache`: work of executions under the same `options`, shared with other accelerators. Keep its variants while it is used: they are known
+    by identity.
 
     Raises InputError if no unit computes in `dtype`, or if it cannot store an operand.
     """
