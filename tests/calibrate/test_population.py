@@ -10,16 +10,17 @@ from dse.base.dtype import parse_dtype
 from dse.calibrate.choose_shapes import choose_launches, remaining_deviation
 from dse.calibrate.fit_jointly import JointFit, fit_jointly, population
 from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
+from dse.calibrate.validate.left_out_devices import similar_to
 from dse.cli import entry
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.kernel_selection import select_kernels, shipped_kernels
 from dse.model.efficiency.launches import KernelKey
 from dse.model.efficiency.parameters import PARAMETERS, PRIOR, Distribution
-from dse.model.efficiency.population import OF_DEVICE, Population, predict_kernel, similar_kernels
+from dse.model.efficiency.population import Population, similar_kernels
+from dse.model.efficiency.unmeasured_kernels import predict_kernel
 from dse.model.executions import list_executions
 from tests.calibrate.launches import unmeasured_launches
 
-NONE = np.zeros((0, len(PARAMETERS)))
 A100 = dse.load_accelerator("a100-sxm4-80gb")
 KEY = KernelKey("a100-sxm4-80gb", "tensor_core", "k", "", "dense", "fp16")
 SHAPES = [(m, k, n) for m in (1024, 4096, 8192) for k in (512, 4096) for n in (8, 256, 4096)]
@@ -50,29 +51,31 @@ def test_one_device_leaves_the_spread_to_the_prior():
     assert one.mean == pytest.approx(PRIOR.mean + 1)
 
 
-def test_kernels_of_a_device_tell_its_parameters_and_those_of_the_family_all():
-    """With equal spreads of 0.3 one kernel that is 1 above its mean moves the prediction by a half, and of another family only the device."""
-    alike = Population(PRIOR.mean, same(0.3), same(0.3))
-    unknown = alike.predict(NONE, NONE)
-    assert unknown.theta == pytest.approx(PRIOR.mean)
-    assert unknown.distribution.deviation == pytest.approx(same(0.3 * np.sqrt(2)))
-    other_family = alike.predict(same(1)[None], NONE)
-    assert other_family.theta - PRIOR.mean == pytest.approx(np.where(OF_DEVICE, 0.5, 0.0))
-    assert other_family.of_device == pytest.approx(np.where(OF_DEVICE, 0.3 * np.sqrt(0.5), 0.3))
-    same_family = alike.predict(same(1)[None], same(1)[None])
-    assert same_family.theta - PRIOR.mean == pytest.approx(same(0.5))
-
-
 def test_a_shipped_kernel_predicts_its_own_device_better_than_the_population_alone():
     """The clock of an RTX 4090 from its dense kernels, for its 2:4 kernels."""
     records = shipped_kernels()
     target = next(k for k in records if (k.device, k.family, k.dtype) == ("rtx4090", "*:4", "fp16"))
     elsewhere = [k for k in similar_kernels(target, records) if k.device != "rtx4090"]
-    with_device = predict_kernel(elsewhere, [k for k in records if k.family == "dense"] + elsewhere, "rtx4090")
-    without = predict_kernel(elsewhere, elsewhere, "rtx4090")
+    dense = [k for k in records if k.family == "dense"]
+    _, with_device = predict_kernel(elsewhere, target.key, "gddr", [*dense, *elsewhere])
+    _, without = predict_kernel(elsewhere, target.key, "gddr", elsewhere)
     launch = [p.name for p in PARAMETERS].index("launch")
     assert abs(with_device.theta - target.theta)[launch] < abs(without.theta - target.theta)[launch]
     assert np.all(with_device.of_device <= without.of_device + 1e-12)
+
+
+@pytest.mark.parametrize(("pattern", "library"), [("dense", "cuBLASLt"), ("2:4", "cuSPARSELt")])
+def test_a_device_without_kernels_has_the_prediction_that_left_out_devices_are_compared_with(pattern, library):
+    """An H100 is predicted as one of the library that was measured on most devices, by the function of `dse validate`."""
+    device, records = dse.load_accelerator("h100-sxm5-80gb"), shipped_kernels()
+    execution = next(e for e in list_executions(device, parse_dtype("bf16"), "calibrated") if str(e.pattern) == pattern)
+    selection = select_kernels(execution, execution.pattern, device, "bf16", records)
+    key = KernelKey(device.name, "tensor_core", library, "", selection.kernels[0].family, "bf16")
+    record, prediction = predict_kernel(similar_to(key, records), key, "hbm", records)
+    assert selection.kernels[0].kernel == library
+    np.testing.assert_allclose(selection.predictions[0].theta, prediction.theta)
+    np.testing.assert_allclose(selection.predictions[0].distribution.deviation, prediction.distribution.deviation)
+    assert selection.kernels[0].half_width == record.half_width
 
 
 def test_chosen_shapes_tell_more_than_others():

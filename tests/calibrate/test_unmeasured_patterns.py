@@ -87,8 +87,8 @@ def test_a_kernel_of_the_same_height_is_transferred():
 
 def test_a_dense_substitute_has_the_measured_efficiency_ratio_of_blocks():
     device = dse.load_accelerator("h100-sxm5-80gb")  # without kernels of its own: both are predicted by one population
-    blocks = dse.evaluate(device, one_layer(4096, 16384, 4096, "block:32x32", 0.125), fidelity="calibrated")
-    dense = dse.evaluate(device, one_layer(4096, 2048, 4096, "dense", 1.0), fidelity="calibrated")
+    blocks = dse.evaluate(device, one_layer(16384, 16384, 4096, "block:32x32", 0.125), fidelity="calibrated")
+    dense = dse.evaluate(device, one_layer(16384, 2048, 4096, "dense", 1.0), fidelity="calibrated")
     assert blocks.latency.item() * unmeasured_patterns.BLOCK_RATIOS[32] == pytest.approx(dense.latency.item(), rel=0.05)
 
 

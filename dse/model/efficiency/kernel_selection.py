@@ -13,10 +13,11 @@ from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import InputError
 from dse.model.efficiency import interval
 from dse.model.efficiency.attention_selection import shipped_attention
-from dse.model.efficiency.kernel_file import SHIPPED, Estimate, FittedRecord, KernelRecord, load_efficiency_file
-from dse.model.efficiency.launches import KernelLaunches, PerLaunch, pattern_family, shared_rows
+from dse.model.efficiency.kernel_file import SHIPPED, FittedRecord, KernelRecord, load_efficiency_file
+from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch, memory_kind, pattern_family, shared_rows
 from dse.model.efficiency.parameters import PARAMETERS
-from dse.model.efficiency.population import KernelPrediction, predict_kernel
+from dse.model.efficiency.population import KernelPrediction
+from dse.model.efficiency.unmeasured_kernels import most_measured_library, predict_kernel
 from dse.model.efficiency.unmeasured_patterns import assumed_ratio, shared_height
 from dse.model.executions import Execution
 from dse.schema.accelerator import Accelerator
@@ -121,9 +122,10 @@ def select_kernels(
     if not candidates:
         raise _no_kernel_error(execution, accelerator, dtype)
     libraries = _libraries(_without_poor_fits(candidates), kernels)
-    predictions = tuple(predict_kernel(library, kernels, accelerator.name) for library in libraries)
-    pairs = zip(libraries, predictions, strict=True)
-    records = tuple(_predicted_record(library, prediction, dtype) for library, prediction in pairs)
+    keys = [KernelKey(accelerator.name, execution.unit, library, "", candidates[0].family, dtype) for library in libraries]
+    memory = memory_kind(accelerator)
+    predicted = [predict_kernel(similar, key, memory, kernels) for key, similar in zip(keys, libraries.values(), strict=True)]
+    records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
     deviation = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
     if same_pattern or not execution.is_sparse:
         return KernelSelection("transferred", records, deviation, predictions=predictions)
@@ -138,46 +140,17 @@ def _without_poor_fits(kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
     return [kernel for kernel in kernels if kernel.error < POOR_FIT] or list(kernels)
 
 
-def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> list[list[KernelRecord]]:
-    """The candidates of the library that was measured on most devices, the most representative one of several.
+def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> dict[str, list[KernelRecord]]:
+    """The candidates that predict a kernel of the library that was measured on most devices, by the name of the library.
 
-    Dense kernels count as of one library. Of kernels that gather rows of B all libraries are kept, each with its own numbers of columns.
+    Dense kernels of all libraries predict each other. Of kernels that gather rows of B all libraries are kept, each with its own numbers of
+    columns.
     """
+    ordered, library = _most_representative_first(candidates, kernels), most_measured_library(candidates)
     if candidates[0].family == "dense":
-        return [list(candidates)]
-    ordered = _most_representative_first(candidates, kernels)
-    libraries = [[kernel for kernel in ordered if kernel.kernel == name] for name in dict.fromkeys(kernel.kernel for kernel in ordered)]
-    libraries.sort(key=lambda library: -len({kernel.device for kernel in library}))
-    return libraries if shared_rows(candidates[0].family) else libraries[:1]
-
-
-def _predicted_record(candidates: Sequence[KernelRecord], prediction: KernelPrediction, dtype: str) -> KernelRecord:
-    """A record of the predicted parameters, for the densities and sizes at which any of the candidates was measured.
-
-    It has the tiles of the candidates if all have the same, else any.
-    """
-    first, devices = candidates[0], sorted({kernel.device for kernel in candidates})
-    parameters = {
-        p.name: Estimate(
-            value=p.from_theta(theta), low=p.from_theta(theta - width), high=p.from_theta(theta + width), unit=p.unit, kind="derived"
-        )
-        for p, theta, width in zip(PARAMETERS, prediction.theta, interval.Z_SCORE * prediction.distribution.deviation, strict=True)
-    }
-    densities = [kernel.density for kernel in candidates]
-    sizes = [kernel.sizes for kernel in candidates if kernel.sizes]
-    tiles = {(kernel.tile, kernel.splits, kernel.least) for kernel in candidates}
-    return first.model_copy(
-        update={
-            "device": devices[0] if len(devices) == 1 else f"{len(devices)} devices",
-            "kernel": first.kernel if len(candidates) == 1 else f"{len(candidates)} kernels", "release": "", "dtype": dtype,
-            **({} if len(tiles) == 1 else {"tile": None, "splits": True, "least": 1}), "processors": None, "parameters": parameters,
-            "error": float(np.median([kernel.error for kernel in candidates])),
-            "half_width": float(np.median([kernel.half_width or kernel.error for kernel in candidates])),
-            "constant": float(np.exp(np.mean(np.log([kernel.constant for kernel in candidates])))),
-            "density": (min(low for low, _ in densities), max(high for _, high in densities)),
-            "sizes": tuple((min(low for low, _ in size), max(high for _, high in size)) for size in zip(*sizes, strict=False)),
-        }
-    )  # fmt: skip
+        return {library: list(ordered)}
+    names = dict.fromkeys(kernel.kernel for kernel in ordered) if shared_rows(candidates[0].family) else [library]
+    return {name: [kernel for kernel in ordered if kernel.kernel == name] for name in names}
 
 
 def _no_kernel_error(execution: Execution, accelerator: Accelerator, dtype: str) -> InputError:

@@ -75,7 +75,7 @@ class DeviceRates:
     `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s. `energy_budget` in
     J/FLOP: the energy that a FLOP may take, scaled to 16 bit and 7 nm, without exceeding the power limit at the peak. `latency_scale`:
     latency of instructions over that of the device that kernels were fitted on. `slots` in FLOP/s: one fp32 multiply-add for each issue
-    slot, the same in all dtypes.
+    slot, the same in all dtypes. `memory`: kind of the outermost memory, such as `hbm`.
     """
 
     peak: float
@@ -88,6 +88,7 @@ class DeviceRates:
     energy_budget: float = np.nan
     latency_scale: float = 1.0
     slots: float = np.nan
+    memory: str = ""
 
     @classmethod
     def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str) -> "DeviceRates":
@@ -102,8 +103,15 @@ class DeviceRates:
             launch=device.overhead.launch.value if device.overhead.launch else np.nan,
             scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
             energy_budget=_energy_budget(device, unit.peak[dtype].value, dtype),
+            memory=memory_kind(device),
             slots=unit.issue.value if unit.issue else unit.peak.get("fp32", unit.peak[dtype]).value,
         )
+
+
+def memory_kind(device: Accelerator) -> str:
+    """Technology of the outermost memory without its generation, such as `hbm` or `gddr`; empty if it is not described."""
+    technology = device.memory[device.outermost].technology or ""
+    return technology.rstrip("x").rstrip("0123456789e") if technology else ""
 
 
 def _issue_rate(unit: Unit, dtype: str) -> float:

@@ -2,8 +2,7 @@
 
     theta = mean + deviation of the device + deviation of the kernel        each normal, for each parameter
 
-The mean is that of the library, as far as kernels of one family agree. The kernels of a device, of any family, determine
-its clock, bandwidth, launch and cache (`Parameter.of_device`); its kernels of the same family determine the other parameters as well.
+It is the prior of a joint fit. `mixed_population` adds the effect of the library, and predicts kernels that were not measured.
 """
 
 from collections.abc import Sequence
@@ -55,18 +54,6 @@ class Population:
         """Theta of a kernel of an unknown device."""
         return Distribution(self.mean, np.hypot(self.between_devices, self.between_kernels))
 
-    def predict(self, deviations: Thetas, same_family: Float[np.ndarray, "similar parameter"]) -> "KernelPrediction":
-        """Theta of another kernel of a device, given how far those of its kernels are from the means of their populations.
-
-        `deviations`: of all kernels of the device, which determine its own parameters; `same_family`: of those of this population.
-        """
-        count = np.where(OF_DEVICE, len(deviations), len(same_family))
-        total = np.where(OF_DEVICE, deviations.sum(axis=0), same_family.sum(axis=0))
-        weight = self.between_devices**2 / (self.between_devices**2 + self.between_kernels**2 / np.maximum(count, 1))
-        weight = np.where(count > 0, weight, 0.0)
-        shift = weight * total / np.maximum(count, 1)
-        return KernelPrediction(self.mean + shift, self.between_devices * np.sqrt(1 - weight), self.between_kernels)
-
 
 @dataclass(frozen=True, eq=False)
 class KernelPrediction:
@@ -80,16 +67,6 @@ class KernelPrediction:
     def distribution(self) -> Distribution:
         """Mean and total standard deviation, as the prior of a fit to few measurements."""
         return Distribution(self.theta, np.hypot(self.of_device, self.of_kernel))
-
-
-def predict_kernel(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord], device: str) -> KernelPrediction:
-    """Predict a kernel of a device from the `candidates` on all devices, and from all `kernels` of the device itself."""
-    population, own = Population.of_records(candidates), [kernel for kernel in kernels if kernel.device == device]
-    same_family = [kernel.theta - population.mean for kernel in own if kernel in candidates]
-    others = [kernel for kernel in own if kernel not in candidates]
-    deviations = [*same_family, *(kernel.theta - Population.of_records(similar_kernels(kernel, kernels)).mean for kernel in others)]
-    shape = -1, len(PARAMETERS)  # also where there are none
-    return population.predict(np.reshape(deviations, shape), np.reshape(same_family, shape))
 
 
 def similar_kernels(kernel: KernelRecord, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
