@@ -42,7 +42,7 @@ The names above are all of the public interface. The packages below `dse` may ch
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dse.base.import_hook import when_imported
 
@@ -90,7 +90,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used: JAX alone takes more than a second to import."""
     if name == "__version__":
         from importlib.metadata import version

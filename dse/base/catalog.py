@@ -55,12 +55,12 @@ def suggest_name(name: str) -> str:
     return did_you_mean(name, [known for folder in KINDS for known in list_names(folder)])
 
 
-def resolve_specification(reference: Reference) -> Path | Mapping[str, Any]:
+def resolve_specification(reference: Reference) -> Path | Mapping[str, object]:
     """Find the file of a sweep or search; a mapping is returned as it is. Raises InputError."""
     return reference if isinstance(reference, Mapping) else find_path("sweeps", reference)
 
 
-def resolve_accelerator(reference: Reference) -> Path | Mapping[str, Any]:
+def resolve_accelerator(reference: Reference) -> Path | Mapping[str, object]:
     """Find the file of an accelerator; a mapping is returned as it is. Raises InputError."""
     return reference if isinstance(reference, Mapping) else find_path("accel_models", reference)
 

@@ -6,7 +6,6 @@ or with what they convert these to.
 
 import re
 from functools import cache, lru_cache
-from typing import Any
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
@@ -112,7 +111,7 @@ class OperandDtypes(StrictModel):
         return self
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, object]:
         return {"anyOf": [{"type": "string", "examples": ["fp16"]}, handler.resolve_ref_schema(handler(schema))]}
 
     def __str__(self) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 
 def when_imported(name: str, action: Callable[[], None]) -> None:
@@ -31,7 +30,7 @@ class _FirstImport(MetaPathFinder):
         specs = (finder.find_spec(fullname, path, target) for finder in sys.meta_path if finder is not self)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
+            loader: object = spec.loader
             execute = loader.exec_module
 
             def execute_and_call(module: ModuleType) -> None:

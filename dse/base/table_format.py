@@ -59,7 +59,7 @@ def _join_lines(lines: Iterable[Sequence[str]], widths: Sequence[int]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _cell_text(value: Any) -> str:
+def _cell_text(value: object) -> str:
     if isinstance(value, Quantity):
         return value.text + (UNVERIFIED_MARK if value.unverified else "")
     if isinstance(value, bool) or value is None:
@@ -69,12 +69,12 @@ def _cell_text(value: Any) -> str:
     return str(value)
 
 
-def format_json(content: Any) -> str:
+def format_json(content: object) -> str:
     """JSON in which a quantity has its value, unit, text and whether it is unverified."""
     return json.dumps(content, indent=2, default=_quantity_fields)
 
 
-def _quantity_fields(quantity: Quantity) -> dict[str, Any]:
+def _quantity_fields(quantity: Quantity) -> dict[str, object]:
     return {"value": quantity.value, "unit": quantity.unit, "text": quantity.text, "unverified": quantity.unverified}
 
 

@@ -99,7 +99,7 @@ class YamlDocument:
             raise InputError.from_problems(self.make_problem((*parent, *loc), message, fix) for loc, message, fix in explained) from error
 
 
-def load_document(source: Path | Mapping[str, Any]) -> YamlDocument:
+def load_document(source: Path | Mapping[str, object]) -> YamlDocument:
     """Load a YAML mapping from a file, or from a mapping with the contents of one.
 
     Raises InputError if the file is missing, empty, not YAML or repeats a key, and if a mapping has values that YAML cannot hold. Relative
@@ -150,7 +150,7 @@ def parse_document(path: Path, text: str) -> YamlDocument:
 class _Loader(CCoreLoader):
     """A loader that keeps keys as the text in the file: `1e3: x` has the key '1e3'."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, object]:
         return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
 
 

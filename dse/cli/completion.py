@@ -39,7 +39,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
     argcomplete.autocomplete(parser)
 
 
-def add_completers(parser: argparse.ArgumentParser, files: Callable[..., Any]) -> None:
+def add_completers(parser: argparse.ArgumentParser, files: Callable[..., object]) -> None:
     """Give each argument that takes names of the catalogue a completer of these names and of files."""
     for name, action in _arguments(parser):
         if folders := COMPLETED.get((name, action.dest)):

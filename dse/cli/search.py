@@ -3,7 +3,6 @@
 import json
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import xarray as xr
@@ -141,5 +140,5 @@ def _progress_lines(front: xr.Dataset) -> list[str]:
     return [*lines, f"regret: {100 * attrs['regret']:.3g}% against the best of all designs"] if "regret" in attrs else lines
 
 
-def _value_text(value: Any, unit: str) -> str:
+def _value_text(value: object, unit: str) -> str:
     return format_quantity(value, unit) if isinstance(value, float) else str(value)

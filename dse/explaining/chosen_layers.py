@@ -4,7 +4,6 @@ Networks repeat their layers, so everything is evaluated on the distinct layers 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -73,7 +72,7 @@ def _term_columns(terms: LayerTerms) -> list[np.ndarray]:
 def take_layers(terms: LayerTerms, index: Int[np.ndarray, "distinct"]) -> LayerTerms:
     """The terms of some layers, best estimates alone."""
     by_layer = ("legal", "dense_flops", "stored_flops", "metadata_bytes", "traffic", "energy_flops", "legal_candidates")
-    taken: dict[str, Any] = {name: getattr(terms, name)[index] for name in by_layer}
+    taken: dict[str, object] = {name: getattr(terms, name)[index] for name in by_layer}
     taken |= {name: None if (v := getattr(terms, name)) is None else v[:1, index] for name in ("slowdown", "overhead")}
     kernels = None if terms.kernels is None else terms.kernels[index]
     host = None if terms.host is None else terms.host.best.take(index)

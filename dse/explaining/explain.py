@@ -2,7 +2,6 @@
 
 from collections.abc import Set
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ VARIANT_KEYS = ("variant", "pattern", "sparsity", "density")
 NETWORK_KEYS = ("workload", "shape")
 
 
-def explain(a: Any, b: Any = None, quantity: str | None = None, reach: float | None = None, **shared: Any) -> Explanation:
+def explain(a: object, b: object = None, quantity: str | None = None, reach: float | None = None, **shared: object) -> Explanation:
     """Explain why two sides differ, or why a sparse network is not as fast as its pattern allows.
 
     With one side, or a dense side and the same one pruned, the causes between the ideal speedup of the pattern and the predicted one are
@@ -59,7 +58,7 @@ def explain(a: Any, b: Any = None, quantity: str | None = None, reach: float | N
     return replace(result, reach=tuple(find_changes(subject, reach)), reach_target=float(reach))
 
 
-def read_sides(a: Any, b: Any, quantity: str | None, shared: Settings) -> tuple[Side, Side | None]:
+def read_sides(a: object, b: object, quantity: str | None, shared: Settings) -> tuple[Side, Side | None]:
     """The sides that `explain` was given; raises InputError."""
     if quantity is not None and quantity not in QUANTITIES:
         raise InputError(f"'{quantity}' cannot be explained", did_you_mean(quantity, QUANTITIES), key="quantity")

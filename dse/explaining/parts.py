@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 UNITS = {"latency": "s", "speedup": "1", "energy": "J", "area": "m^2", "power": "W"}
 _PREFIXES = {  # unit that people use, and its size, from large to small
@@ -101,7 +100,7 @@ class ExplainedDifference:
         """`value_b - value_a`."""
         return self.value_b - self.value_a
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Everything as plain values, for JSON."""
         return {**asdict(self), "unit": self.unit, "difference": self.difference}
 

@@ -116,7 +116,7 @@ class Side:
 LoadedSides = Sequence[tuple[Settings, Side]]
 
 
-def read_settings(given: Any) -> Settings:
+def read_settings(given: object) -> Settings:
     """The settings that a side states: text, a mapping, or an object that is one of them; raises InputError with every problem."""
     match given:
         case None:
@@ -217,26 +217,26 @@ def make_side(settings: Settings, loaded: LoadedSides = ()) -> Side:
     return Side(parts["accelerator"], variant, arguments.batch, arguments.dtype, arguments.options, workload, selector, *parts["measured"])
 
 
-def _make_accelerator(settings: Settings, numbers: Mapping[str, Any]) -> Accelerator:
+def _make_accelerator(settings: Settings, numbers: Mapping[str, object]) -> Accelerator:
     if settings.get("accelerator") is None:
         raise InputError("no accelerator is given", "name one, as in 'a100-sxm4-80gb' or '--accelerator my_chip.yaml'")
     accelerator = load_accelerator(settings["accelerator"])
     return accelerator.replace(numbers) if numbers else accelerator
 
 
-def _read_arguments(settings: Settings, options: Mapping[str, Any]) -> _Arguments:
+def _read_arguments(settings: Settings, options: Mapping[str, object]) -> _Arguments:
     given = {key: settings[key] for key in ("batch", "dtype") if settings.get(key) is not None}
     if isinstance(given.get("batch"), str):
         given["batch"] = _to_number(given["batch"])
     return validate_mapping(_Arguments, {**given, "options": dict(options)})
 
 
-def _to_number(text: str) -> Any:
+def _to_number(text: str) -> object:
     """A number if the text is one, else the text, which a schema then refuses."""
     return int(text) if text.isdecimal() else text
 
 
-def _read_measured(given: Any) -> tuple[float | None, bool]:
+def _read_measured(given: object) -> tuple[float | None, bool]:
     """A measured latency [s] or, as in '1.19x', a measured speedup; the second value says which."""
     if given is None or isinstance(given, float | int):
         return given, False
@@ -250,7 +250,9 @@ def _read_measured(given: Any) -> tuple[float | None, bool]:
         raise InputError(error.problems[0].message, fix, key="measured") from error
 
 
-def _make_variant(settings: Settings, inputs: Mapping[str, Any], loaded: LoadedSides) -> tuple[Workload | None, Selector | None, Variant]:
+def _make_variant(
+    settings: Settings, inputs: Mapping[str, object], loaded: LoadedSides
+) -> tuple[Workload | None, Selector | None, Variant]:
     given = settings.get("variant")
     if isinstance(given, Variant):
         return None, None, given
@@ -283,7 +285,7 @@ def is_input(key: str) -> bool:
     return key not in (*OWN_KEYS, *ModelOptions.model_fields) and not DOTTED_PATH.fullmatch(key)
 
 
-def _parse_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_inputs(inputs: Mapping[str, object]) -> dict[str, object]:
     return {key: _to_number(value) if isinstance(value, str) else value for key, value in inputs.items()}
 
 
@@ -298,7 +300,7 @@ def _check_inputs(reference: Any, inputs: Mapping[str, Any]) -> None:
     problems.raise_if_any()
 
 
-def _refuse_inputs(inputs: Mapping[str, Any], what: str) -> None:
+def _refuse_inputs(inputs: Mapping[str, object], what: str) -> None:
     if inputs:
         key = min(inputs)
         raise InputError(f"'{key}' is not a setting of {what}", did_you_mean(key, [*OWN_KEYS, *ModelOptions.model_fields]))

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from typing import Any, Literal
+from typing import Literal
 
 from dse.base.table_format import Row, format_json, format_table
 from dse.explaining.parts import ExplainedDifference, format_value
@@ -149,5 +149,5 @@ def _markdown_table(rows: list[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _escape(value: Any) -> str:
+def _escape(value: object) -> str:
     return "" if value is None else str(value).replace("|", "\\|")

@@ -3,7 +3,6 @@
 import json
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 from dse.base.errors import InputError
 
@@ -11,7 +10,7 @@ ASSETS = files("dse.html_report") / "assets"
 SCRIPTS = ("data.js", "charts.js", "table.js", "page.js")  # in the order in which they are read
 
 
-def render_document(title: str, contents: dict[str, Any]) -> str:
+def render_document(title: str, contents: dict[str, object]) -> str:
     """The text of the page; raises InputError where plotly is not installed."""
     values = {
         "TITLE": escape(title),
@@ -28,7 +27,7 @@ def _read(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def _safe_json(contents: dict[str, Any]) -> str:
+def _safe_json(contents: dict[str, object]) -> str:
     """JSON that cannot end the script element that holds it."""
     return json.dumps(contents, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 

@@ -41,7 +41,7 @@ def _make_names_distinct(sections: list[Section]) -> None:
             section["name"] += f" ({names[: number + 1].count(section['name'])})"
 
 
-def _overview(sections: list[Section]) -> dict[str, Any] | None:
+def _overview(sections: list[Section]) -> dict[str, object] | None:
     """The best result of every dataset, and the axes of a chart of all fronts; None for a single dataset."""
     if len(sections) == 1:
         return None

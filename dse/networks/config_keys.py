@@ -4,9 +4,8 @@ The keys are those of `config.json` in Hugging Face Transformers, so that a publ
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-KEYS: dict[str, tuple[str, Any]] = {
+KEYS: dict[str, tuple[str, object]] = {
     "attention_bias": ("whether the linear layers of attention have biases", False),
     "attention_chunk_size": ("tokens of a chunk; a query attends to those of its own chunk; default: all tokens", 8192),
     "channels_mlp_dim": ("hidden width of the perceptrons over channels", 3072),
@@ -102,7 +101,7 @@ KEYS: dict[str, tuple[str, Any]] = {
 }
 
 
-def describe_keys(properties: dict[str, dict[str, Any]], parts: Mapping[str, Any]) -> None:
+def describe_keys(properties: dict[str, dict[str, object]], parts: Mapping[str, object]) -> None:
     """Add description and example to the properties of a JSON Schema, in place; `parts`: examples of the configurations of parts."""
     for name, node in properties.items():
         description, example = KEYS[name]

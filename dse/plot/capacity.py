@@ -66,7 +66,7 @@ def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNo
     bar.minorticks_off()
 
 
-def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> Any:
+def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> object:
     """Draw one panel from rows with workload, a capacity, low, high and factor; returns the colour mesh."""
     axis = next(column for column in rows.columns if column.endswith(".capacity"))
     grid = rows.pivot(index="workload", columns=axis, values="factor")

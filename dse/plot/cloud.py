@@ -1,7 +1,6 @@
 """The cloud of all points behind a Pareto front; of very many, one point for each cell of a fine grid."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ CELLS = 1000  # of a larger one along each axis: about as many as a panel has pi
 CHUNK = 2**17
 
 
-def visible_points(dataset: xr.Dataset, group: Mapping[str, Any], names: Sequence[str], pair: tuple[str, str]) -> Table:
+def visible_points(dataset: xr.Dataset, group: Mapping[str, object], names: Sequence[str], pair: tuple[str, str]) -> Table:
     """The points of a group of cells that are finite in all of some results, with two of these as columns.
 
     `group`: values of the coordinates of `group_cells` that the points have; empty for all points.

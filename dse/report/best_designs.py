@@ -250,7 +250,7 @@ def _order(names: list[str]) -> list[str]:
     return [*dict.fromkeys([name for name in first if name in names] + names)]
 
 
-def _accuracy_drops(points: xr.Dataset) -> dict[str, Any]:
+def _accuracy_drops(points: xr.Dataset) -> dict[str, object]:
     """The loss of accuracy of each point, and its interval where there is one, as coordinates."""
     names = ("workload", "metric", "accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "method")
     labels = xr.Dataset(coords={name: ("variant", points[name].values) for name in names if name in points.coords}, attrs=points.attrs)

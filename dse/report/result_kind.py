@@ -1,7 +1,7 @@
 """Which results a dataset holds: those of a sweep, its summary, a Pareto front, the best of a sweep, or the front of a search."""
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
@@ -55,7 +55,7 @@ def _check_mapping(dataset: xr.Dataset, name: str) -> None:
         raise InputError(f"the attribute '{name}' of the dataset is damaged (it is not a mapping in JSON)", "sweep again")
 
 
-def _check_metrics(dataset: xr.Dataset, metrics: dict[str, Any]) -> None:
+def _check_metrics(dataset: xr.Dataset, metrics: dict[str, object]) -> None:
     pairs = zip(np.atleast_1d(dataset.workload.values), np.atleast_1d(dataset.metric.values), strict=True)
     for workload, metric in dict.fromkeys(pairs):
         if "direction" not in metrics.get(workload, {}).get(metric, {}):

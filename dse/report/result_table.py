@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from textwrap import fill
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -99,7 +99,7 @@ def _numbers(table: ResultTable, name: str) -> tuple[str, np.ndarray]:
     return unit.label(name), unit.convert(values)
 
 
-def _json_table(table: ResultTable) -> dict[str, Any]:
+def _json_table(table: ResultTable) -> dict[str, object]:
     rows = [{str(name): _json_value(value) for name, value in row.items()} for row in table.rows.to_dict("records")]
     return {
         "title": table.title,
@@ -109,7 +109,7 @@ def _json_table(table: ResultTable) -> dict[str, Any]:
     }
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> object:
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -54,7 +54,7 @@ def _parts(schema: Node, node: Node) -> Iterator[Node]:
         yield from _parts(schema, part)
 
 
-def _examples(schema: Node, node: Node) -> list[Any]:
+def _examples(schema: Node, node: Node) -> list[object]:
     """The examples that the property or its quantity states, otherwise a value that its type allows."""
     stated = next((part["examples"] for part in _parts(schema, node) if part.get("examples")), None)
     if stated is not None:

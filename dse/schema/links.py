@@ -74,7 +74,9 @@ class Links:
 NO_LINKS = Links()
 
 
-def resolve_links(data: Any, model: type[BaseModel], document: YamlDocument, problems: ProblemCollector) -> tuple[Any, Links]:
+def resolve_links(
+    data: Mapping[str, Any], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector
+) -> tuple[Mapping[str, Any], Links]:
     """Replace each link in the data of a description by its value, with the formula as its source; collects every problem.
 
     A number whose link has a problem gets the example of its kind, so that the rest can be checked.
@@ -88,7 +90,7 @@ def resolve_links(data: Any, model: type[BaseModel], document: YamlDocument, pro
 class _Resolver:
     """Resolve the links of one description."""
 
-    def __init__(self, data: Any, model: type[BaseModel], document: YamlDocument, problems: ProblemCollector):
+    def __init__(self, data: Mapping[str, Any], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector):
         self.data, self.model, self.document, self.problems = data, model, document, problems
         self.stated = dict(_quantities(data, model, ()))
         self.paths = {".".join(loc): loc for loc in self.stated}
@@ -98,7 +100,7 @@ class _Resolver:
         self.formulas: dict[Location, Formula] = {}
         self.values: dict[Location, float | None] = {}
 
-    def resolve(self) -> tuple[Any, Links]:
+    def resolve(self) -> tuple[Mapping[str, Any], Links]:
         for loc, raw in self.links.items():
             with self.problems.collect(*self.document.locate(loc)):
                 self.formulas[loc] = self._parse(loc, raw)
@@ -178,7 +180,7 @@ class _Resolver:
         except ValidationError:
             return None
 
-    def _derived(self, loc: Location) -> dict[str, Any]:
+    def _derived(self, loc: Location) -> dict[str, object]:
         """The mapping of a computed number."""
         raw, formula, value, unit = self.links[loc], self.formulas[loc], self.values[loc], self._kind(loc).unit
         assert value is not None
@@ -188,7 +190,7 @@ class _Resolver:
         return {**raw, **fields}
 
 
-def _quantities(data: Any, part: Any, loc: Location) -> Iterator[tuple[Location, Any]]:
+def _quantities(data: object, part: object, loc: Location) -> Iterator[tuple[Location, object]]:
     """The places of numbers in the data of a description, with what it states there."""
     for name, raw in data.items() if isinstance(data, Mapping) else ():
         child = _child_type(part, str(name))
@@ -201,14 +203,14 @@ def _quantities(data: Any, part: Any, loc: Location) -> Iterator[tuple[Location,
 
 def quantity_kind(model: type[BaseModel], loc: Location) -> type[Quantity] | None:
     """The kind of number at a place of a description; None where it has no number."""
-    part: Any = model
+    part: object = model
     for name in loc:
         part = _child_type(part, str(name))
     return part if isinstance(part, type) and issubclass(part, Quantity) else None
 
 
 @cache
-def _child_type(part: Any, name: str) -> Any:
+def _child_type(part: object, name: str) -> object:
     """The schema of a child: a model, a kind of number or a mapping of these; None for anything else."""
     if isinstance(part, type) and issubclass(part, BaseModel):
         annotation = part.model_fields[name].annotation if name in part.model_fields else None
@@ -217,7 +219,7 @@ def _child_type(part: Any, name: str) -> Any:
     return _schema_of(annotation)
 
 
-def _schema_of(annotation: Any) -> Any:
+def _schema_of(annotation: object) -> object:
     options = [each for each in get_args(annotation) if each is not type(None)] if get_origin(annotation) is not dict else []
     if len(options) == 1:
         return _schema_of(options[0])
@@ -225,7 +227,7 @@ def _schema_of(annotation: Any) -> Any:
     return annotation if is_model or get_origin(annotation) is dict else None
 
 
-def _set_value(data: Any, loc: Location, value: object) -> dict[Any, Any]:
+def _set_value(data: Mapping[str, Any], loc: Location, value: object) -> dict[str, Any]:
     """A copy of nested mappings with `value` at `loc`."""
     head, *rest = loc
     return {**data, head: _set_value(data[head], tuple(rest), value) if rest else value}

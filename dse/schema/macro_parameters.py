@@ -29,9 +29,10 @@ _LEVEL = {
     "capacity": (Capacity, {"channels": Count, "channel_capacity": Capacity}),
 }
 Location = tuple[str, ...]
+Data = Mapping[str, Any]  # of a description, as YAML states it
 
 
-def add_links(data: Any) -> Any:
+def add_links(data: Data) -> Data:
     """The data of a description with a link for each number that follows from macro-parameters and is not stated."""
     for loc, formula, _ in _derivable(data):
         if _at(data, loc) is None:
@@ -39,7 +40,7 @@ def add_links(data: Any) -> Any:
     return data
 
 
-def check_stated_twice(data: Any, document: YamlDocument, problems: ProblemCollector) -> Any:
+def check_stated_twice(data: Data, document: YamlDocument, problems: ProblemCollector) -> Data:
     """Check the numbers that are stated and also follow from macro-parameters; returns the data without those that agree."""
     expanded = add_technology_numbers(data)
     for loc, formula, kinds in _derivable_of_stated(data):
@@ -59,7 +60,7 @@ def check_stated_twice(data: Any, document: YamlDocument, problems: ProblemColle
     return data
 
 
-def state_directly(data: Any) -> Any:
+def state_directly(data: Data) -> Data:
     """The data with each number that is stated next to macro-parameters as a formula of its own, so that it is read back as it is."""
     for loc, _, _ in _derivable_of_stated(data):
         stated = _at(data, loc)
@@ -69,7 +70,7 @@ def state_directly(data: Any) -> Any:
     return data
 
 
-def _fix_of_disagreement(data: Any, loc: Location) -> str:
+def _fix_of_disagreement(data: object, loc: Location) -> str:
     """What to write instead of a number that differs from the product of its macro-parameters."""
     technology = _at(data, (*loc[:-1], "technology"))
     if loc[-1] != "bandwidth" or technology is None:
@@ -77,7 +78,7 @@ def _fix_of_disagreement(data: Any, loc: Location) -> str:
     return f"remove 'bandwidth' to take that of the channels of {technology}, or remove 'channels' to keep the one that is stated"
 
 
-def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector) -> Any:
+def check_complete(data: Data, document: YamlDocument, problems: ProblemCollector) -> Data:
     """Report units and memory levels whose macro-parameters lack one that a peak or a bandwidth needs.
 
     Returns the data with any number in the place of these peaks and bandwidths, so that they are not reported as missing as well.
@@ -107,7 +108,7 @@ def check_complete(data: Any, document: YamlDocument, problems: ProblemCollector
     return completed
 
 
-def _derivable(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:
+def _derivable(data: object) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:
     """Each number that macro-parameters of the data give: its place, its formula, and the kind of each number that this uses."""
     for name, unit in _items(data, "units"):
         path = f"units.{name}"
@@ -126,7 +127,7 @@ def _derivable(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quanti
                 yield ("memory", name, key), " * ".join(paths), paths
 
 
-def _derivable_of_stated(data: Any) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:
+def _derivable_of_stated(data: Data) -> Iterator[tuple[Location, str, dict[str, type[Quantity]]]]:
     """What macro-parameters of a description give, with the width and the rate of the technology where channels are stated.
 
     The capacity of a channel of a technology is only the usual one, so it gives no capacity of a level that states its own.
@@ -137,14 +138,14 @@ def _derivable_of_stated(data: Any) -> Iterator[tuple[Location, str, dict[str, t
             yield loc, formula, kinds
 
 
-def _evaluate(formula: str, kind: type[Quantity], numbers: Mapping[str, tuple[type[Quantity], Any]]) -> float | None:
+def _evaluate(formula: str, kind: type[Quantity], numbers: Mapping[str, tuple[type[Quantity], object]]) -> float | None:
     values = {path: _value(each, raw) for path, (each, raw) in numbers.items()}
     if any(value is None for value in values.values()):
         return None
     return float(parse_formula(formula, kind, lambda path: numbers[path][0]).evaluate(values, np))
 
 
-def _value(kind: type[Quantity], raw: Any) -> float | None:
+def _value(kind: type[Quantity], raw: object) -> float | None:
     """The SI value of what a description states; None if that is a link or not valid."""
     if isinstance(raw, Mapping) and "link" in raw:
         return None
@@ -154,30 +155,27 @@ def _value(kind: type[Quantity], raw: Any) -> float | None:
         return None
 
 
-def _items(data: Any, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _items(data: object, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     section = data.get(key) if isinstance(data, Mapping) else None
     for name, part in section.items() if isinstance(section, Mapping) else ():
         if isinstance(part, Mapping):
             yield str(name), part
 
 
-def _keys(part: Any) -> list[str]:
+def _keys(part: object) -> list[str]:
     return [str(name) for name in part] if isinstance(part, Mapping) else []
 
 
-def _at(data: Any, loc: Location) -> Any:
+def _at(data: object, loc: Location) -> object:
     for name in loc:
         data = data.get(name) if isinstance(data, Mapping) else None
     return data
 
 
-def _insert(data: Any, loc: Location, value: Any) -> Any:
+def _insert(data: Data, loc: Location, value: object) -> Data:
     """A copy with `value` at `loc`, or without anything there if it is None; left as it is where it has no mappings."""
     head, *rest = loc
-    if data is None:
-        data = {}
-    if not isinstance(data, Mapping):
-        return data
-    if not rest and value is None:
-        return {name: part for name, part in data.items() if name != head}
-    return {**data, head: _insert(data.get(head), tuple(rest), value) if rest else value}
+    if not rest:
+        return {name: part for name, part in data.items() if name != head} if value is None else {**data, head: value}
+    part = {} if data.get(head) is None else data[head]
+    return {**data, head: _insert(part, tuple(rest), value) if isinstance(part, Mapping) else part}

@@ -60,25 +60,25 @@ def check_technology(name: str) -> str:
     return name
 
 
-def add_technology_numbers(data: Any) -> Any:
+def add_technology_numbers(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The data of a description, with the numbers of its technology at each memory level that states none of its own."""
-    levels = data.get("memory") if isinstance(data, Mapping) else None
+    levels = data.get("memory")
     if not isinstance(levels, Mapping) or not any(isinstance(level, Mapping) and "technology" in level for level in levels.values()):
         return data
     return {**data, "memory": {name: _with_technology(level) for name, level in levels.items()}}
 
 
-def _with_technology(level: Any) -> Any:
+def _with_technology(level: object) -> object:
     name = level.get("technology") if isinstance(level, Mapping) else None
     technology = memory_technologies().get(name) if isinstance(name, str) else None
-    if technology is None:
+    if technology is None or not isinstance(level, Mapping):
         return level
     given = {key: _stated(getattr(technology, key), str(name)) for key in _GIVEN}
     given["channel_capacity"] = _stated(technology.capacities[0], str(name))
     return {**given, **{key: value for key, value in level.items() if value is not None}}
 
 
-def _stated(quantity: Quantity, technology: str) -> dict[str, Any]:
+def _stated(quantity: Quantity, technology: str) -> Mapping[str, object]:
     """A number of the table as a description states it."""
     fields = {"value": quantity.text, "kind": quantity.kind, "source": f"{technology}: {quantity.source}"}
     return fields | ({"unverified": True} if quantity.unverified else {})

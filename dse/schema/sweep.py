@@ -23,7 +23,7 @@ WorkloadList = list[str | WorkloadSelection | dict[str, Any]]
 
 
 class _ConditionalAxis(StrictModel):
-    when: dict[str, Any] = Field(
+    when: dict[str, object] = Field(
         default={},
         description="in a search: the axis varies only where other axes have these values; elsewhere the accelerator's own value holds",
         examples=["{units.tensor_core.runs.x.enabled: true}"],
@@ -36,8 +36,8 @@ class RangeAxis(_ConditionalAxis):
     Without `steps`, a search takes any value in between.
     """
 
-    start: Any = Field(alias="from", description="first value, with its unit", examples=["1 TB/s"])
-    stop: Any = Field(alias="to", description="last value, with its unit", examples=["8 TB/s"])
+    start: object = Field(alias="from", description="first value, with its unit", examples=["1 TB/s"])
+    stop: object = Field(alias="to", description="last value, with its unit", examples=["8 TB/s"])
     steps: Annotated[int, Field(ge=2, le=10**7)] | None = Field(
         None, description="number of values, both ends included; a search may leave it out and take any value in between", examples=[64]
     )
@@ -181,7 +181,7 @@ class SweepSpec(StrictModel):
         return {path: [str(aliases.get(v, v)) for v in axis] if path.endswith(".pattern") else axis for path, axis in value.items()}
 
 
-def read_sweep(source: Path | Mapping[str, Any]) -> tuple[SweepSpec, YamlDocument]:
+def read_sweep(source: Path | Mapping[str, object]) -> tuple[SweepSpec, YamlDocument]:
     """Read a sweep specification from a YAML file or a mapping, which may hold accelerators and workloads as objects.
 
     Raises InputError with every problem.

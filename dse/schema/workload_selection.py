@@ -85,7 +85,7 @@ class WorkloadSelection(StrictModel):
         examples=["{sequence: [512, 2048]}"],
     )
 
-    def input_combinations(self) -> list[dict[str, Any]]:
+    def input_combinations(self) -> list[dict[str, object]]:
         """Every combination of the listed inputs."""
         return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
 

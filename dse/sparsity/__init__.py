@@ -15,7 +15,7 @@ array([[0, 0, 1, 1, 0, 0, 1, 1]])
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dse.sparsity.attention import parse_attention
 from dse.sparsity.format import best_format
@@ -39,7 +39,7 @@ _MODULES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import the functions that need JAX when they are first used: it takes a second to import."""
     if name not in _MODULES:
         raise AttributeError(f"module 'dse.sparsity' has no attribute '{name}'")

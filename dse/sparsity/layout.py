@@ -60,7 +60,7 @@ class Layout:
         rows, columns = self.padding_tile
         return np.ceil(m / rows) * rows, np.ceil(k / columns) * columns
 
-    def coordinates_fit(self, m: FloatOrArray, k: FloatOrArray) -> Any:
+    def coordinates_fit(self, m: FloatOrArray, k: FloatOrArray) -> object:
         """Whether the row and column numbers of an [m, k] matrix fit the width of a coordinate."""
         if self.coordinate is None:
             return True

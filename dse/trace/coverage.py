@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
@@ -43,11 +43,11 @@ class CoverageReport(TypedDict):
     coverage: float
     coverage_of: str  # what the coverage counts: multiply-adds or weights
     became: dict[str, dict[str, int]]  # operators by what became of them and by kind
-    skipped: list[dict[str, Any]]  # operators
+    skipped: list[dict[str, object]]  # operators
     shared: list[list[str]]
     tolerance: float
     states: list[StateReport]
-    activations: list[dict[str, Any]]  # recorded inputs of layers
+    activations: list[dict[str, object]]  # recorded inputs of layers
     notes: list[str]
     warnings: list[str]
 
@@ -183,13 +183,13 @@ TITLE = """recorded inputs of layers: 'need' is the share of the channels that a
 the groups of M channels with more than N nonzeros"""
 
 
-def report_activations(states: list[TracedState]) -> list[dict[str, Any]]:
+def report_activations(states: list[TracedState]) -> list[dict[str, object]]:
     """A row for each recorded input: its spread, what groups of tokens need, and what the N:M patterns of half density lose."""
     layers = {name: counted for state in states for name, counted in state.activations.items()}
     return [{"layer": name, **_report_recording(counted)} for name, counted in layers.items()]
 
 
-def _report_recording(counted: ActivationStatistics) -> dict[str, Any]:
+def _report_recording(counted: ActivationStatistics) -> dict[str, object]:
     unions = {group.tokens: group for group in counted.token_groups}
     group = unions.get(UNION_TOKENS) or counted.token_groups[-1]
     independent = float(any_of(np.array(counted.density), np.array(group.tokens)))
@@ -202,7 +202,7 @@ def _report_recording(counted: ActivationStatistics) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def format_activations(rows: list[dict[str, Any]]) -> str:
+def format_activations(rows: list[dict[str, object]]) -> str:
     """A table of the recorded inputs, numbers with three digits; trace.json has them all."""
     cells = [{name: f"{value:.3g}" if isinstance(value, float) else str(value or "") for name, value in row.items()} for row in rows]
     more = f"... and {len(rows) - MAX_LISTED} more in statistics/activations.csv" if len(rows) > MAX_LISTED else ""

@@ -55,7 +55,7 @@ def count_steps(request: StudyRequest) -> int:
     return len(request.networks) * (1 + len(planned_paths(request.targets)))
 
 
-def run_study(request: StudyRequest, checkpoint: Checkpoint, progress: Callable[[int], Any]) -> Iterator[NetworkResult]:
+def run_study(request: StudyRequest, checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator[NetworkResult]:
     """Train the networks one after another; `progress` is called with the number of steps that are finished."""
     for name in request.networks:
         yield NetworkStudy(request, name, checkpoint, progress).run()
