@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.model.array_types import AnyArray
 from dse.model.piecewise_linear import PiecewiseLinear
 from dse.model.roofline import NetworkWork
 from dse.schema.model_options import ResourceOverlap
@@ -32,11 +33,11 @@ class RatePair:
     layers: Bool[np.ndarray, "layer"]
     rates: tuple[RateIndex, RateIndex]
     times: Float[np.ndarray, "2 layer execution"]
-    legal: Bool[np.ndarray, "layer execution"]
+    legal: Bool[AnyArray, "layer execution"]
 
     def piecewise_linear(self, layers: Bool[np.ndarray, "layer"]) -> PiecewiseLinear | None:
         """The latency of some of its layers as a function of u and v, if that is evaluated sooner than their sum."""
-        legal = self.legal[layers]
+        legal = np.asarray(self.legal[layers])
         size = legal.sum()
         if size <= BREAK_EVEN:
             return None

@@ -8,25 +8,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add, mul
-from typing import Any, NamedTuple
+from typing import NamedTuple, ParamSpec
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dse.model import jax_devices
+from dse.model.array_types import AnyArray
 from dse.model.efficiency.interval import quantiles
 from dse.model.roofline import XLA_OPTIONS, Combination, NetworkWork, network_breakdown, network_energy, network_latency
 
 MOST_COLUMNS = 2**14
 
-RowRates = Float[Any, "execution term row"]
-ColumnRates = Float[Any, "execution term column"]
+P = ParamSpec("P")
+
+RowRates = Float[AnyArray, "execution term row"]
+ColumnRates = Float[AnyArray, "execution term column"]
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
+def _compiled(function: Callable[P, AnyArray]) -> Callable[P, Array]:
     return partial(jax.jit, static_argnames="combination", compiler_options=XLA_OPTIONS)(function)
 
 
@@ -35,13 +38,17 @@ def _outer(rows: RowRates, columns: ColumnRates) -> Float[Array, "execution term
 
 
 @_compiled
-def latency_on_grid(network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination) -> Float[Array, "row column"]:
+def latency_on_grid(
+    network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination
+) -> Float[AnyArray, "row column"]:
     """Latency [s] of each design."""
     return network_latency(network, _outer(rows, columns), combination)
 
 
 @_compiled
-def energy_on_grid(network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination) -> Float[Array, "row column"]:
+def energy_on_grid(
+    network: NetworkWork, rows: RowRates, columns: ColumnRates, *, combination: Combination
+) -> Float[AnyArray, "row column"]:
     """Energy [J] of the work on each design."""
     return network_energy(network, _outer(rows, columns), combination)
 
@@ -61,15 +68,15 @@ class Samples(NamedTuple):
     """Work and overhead of some layers in each sample of the fitted parameters, under the executions with the indices `executions`;
     `legal` is the same for all samples."""
 
-    work: Float[Any, "sample layer execution term"]
-    legal: Any
-    overhead: Float[Any, "sample layer execution"]
+    work: Float[AnyArray, "sample layer execution term"]
+    legal: Bool[AnyArray, "layer execution"] | None
+    overhead: Float[AnyArray, "sample layer execution"]
     executions: tuple[int, ...]
 
 
 def samples_on_grid(
     groups: Sequence[Samples], rows: RowRates, columns: ColumnRates, others: Array | None = None, *, combination: Combination
-) -> Float[Array, "sample row column"]:
+) -> Float[AnyArray, "sample row column"]:
     """Latency [s] of each design in each sample; the latencies of the groups, and of `others`, add up."""
     executions = tuple(group.executions for group in groups)
     return _samples_on_grid([group[:3] for group in groups], rows, columns, others, executions=executions, combination=combination)
@@ -77,21 +84,27 @@ def samples_on_grid(
 
 @partial(jax.jit, static_argnames=("executions", "combination"), compiler_options=XLA_OPTIONS)
 def _samples_on_grid(
-    groups: list[tuple[Any, Any, Any]], rows: RowRates, columns: ColumnRates, others: Any, *, executions: Any, combination: Combination
-) -> Float[Array, "sample row column"]:
+    groups: list[tuple[AnyArray, AnyArray | None, AnyArray]],
+    rows: RowRates,
+    columns: ColumnRates,
+    others: Array | None,
+    *,
+    executions: tuple[tuple[int, ...], ...],
+    combination: Combination,
+) -> Float[AnyArray, "sample row column"]:
     inverse_rates = _outer(rows, columns)
 
-    def group_latency(work: Any, legal: Any, overhead: Any, numbers: tuple[int, ...]) -> Array:
+    def group_latency(work: AnyArray, legal: AnyArray | None, overhead: AnyArray, numbers: tuple[int, ...]) -> AnyArray:
         rates = inverse_rates[jnp.array(numbers)]
         return jax.vmap(lambda w, o: network_latency(NetworkWork(w, legal, o), rates, combination))(work, overhead)
 
-    latencies = [group_latency(*group, numbers) for group, numbers in zip(groups, executions, strict=True)]
+    latencies: list[AnyArray] = [group_latency(*group, numbers) for group, numbers in zip(groups, executions, strict=True)]
     return reduce(add, latencies if others is None else [others, *latencies])
 
 
 @jax.jit
 def intervals(
-    latencies: Float[Array, "sample row column"], dense: Float[Array, "sample row column"] | None = None
+    latencies: Float[AnyArray, "sample row column"], dense: Float[AnyArray, "sample row column"] | None = None
 ) -> Float[Array, "quantile row column"]:
     """Quantiles (low, high) of the latency [s] over the samples, then those of the speedup over the latencies of the `dense` network.
 
@@ -140,7 +153,7 @@ class Grid:
             yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
 
     def evaluate(
-        self, function: Callable[..., Any], parts: tuple[int, ...] = (), inputs: Sequence[Any] | None = None
+        self, function: Callable[..., Array], parts: tuple[int, ...] = (), inputs: Sequence[Array] | None = None
     ) -> Float[np.ndarray, "*parts_and_shape"]:
         """Call `function(rows, columns)`, which returns [*parts, row, column], on every design: [*parts, *shape].
 

@@ -7,7 +7,7 @@ then a design costs one search, however many layers there are.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
+from dse.model.array_types import AnyArray
 from dse.model.roofline import XLA_OPTIONS
 
 BUCKET_BITS = 13  # of a ratio, which select a bucket of a few breakpoints, in a table that the cache holds
@@ -27,12 +28,12 @@ class Table(NamedTuple):
     bucket.
     """
 
-    breakpoints: Float[Any, "piece"]  # the last one is infinite
-    slopes: Float[Any, "piece"]
-    heights: Float[Any, "piece"]
-    first: Int[Any, "bucket"]
-    lowest: Any
-    shift: Any
+    breakpoints: Float[AnyArray, "piece"]  # the last one is infinite
+    slopes: Float[AnyArray, "piece"]
+    heights: Float[AnyArray, "piece"]
+    first: Int[AnyArray, "bucket"]
+    lowest: np.signedinteger | Array
+    shift: np.signedinteger | Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ def _pieces(
 
 @partial(jax.jit, static_argnames="halvings", compiler_options=XLA_OPTIONS)
 def evaluate_table(
-    table: Table, rows: Float[Any, "1 rate row"], columns: Float[Any, "1 rate column"], *, halvings: int
+    table: Table, rows: Float[AnyArray, "1 rate row"], columns: Float[AnyArray, "1 rate column"], *, halvings: int
 ) -> Float[Array, "row column"]:
     """Latency [s] on rows x columns of designs, whose inverse rates u and v are those of the row times those of the column."""
     u, v = rows[0, :, :, None] * columns[0, :, None, :]
@@ -109,5 +110,5 @@ def evaluate_table(
     return _take(table.slopes, piece) * u + _take(table.heights, piece) * v
 
 
-def _take(values: Any, indices: Any) -> Array:
+def _take(values: AnyArray, indices: Array) -> Array:
     return jnp.asarray(values).at[indices].get(mode="promise_in_bounds")

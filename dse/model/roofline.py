@@ -12,10 +12,10 @@ n = L + R + 4 for L layers and R resources: three numbers rounded, two products,
 Stability of Numerical Algorithms, lemma 3.1). A breakdown adds TIE eps, by which the times of a tie differ at most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +23,7 @@ from jax import Array, eval_shape, lax
 from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
+from dse.model.array_types import AnyArray
 from dse.schema.model_options import ResourceOverlap
 
 EXECUTIONS_PER_STEP = 64  # of a step of the scan: their sum stays in registers, and compiling takes below a second
@@ -32,8 +33,11 @@ DECISION = np.int16  # the type of decisions: one is held for each layer and des
 SHORTEST = 1e-30  # [s]: shorter 4-norms are not exact, and their reciprocals stay within float32
 XLA_OPTIONS = {"xla_cpu_prefer_vector_width": 512}  # where a CPU has them: 1.1 to 1.7 times as fast as with 256 bits
 
-Stacked = Any  # an array or a sequence of arrays, by its first axis
-Time = Any  # seconds: a JAX array over designs, or over layers and designs
+Stacked = AnyArray | Sequence[AnyArray]  # an array or a sequence of arrays, by its first axis
+StackedTwice = AnyArray | Sequence[Stacked]  # by its first two axes
+Time = AnyArray  # seconds, over designs, or over layers and designs
+Layers = TypeVar("Layers")  # a tree of arrays whose first axis is that of the layers
+Tree = TypeVar("Tree")  # a tree of arrays
 
 
 class Combination(NamedTuple):
@@ -54,14 +58,14 @@ class NetworkWork(NamedTuple):
     the lowest `preference` runs (default: the first).
     """
 
-    work: Float[Any, "layer execution term"]
-    legal: Bool[Any, "layer execution"] | None
-    overhead: Float[Any, "layer execution"] | None = None
-    energy: Float[Any, "layer execution"] | None = None
-    preference: Int[Any, "layer execution"] | None = None
+    work: Float[AnyArray, "layer execution term"]
+    legal: Bool[AnyArray, "layer execution"] | None
+    overhead: Float[AnyArray, "layer execution"] | None = None
+    energy: Float[AnyArray, "layer execution"] | None = None
+    preference: Int[AnyArray, "layer execution"] | None = None
 
     @property
-    def legal_mask(self) -> Bool[Any, "layer execution"]:
+    def legal_mask(self) -> Bool[AnyArray, "layer execution"]:
         """`legal`, or all true."""
         return np.ones(self.work.shape[:2], bool) if self.legal is None else self.legal
 
@@ -97,7 +101,7 @@ def four_norm(a: Time, b: Time) -> Time:
 
 
 def execution_times(
-    work: Stacked, legal: Stacked | None, overhead: Stacked | None, inverse_rates: Stacked, combination: Combination
+    work: StackedTwice, legal: Stacked | None, overhead: Stacked | None, inverse_rates: StackedTwice, combination: Combination
 ) -> list[Time]:
     """Time [s] of a layer, or of several along leading axes, under each execution; infinite where the execution is not legal.
 
@@ -109,7 +113,7 @@ def execution_times(
     ]
     if legal is None and overhead is None:
         return times
-    seconds: list[Any] = [0.0] * len(times) if overhead is None else list(overhead)
+    seconds: Sequence[float | AnyArray] = [0.0] * len(times) if overhead is None else list(overhead)
     if legal is not None:  # infinite overhead, which no axis changes: masking the time of each design would take as long as another term
         seconds = [jnp.where(allowed, value, jnp.inf) for allowed, value in zip(legal, seconds, strict=True)]
     return [time + value for time, value in zip(times, seconds, strict=True)]
@@ -120,7 +124,7 @@ def fastest(times: Stacked) -> Time:
     return reduce(_smaller, times)
 
 
-def energy_of_fastest(times: Stacked, energies: Stacked) -> Any:
+def energy_of_fastest(times: Stacked, energies: Stacked) -> AnyArray:
     """Least energy [J] among the executions that take no longer than the fastest one."""
     least = fastest(times)
     return reduce(_smaller, [jnp.where(is_tied(time, least), energy, jnp.inf) for time, energy in zip(times, energies, strict=True)])
@@ -135,10 +139,10 @@ def network_latency(network: NetworkWork, inverse_rates: Float[Array, "execution
     return _sum_over_layers(layer_latency, network, _layers_per_step(network, combination))
 
 
-def network_energy(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> Any:
+def network_energy(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> AnyArray:
     """Energy [J] of the network's work on each design: that of the fastest execution of each layer, of equally fast ones the least."""
 
-    def layer_energy(layer: NetworkWork) -> Any:
+    def layer_energy(layer: NetworkWork) -> AnyArray:
         times = execution_times(layer.work, layer.legal, layer.overhead, inverse_rates, combination)
         assert layer.energy is not None
         return energy_of_fastest(times, list(layer.energy))
@@ -159,7 +163,7 @@ def network_breakdown(
     codes = 1 if separate else resources  # of an execution: a decision is execution * codes + bounding resource
     decisions, combined = _decide(network, inverse_rates, combination, codes)
 
-    def layer_breakdown(item: tuple[NetworkWork, Array, Array | None]) -> tuple[Time, ...]:
+    def layer_breakdown(item: tuple[NetworkWork, Array, Time | None]) -> tuple[Time, ...]:
         layer, decision, combined_time = item
         parts = []
         for e in range(executions):
@@ -178,7 +182,7 @@ def network_breakdown(
 
 def _decide(
     network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination, codes: int
-) -> tuple[Int[Array, "layer *design"], Float[Array, "layer *design"] | None]:
+) -> tuple[Int[Array, "layer *design"], Time | None]:
     """Decide what runs each layer and what bounds it, all layers together: execution * `codes` + bounding resource; and, where that is
     no single resource's time, the combined time of the resources [s]."""
     with_design_axes = (..., *[None] * (inverse_rates.ndim - 2))
@@ -202,7 +206,7 @@ def choose(times: Stacked, preference: Stacked) -> Int[Array, "*shape"]:
     return execution
 
 
-def is_tied(time: Time, least: Time) -> Bool[Array, "*shape"]:
+def is_tied(time: Time, least: Time) -> Bool[AnyArray, "*shape"]:
     """Whether a time equals the least one up to rounding: energy or the name decides such a tie, never the last bits."""
     return time <= least * (1 + _rounding(least))
 
@@ -216,12 +220,12 @@ def bounding_resource(times: Stacked) -> Int[Array, "*shape"]:
     return bound
 
 
-def _preference(network: NetworkWork) -> Int[Any, "layer execution"]:
+def _preference(network: NetworkWork) -> Int[AnyArray, "layer execution"]:
     first = jnp.broadcast_to(jnp.arange(network.work.shape[1]), network.work.shape[:2])
     return first if network.preference is None else network.preference
 
 
-def _select(execution: Array, values: Stacked) -> Any:
+def _select(execution: Array, values: Stacked) -> AnyArray:
     """`values` of the chosen execution."""
     chosen = values[0]
     for number, value in enumerate(values[1:], start=1):
@@ -229,10 +233,10 @@ def _select(execution: Array, values: Stacked) -> Any:
     return chosen
 
 
-def _sum_over_layers(value: Callable[[Any], Any], layers: Any, layers_per_step: int) -> Any:
+def _sum_over_layers(value: Callable[[Layers], Tree], layers: Layers, layers_per_step: int) -> Tree:
     """Sum of `value` over the first axis of `layers` (arrays, or a tree of them)."""
 
-    def step(total: Any, layer: Any) -> tuple[Any, None]:
+    def step(total: Tree, layer: Layers) -> tuple[Tree, None]:
         return tree_map(add, total, value(layer)), None
 
     shapes = eval_shape(value, tree_map(lambda array: array[0], layers))
@@ -255,9 +259,9 @@ def _rounding(time: Time) -> float:
     return TIE * float(np.finfo(time.dtype).eps)
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _larger(a: AnyArray, b: AnyArray) -> Array:
     return jnp.where(a > b, a, b)  # faster on a CPU than maximum, which looks after NaN
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _smaller(a: AnyArray, b: AnyArray) -> Array:
     return jnp.where(b < a, b, a)

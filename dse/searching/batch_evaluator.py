@@ -7,14 +7,16 @@ kernels in a table over the numbers that their slowdown depends on.
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import add
-from typing import Any, NamedTuple
+from operator import add, itemgetter
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
+from dse.model.array_types import AnyArray
 from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, execution_times, fastest
 
 
@@ -25,16 +27,16 @@ class LayerTables(NamedTuple):
     `is_layer` is 1, or 0 for what only fills up a step.
     """
 
-    flops: Float[Any, "step layer execution term entry"]
-    traffic: Float[Any, "step layer execution memory entry"]
-    legal: Bool[Any, "step layer execution"]
-    is_layer: Float[Any, "step layer"]
-    overhead: Float[Any, "step layer execution"] | None = None
-    energy: Float[Any, "step layer execution memory entry"] | None = None
+    flops: Float[AnyArray, "step layer execution term entry"]
+    traffic: Float[AnyArray, "step layer execution memory entry"]
+    legal: Bool[AnyArray, "step layer execution"]
+    is_layer: Float[AnyArray, "step layer"]
+    overhead: Float[AnyArray, "step layer execution"] | None = None
+    energy: Float[AnyArray, "step layer execution memory entry"] | None = None
 
     def one_layer_a_step(self) -> "LayerTables":
         """The same layers with one layer per step of the scan: faster to compile, slower to run."""
-        return LayerTables(*(None if table is None else table.reshape(-1, 1, *table.shape[2:]) for table in self))
+        return tree_map(lambda table: table.reshape(-1, 1, *table.shape[2:]), self)
 
 
 class BatchArrays(NamedTuple):
@@ -45,9 +47,9 @@ class BatchArrays(NamedTuple):
     """
 
     layers: LayerTables
-    variants: Float[Any, "variant step"]
-    constant: Float[Any, "execution term"]
-    depends: Bool[Any, "axis execution term"]
+    variants: Float[AnyArray, "variant step"]
+    constant: Float[AnyArray, "execution term"]
+    depends: Bool[AnyArray, "axis execution term"]
 
     def one_layer_a_step(self) -> "BatchArrays":
         layers_per_step = self.layers.is_layer.shape[1]
@@ -62,20 +64,20 @@ class Batch(NamedTuple):
     counts.
     """
 
-    values: Float[Any, "axis design"]
-    entries: Int[Any, "table design"]
-    overhead_factor: Float[Any, "design"]
-    slowdown: Float[Any, "execution"]
-    host_time: Float[Any, "variant design"] | None = None
+    values: Float[AnyArray, "axis design"]
+    entries: Int[AnyArray, "table design"]
+    overhead_factor: Float[AnyArray, "design"]
+    slowdown: Float[AnyArray, "execution"]
+    host_time: Float[AnyArray, "variant design"] | None = None
 
 
 def evaluate_batch(
     batch: Batch, arrays: BatchArrays, *, combination: Combination
-) -> tuple[Float[Array, "variant design"], Float[Array, "variant design"] | None]:
+) -> tuple[Float[AnyArray, "variant design"], Float[AnyArray, "variant design"] | None]:
     """Latency [s] and, where it is known, energy of the work [J] of each variant on each design."""
     inverse_rates = _inverse_rates(batch, arrays, combination.unit_terms)
 
-    def step(_: None, layers: LayerTables) -> tuple[None, tuple[Array, Any]]:
+    def step(_: None, layers: LayerTables) -> tuple[None, tuple[AnyArray, AnyArray | float | None]]:
         per_layer = [_evaluate_layer(layer, batch, inverse_rates, combination) for layer in _split(layers)]
         latency, energy = (reduce(add, parts) for parts in zip(*per_layer, strict=True))
         return None, (latency, None if layers.energy is None else energy)
@@ -99,20 +101,20 @@ def _inverse_rates(batch: Batch, arrays: BatchArrays, unit_terms: int) -> Float[
 
 
 def _split(layers: LayerTables) -> list[LayerTables]:
-    return [LayerTables(*(None if table is None else table[number] for table in layers)) for number in range(len(layers.is_layer))]
+    return [tree_map(itemgetter(number), layers) for number in range(len(layers.is_layer))]
 
 
-def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, combination: Combination) -> tuple[Array, Any]:
+def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, combination: Combination) -> tuple[AnyArray, AnyArray | float]:
     """Latency [s] and energy [J] of all repeats of a layer on each design."""
     work = [[*_look_up(flops, [batch.entries[0]] * len(flops)), *_look_up(moved, batch.entries[1:])]
             for flops, moved in zip(layer.flops, layer.traffic, strict=True)]  # fmt: skip
     overhead = None if layer.overhead is None else [seconds * batch.overhead_factor for seconds in layer.overhead]
     times = execution_times(work, layer.legal, overhead, inverse_rates, combination)
-    energy: Any = 0.0
+    energy: AnyArray | float = 0.0
     if layer.energy is not None:
         energy = energy_of_fastest(times, [reduce(add, _look_up(by_memory, batch.entries[1:])) for by_memory in layer.energy])
     return layer.is_layer * fastest(times), energy
 
 
-def _look_up(tables: Sequence[Float[Any, "entry"]], entries: Any) -> list[Array]:
+def _look_up(tables: Sequence[Float[AnyArray, "entry"]], entries: AnyArray | Sequence[AnyArray]) -> list[AnyArray]:
     return [table[0] if len(table) == 1 else table[entry] for table, entry in zip(tables, entries, strict=True)]

@@ -7,13 +7,14 @@ their slowdown depends on: each table once, for every variant, layer and executi
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Int
+from jax.tree import map as tree_map
+from jaxtyping import Float, Int
 
+from dse.model.array_types import AnyArray
 from dse.model.cost.design import Design
 from dse.model.cost.energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
@@ -57,7 +58,7 @@ class CategoricalConfig:
     slowdown_paths: tuple[str, ...]
     grids: Mapping[str, np.ndarray]
 
-    def table_entries(self, values: Mapping[str, Any], designs: int) -> Int[np.ndarray, "table design"]:
+    def table_entries(self, values: Mapping[str, np.ndarray], designs: int) -> Int[np.ndarray, "table design"]:
         """Entry of `designs` designs in the FLOP tables and in those of each memory: that of the next smaller tabulated values."""
         first = np.zeros(designs, int)
         entries = {path: grid_index(grid, values[path]) for path, grid in self.grids.items()}
@@ -66,7 +67,7 @@ class CategoricalConfig:
         )
         return np.stack([joint, *(entries[path] if path else first for path in self.capacity_paths)])
 
-    def host_times(self, values: Mapping[str, Any]) -> Any:
+    def host_times(self, values: Mapping[str, AnyArray]) -> Float[AnyArray, "variant design"] | None:
         """Time of the host [s] for each variant on designs with the given values [variant, design]; None if it counts for none."""
         hosts = [terms.host for terms in self.terms]
         if not any(hosts):
@@ -75,13 +76,13 @@ class CategoricalConfig:
         launches = np.array([0.0 if host is None else host.time[0] - host.run[0] for host in hosts])
         return run[:, None] * values.get(HOST_RUN, np.ones(1)) + launches[:, None] * values.get(HOST_LAUNCH, np.ones(1))
 
-    def interpolate(self, logarithms: Mapping[str, Any]) -> BatchArrays:
+    def interpolate(self, logarithms: Mapping[str, Array]) -> BatchArrays:
         """The arrays at one design, smooth in the logarithms of the tabulated values, for JAX to differentiate."""
 
-        def at(table: Any, path: str | None) -> Any:
+        def at(table: AnyArray, path: str | None) -> AnyArray:
             return table[..., 0] if path is None else _interpolate(table, self.grids[path], logarithms[path])
 
-        def by_memory(tables: Any) -> Any:
+        def by_memory(tables: AnyArray) -> Array:
             memories = [at(tables[..., memory, :], path) for memory, path in enumerate(self.capacity_paths)]
             return jnp.stack(memories, axis=-1)[..., None]
 
@@ -98,7 +99,7 @@ class CategoricalConfig:
         return [len(self.grids[path]) for path in self.slowdown_paths] or [1]
 
 
-def _interpolate(table: Any, grid: np.ndarray, at: Array) -> Any:
+def _interpolate(table: AnyArray, grid: np.ndarray, at: Array) -> AnyArray:
     """Log-log lines through a table [..., entry]; on a tabulated value, the line to the next one."""
     if len(grid) == 1:
         return table[..., 0]
@@ -129,7 +130,7 @@ def build_config(
     design = Design(accelerator, base=space.accelerator.base) if with_energy else None
     tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design, problem.dtype.compute)
     layers = [tables.build(each) for each in tabulated]
-    stacked = LayerTables(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*layers, strict=True)))
+    stacked = tree_map(lambda *parts: np.concatenate(parts), *layers)
     steps = np.repeat(np.arange(len(layers)), [len(each.is_layer) for each in layers])
     terms = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
     arrays = BatchArrays(stacked, np.equal.outer(np.arange(len(layers)), steps).astype(float), constant[:, terms], depends[:, :, terms])

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from dse.model.array_types import AnyArray, ArrayT
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static_power
@@ -19,11 +20,12 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.work_cache import WorkCache
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
-from dse.searching.over_networks import Base, OverNetworks, evaluate_base, take_variants
+from dse.searching.over_networks import Base, OverNetworks, Results, evaluate_base, take_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
 from dse.searching.space import DesignMatrix, Space
 from dse.searching.variant_choice import VariantRule
+from dse.sparsity.pattern import FloatOrArray
 from dse.workload import Variant
 
 MAX_BATCH = 16384  # designs evaluated at once: their rates stay in the cache
@@ -34,6 +36,7 @@ SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not dec
 Objectives = Float[np.ndarray, "design objective"]
 Excess = Float[np.ndarray, "design constraint"]
 Choice = Int[np.ndarray, "network design"]
+Derivatives = Callable[[AnyArray, AnyArray], tuple[Array, Array]]  # objective and excesses, with their Jacobian; see the local search
 Allowed = Bool[np.ndarray, "variant"]  # variants that may be chosen, among them the dense one of each network
 
 
@@ -45,8 +48,8 @@ class BatchResults:
     variant that each network runs.
     """
 
-    combined: dict[str, Any]
-    each: dict[str, Any]
+    combined: dict[str, np.ndarray]
+    each: dict[str, np.ndarray]
     choice: Choice
 
 
@@ -63,7 +66,7 @@ class Evaluator:
         self.efficiency_samples = EfficiencySamples(robust, fidelity, problem.search.seed) if robust else None
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
         self._work_cache = WorkCache()  # of the variants and the model options of the search
-        self.derivatives: dict[CategoricalConfig, Callable[[Any, Any], tuple[Any, Any]]] = {}  # compiled ones, of the local search
+        self.derivatives: dict[CategoricalConfig, Derivatives] = {}  # compiled ones, of the local search
 
     @cached_property
     def network_slices(self) -> list[slice]:
@@ -80,7 +83,7 @@ class Evaluator:
             self.base, weights, search.over_workloads == "worst", self.problem.batch, has_throughput, self.problem.selections
         )
 
-    def with_search(self, **options: Any) -> "Evaluator":
+    def with_search(self, **options: object) -> "Evaluator":
         """The evaluator of the same designs and scores under other options of the sampler; it shares all compiled functions."""
         problem = replace(self.problem, search=self.problem.search.model_copy(update=options))
         evaluator = Evaluator(self.space, problem, self.base)
@@ -156,7 +159,7 @@ class Evaluator:
         """The problem with the batch size and the dtype of a design."""
         return replace(self.problem, **self.space.run_settings(design))
 
-    def differentiable_results(self, config: CategoricalConfig) -> Callable[[Array, Array], tuple[dict[str, Any], dict[str, Any]]]:
+    def differentiable_results(self, config: CategoricalConfig) -> Callable[[Array, Array], tuple[dict[str, Array], dict[str, Array]]]:
         """A function for JAX to differentiate: the results of one design, over the networks and of each.
 
         Its arguments are the logarithms of the numeric dimensions, and the variants [network], which it reads where they have to be
@@ -164,7 +167,7 @@ class Evaluator:
         """
         entries = np.zeros((1 + len(config.capacity_paths), 1), int)
 
-        def results(logarithms: Array, choice: Array) -> tuple[dict[str, Any], dict[str, Any]]:
+        def results(logarithms: Array, choice: Array) -> tuple[dict[str, Array], dict[str, Array]]:
             columns = jnp.exp(logarithms)[:, None]
             values = self.space.all_values(dict(zip(self.numeric_paths, columns, strict=True)), config.accelerator, jnp)
             linked = {path: jnp.log(column[0]) for path, column in values.items()}
@@ -230,7 +233,7 @@ class Evaluator:
         config: CategoricalConfig,
         values: dict[str, np.ndarray],
         count: int,
-        costs: dict[str, Any],
+        costs: dict[str, np.ndarray],
         masks: Sequence[Allowed | None],
     ) -> list[BatchResults]:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by quantiles of their own results."""
@@ -254,13 +257,13 @@ class Evaluator:
             results.append(BatchResults(quantiles | costs, network_quantiles, choice))
         return results
 
-    def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, Any]:
+    def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, FloatOrArray]:
         """The named results that do not depend on the networks."""
         named, batch = self.problem.search.results, np.full(1, float(config.batch))
         functions = (("area", area), ("power", power), ("batch", lambda _: batch))
         return {name: evaluate(design) for name, evaluate in functions if name in named}
 
-    def _occupancy(self, config: CategoricalConfig, design: Design, count: int) -> Any:
+    def _occupancy(self, config: CategoricalConfig, design: Design, count: int) -> FloatOrArray:
         """Share of the outermost memory that each variant occupies on `count` designs [variant, design]; None if it is not needed.
 
         0 where the accelerator gives no capacity.
@@ -272,8 +275,14 @@ class Evaluator:
         return footprints / (np.inf if capacity is None else capacity)
 
     def _results_of_networks(
-        self, config: CategoricalConfig, latency: Any, energy: Any, occupancy: Any, choice: Any, array_module: Any = np
-    ) -> dict[str, Any]:
+        self,
+        config: CategoricalConfig,
+        latency: ArrayT,
+        energy: ArrayT | None,
+        occupancy: ArrayT | None,
+        choice: ArrayT,
+        array_module: ModuleType = np,
+    ) -> dict[str, ArrayT]:
         """Results of the networks [network, design] in the chosen variants, from those of all variants [variant, design]."""
         dense = array_module.stack([latency[variants.start] for variants in self.network_slices])
         chosen_energy = None if energy is None else take_variants(energy, choice, array_module)
@@ -287,7 +296,7 @@ class Evaluator:
         latency: Float[np.ndarray, "variant design"],
         energy: Float[np.ndarray, "variant design"] | None,
         occupancy: Float[np.ndarray, "variant design"] | None,
-        costs: Mapping[str, Any],
+        costs: dict[str, np.ndarray],
         allowed: Allowed | None,
     ) -> Choice:
         rows = np.arange(len(latency)) if allowed is None else np.flatnonzero(allowed)
@@ -307,7 +316,7 @@ class Evaluator:
         energy_or_zeros = np.zeros_like(own_latency) if own_energy is None else own_energy
         return rows[self.variant_rule.choose_by_comparison(own_latency, energy_or_zeros, slices, evaluate_keys)]
 
-    def _score(self, combined: Mapping[str, Any], each: Mapping[str, Any], count: int) -> tuple[Objectives, Excess]:
+    def _score(self, combined: Results[np.ndarray], each: Results[np.ndarray], count: int) -> tuple[Objectives, Excess]:
         """Objectives and excesses of `count` designs from their results."""
         search = self.problem.search
         with np.errstate(all="ignore"):
@@ -346,7 +355,7 @@ def _latency_and_energy(
         return np.asarray(latency)[:, :count], None if energy is None else np.asarray(energy)[:, :count]
 
 
-def _add_leakage(dynamic_energy: Any, latency: Any, design: Design) -> Any:
+def _add_leakage(dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:
     """Energy [J] with leakage over the latency; None where energy is not evaluated."""
     return None if dynamic_energy is None else dynamic_energy + static_power(design) * latency
 

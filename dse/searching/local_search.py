@@ -4,19 +4,18 @@ A design is only replaced by a feasible one that was evaluated and is better.
 """
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jaxtyping import Float, Int
 from scipy.optimize import NonlinearConstraint, minimize
 
 from dse.searching.archive import Archive
 from dse.searching.categorical_config import CategoricalConfig
-from dse.searching.evaluator import Evaluator
+from dse.searching.evaluator import Derivatives, Evaluator
 from dse.searching.space import DesignMatrix, Space
 
 MAX_ROUNDS = 50
@@ -271,7 +270,7 @@ def variants_of(evaluator: Evaluator, design: Design) -> Int[np.ndarray, "networ
     )
 
 
-def compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Callable[[Any, Any], tuple[Any, Any]]:
+def compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Derivatives:
     """The first objective and the excess of each constraint, with their Jacobian, for all designs of a configuration.
 
     A function of the logarithms of all numeric dimensions and of the variants that run, compiled once for each configuration.
@@ -281,17 +280,17 @@ def compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Call
     return evaluator.derivatives[config]
 
 
-def _compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Derivatives:
     search, results = evaluator.problem.search, evaluator.differentiable_results(config)
     (objective, sign), *_ = search.objectives
 
-    def outputs(logarithms: Any, choice: Any) -> tuple[Any, Any]:
+    def outputs(logarithms: Array, choice: Array) -> tuple[Array, Array]:
         combined, each = results(logarithms, choice)
         excess = [evaluator.over_networks.excess(bound, combined, each, jnp) for bound in search.bounds]
         values = jnp.stack([jnp.asarray(value, float) for value in (sign * objective.evaluate(combined, jnp), *excess)])
         return values, values
 
-    def values_and_jacobian(logarithms: Any, choice: Any) -> tuple[Any, Any]:
+    def values_and_jacobian(logarithms: Array, choice: Array) -> tuple[Array, Array]:
         jacobian, values = jax.jacrev(outputs, has_aux=True)(logarithms, choice)
         return values, jacobian
 

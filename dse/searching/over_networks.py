@@ -8,13 +8,14 @@ that the design with the least `latency` is the one with the most `performance`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from dse.base.expression import split_brackets
+from dse.model.array_types import ArrayT
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
@@ -30,7 +31,7 @@ from dse.searching.space import Space
 HIGHER_IS_BETTER = ("performance", "speedup", "throughput")
 RATIOS = ("performance", "speedup", "occupancy")  # comparable between networks as they are
 
-Results = Mapping[str, Any]  # by name: arrays of NumPy or JAX
+Results = Mapping[str, ArrayT]  # by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +66,13 @@ class OverNetworks:
 
     def results_of_networks(
         self,
-        latency: Any,
-        energy: Any | None,
-        dense: Any,
-        array_module: Any = np,
-        occupancy: Any | None = None,
+        latency: Float[ArrayT, "network *design"],
+        energy: Float[ArrayT, "network *design"] | None,
+        dense: Float[ArrayT, "network *design"],
+        array_module: ModuleType = np,
+        occupancy: Float[ArrayT, "network *design"] | None = None,
         batch: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, ArrayT]:
         """Results of each network [network, ...].
 
         `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
@@ -84,36 +85,38 @@ class OverNetworks:
         results |= {} if energy is None else {"energy": energy, "edp": energy * latency}
         return results if occupancy is None else results | {"occupancy": occupancy}
 
-    def combine_results(self, each: Results, array_module: Any = np) -> dict[str, Any]:
+    def combine_results(self, each: Results[ArrayT], array_module: ModuleType = np) -> dict[str, ArrayT]:
         """One figure for each result, from those of the networks, and for each name with brackets from those of its networks."""
         combined = {name: self.combine(name, values, array_module) for name, values in each.items()}
         return combined | {name: self._combine_selected(name, each, array_module) for name in self.selections}
 
-    def combine(self, name: str, values: Any, array_module: Any = np) -> Any:
+    def combine(self, name: str, values: ArrayT, array_module: ModuleType = np) -> ArrayT:
         """One figure from those of the networks, along the first axis."""
         return self._combine(name, values, list(range(len(values))), array_module)
 
-    def _combine_selected(self, name: str, each: Results, array_module: Any) -> Any:
+    def _combine_selected(self, name: str, each: Results[ArrayT], array_module: ModuleType) -> ArrayT:
         networks, result = list(self.selections[name]), split_brackets(name)[0]
         return self._combine(result, each[result][array_module.asarray(networks)], networks, array_module)
 
-    def _combine(self, name: str, values: Any, networks: list[int], array_module: Any) -> Any:
+    def _combine(self, name: str, values: ArrayT, networks: list[int], array_module: ModuleType) -> ArrayT:
         """One figure from `values` of the networks with these indices."""
         if len(values) == 1:
             return values[0]
         if name == "occupancy":  # each network has the memory for itself, so the largest one decides
-            return values.max(axis=0)
+            return array_module.max(values, axis=0)
         if not self.worst:
             weights = self.weights[networks]
             return array_module.exp(weights @ array_module.log(values) / weights.sum())
         if name in RATIOS:
-            return values.min(axis=0)
+            return array_module.min(values, axis=0)
         base = self.base.of(name)[networks]
         relative = values / base.reshape(-1, *(1,) * (array_module.ndim(values) - 1))
         worst = relative.min(axis=0) if name in HIGHER_IS_BETTER else relative.max(axis=0)
         return worst * np.exp(np.log(base).mean())
 
-    def excess(self, constraint: ResultConstraint, combined: Results, each: Results, array_module: Any = np) -> Any:
+    def excess(
+        self, constraint: ResultConstraint, combined: Results[ArrayT], each: Results[ArrayT], array_module: ModuleType = np
+    ) -> ArrayT:
         """How far a constraint is exceeded, relative to its bound: at most 0 where it is met.
 
         With `worst`, it must be met by each network.
@@ -126,7 +129,7 @@ class OverNetworks:
         return array_module.stack(excesses).max(axis=0)
 
 
-def take_variants(values: Any, choice: Any, array_module: Any = np) -> Any:
+def take_variants(values: ArrayT, choice: ArrayT, array_module: ModuleType = np) -> ArrayT:
     """Values of the chosen variants [network, design], from `values` [variant, design] and `choice` [network, design]."""
     return array_module.take_along_axis(values, choice, axis=0)
 

@@ -1,7 +1,6 @@
 """Robust searches: samples of the uncertain efficiencies of sparse runs, and the quantiles that designs are scored by."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -40,7 +39,7 @@ class EfficiencySamples:
                 slowdown[index] = stated / min(stated * factor, 1.0)
         return slowdown, sampled_values
 
-    def worse_quantile(self, name: str, samples: Sequence[Mapping[str, Any]]) -> Any:
+    def worse_quantile(self, name: str, samples: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray:
         """The quantile of one result on its worse side, over samples of all results."""
         quantile = self.options.quantile if split_brackets(name)[0] in HIGHER_IS_BETTER else 1 - self.options.quantile
         return np.quantile([results[name] for results in samples], quantile, axis=0)

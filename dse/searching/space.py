@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from dse.model.array_types import ArrayT
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.host_time import HOST_PATHS
 from dse.schema.accelerator import Accelerator
@@ -211,7 +212,7 @@ class Space:
         numeric = [(number, dimension) for number, dimension in enumerate(self.dimensions) if not dimension.categorical]
         return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in numeric}
 
-    def all_values(self, values: Mapping[str, Any], accelerator: Accelerator, array_module: ModuleType = np) -> dict[str, Any]:
+    def all_values(self, values: Mapping[str, ArrayT], accelerator: Accelerator, array_module: ModuleType = np) -> dict[str, ArrayT]:
         """Values of the numeric dimensions, and of all numbers that follow from them on a categorical configuration, by path."""
         return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
 

@@ -4,8 +4,6 @@ The variant of each network is the one that it runs by the best estimate; the sa
 for the dense network and for the pruned one.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -17,13 +15,15 @@ from dse.searching.evaluator import Evaluator
 from dse.searching.space import DesignMatrix
 from dse.workload import Variant
 
+TermsKey = tuple[tuple[float, ...] | None, Variant]  # what the terms depend on: values of the dimensions that change them, and a network
+
 
 def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, np.ndarray]:
     """Interval ends of latency [s], performance and speedup, each [design]; nothing without fitted kernels, or where designs are
     evaluated by random efficiencies anyway."""
     if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(designs):
         return {}
-    terms: dict[Any, LayerTerms] = {}
+    terms: dict[TermsKey, LayerTerms] = {}
     dense = {name: variants[0] for name, variants in evaluator.problem.feasible_variants.items()}
     base = _latencies(evaluator, None, dense, terms)
     by_design = [_results(evaluator, design, base, dense, terms) for design in designs]
@@ -32,7 +32,7 @@ def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, n
 
 
 def _results(
-    evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: dict[Any, LayerTerms]
+    evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: dict[TermsKey, LayerTerms]
 ) -> dict[str, np.ndarray]:
     """The results of one design in each sample."""
     latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
@@ -43,7 +43,7 @@ def _results(
 
 
 def _latencies(
-    evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: dict[Any, LayerTerms]
+    evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: dict[TermsKey, LayerTerms]
 ) -> Float[np.ndarray, "network sample"]:
     """Latencies [s] of variants on a design, or on the accelerator as described. Designs that differ in rates only share their terms."""
     space, problem = evaluator.space, evaluator.problem if design is None else evaluator.problem_at(design)

@@ -10,11 +10,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from dse.model.array_types import ArrayT
 from dse.schema.search import SearchSpec
 from dse.searching.monotonicity import DOWN, EITHER, NONE, Directions, Trend, expression_trend, joint_trend
 
@@ -47,12 +48,12 @@ class VariantRule:
             return "energy", -1 if self.energy == DOWN else 1
         return None
 
-    def choose_by_one_number(self, latency: Any, energy: Any, parts: Sequence[slice], arrays: Any = np) -> Any:
+    def choose_by_one_number(self, latency: ArrayT, energy: ArrayT | None, parts: Sequence[slice], array_module: ModuleType = np) -> ArrayT:
         """The variant of each network [network, design] by the number that decides alone; of equal ones the first."""
         assert self.deciding_number is not None
         name, sign = self.deciding_number
-        values = latency if name == "latency" else energy
-        return arrays.stack([part.start + (sign * values[part]).argmin(axis=0) for part in parts])
+        values = energy if name == "energy" and energy is not None else latency
+        return array_module.stack([part.start + (sign * values[part]).argmin(axis=0) for part in parts])
 
     def choose_by_comparison(
         self, latency: VariantResults, energy: VariantResults, parts: Sequence[slice], evaluate_keys: Callable[[Choice], Keys]
