@@ -181,7 +181,7 @@ def _idealised_latencies(
     overhead = take("overhead", sparse.overhead, ideal * dense.overhead)
     combination = Combination(METADATA_BYTES, side.options.resource_overlap)
     with jax.enable_x64(True):
-        (runs_sparse,) = execution_times([terms], None, [overhead], [[1.0] * len(terms)], combination)
+        (runs_sparse,) = execution_times([terms], None, [overhead], np.ones((1, len(terms))), combination)
     latency = np.array(np.broadcast_to(np.asarray(runs_sparse), (mixtures, len(whole))))
     for name in OF_WHOLE_LAYERS:
         latency = np.where(whole == name, take(name, sparse.latency, ideal * dense.latency), latency)

@@ -54,12 +54,12 @@ PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1
 ABSENT = object()  # the value of a part that a side does not have
 
 
-def differing_parts(a: Accelerator, b: Accelerator) -> dict[str, tuple[Any, Any]]:
+def differing_parts(a: Accelerator, b: Accelerator) -> dict[str, tuple[object, object]]:
     """The smallest parts in which two accelerators differ, by dotted path: those of `a` and `b`, ABSENT where one has none."""
     return {".".join(path): pair for name in PARTS for path, pair in _differences(getattr(a, name), getattr(b, name), (name,))}
 
 
-def _differences(a: Any, b: Any, path: Path) -> Iterator[tuple[Path, tuple[Any, Any]]]:
+def _differences(a: object, b: object, path: Path) -> Iterator[tuple[Path, tuple[object, object]]]:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         if a.value != b.value:
             yield path, (a, b)
@@ -172,7 +172,7 @@ def quantity_text(quantity: Quantity, value: float) -> str:
     return f"{value / size:.4g} {prefix}{quantity.unit}"
 
 
-def part_text(part: Any) -> str:
+def part_text(part: object) -> str:
     """What one side has, as a user wrote it; '-' for nothing."""
     if part is ABSENT or part is None:
         return "-"

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from dse.base.array_types import AnyArray
 from dse.explaining.chosen_layers import distinct_layers, take_layers
 from dse.explaining.factors import Factor, mix_sides
 from dse.explaining.fidelity_parts import take_away
@@ -215,7 +216,7 @@ def _padded_chunks(rates: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
         yield np.pad(chunk, ((0, 0), (0, 0), (0, padding)), mode="edge"), size
 
 
-def _times(work: NetworkWork, rates: jax.Array, combination: Combination) -> list[jax.Array]:
+def _times(work: NetworkWork, rates: jax.Array, combination: Combination) -> list[AnyArray]:
     """Times of one instance of each layer [layer, mixture] under each execution."""
     amounts = jax.numpy.moveaxis(work.work, 0, -1)[..., None]  # [execution, term, layer, 1]
     overhead = None if work.overhead is None else work.overhead.T[..., None]
@@ -223,11 +224,11 @@ def _times(work: NetworkWork, rates: jax.Array, combination: Combination) -> lis
 
 
 @partial(jax.jit, static_argnames="combination")
-def _latency_of_layers(work: NetworkWork, rates: jax.Array, combination: Combination) -> jax.Array:
+def _latency_of_layers(work: NetworkWork, rates: jax.Array, combination: Combination) -> AnyArray:
     return fastest(_times(work, rates, combination))
 
 
 @partial(jax.jit, static_argnames="combination")
-def _energy_of_layers(work: NetworkWork, rates: jax.Array, combination: Combination) -> jax.Array:
+def _energy_of_layers(work: NetworkWork, rates: jax.Array, combination: Combination) -> AnyArray:
     assert work.energy is not None
     return energy_of_fastest(_times(work, rates, combination), list(work.energy.T[..., None]))

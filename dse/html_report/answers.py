@@ -1,13 +1,12 @@
 """The first screen of a report, in sentences: which design is best, how much faster at what accuracy, what limits it, how sure is that."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dse.base.display_units import format_number, format_quantity
-from dse.html_report.display import describe_value
+from dse.html_report.display import PageContents, describe_value
 from dse.html_report.fronts import Group, cell_dims
 from dse.html_report.points import select_points, variant_label
 from dse.html_report.results_files import read_json
@@ -26,13 +25,13 @@ ACCURACY_KINDS = {
 }  # fmt: skip
 
 
-def answer_rows(dataset: xr.Dataset, groups: list[Group], tolerance: float) -> list[dict[str, Any]]:
+def answer_rows(dataset: xr.Dataset, groups: list[Group], tolerance: float) -> list[PageContents]:
     """For each network and batch its best result, in sentences with numbers; those with the largest speedup come first."""
     rows = [_answer(dataset, group, cell, tolerance) for group in groups for cell in (group.best, group.best_unrated) if cell >= 0]
     return sorted(rows, key=lambda row: (not row["accuracy_known"], -(row["speedup"] or 0.0)))
 
 
-def _answer(dataset: xr.Dataset, group: Group, cell: int, tolerance: float) -> dict[str, Any]:
+def _answer(dataset: xr.Dataset, group: Group, cell: int, tolerance: float) -> PageContents:
     point = select_points(dataset, np.array([cell])).isel(point=0)
     known = bool(np.isfinite(point["accuracy_drop"])) if "accuracy_drop" in point.coords else str(point["method"].item()) == "dense"
     return {
@@ -117,7 +116,7 @@ def _costs(point: xr.Dataset) -> Iterator[str]:
             yield f"{name} {format_quantity(float(point[name]), str(point[name].attrs.get('units', '1')))}"
 
 
-def headlines(rows: list[dict[str, Any]], count: int) -> list[str]:
+def headlines(rows: list[PageContents], count: int) -> list[str]:
     """The first sentences of a report: about its best result, and about a faster one of the same network whose accuracy nobody knows."""
     if not rows:
         return ["No result fits the memory and has a finite latency."]
@@ -130,7 +129,7 @@ def headlines(rows: list[dict[str, Any]], count: int) -> list[str]:
     return [*_headline(first, count), f"Faster, but of unknown accuracy: {faster['variant']} on {faster['design']}, {results}."]
 
 
-def _headline(row: dict[str, Any], count: int) -> list[str]:
+def _headline(row: PageContents, count: int) -> list[str]:
     place = f"{row['workload']}, batch {row['batch']}" if count > 1 else f"{row['workload']} at batch {row['batch']}"
     time = f", {row['latency']} ({row['throughput']})" if row["latency"] else ""
     within = f" of all results that lose at most {_points(row['tolerance'])} of accuracy" if row["within"] else ""
@@ -144,7 +143,7 @@ def _headline(row: dict[str, Any], count: int) -> list[str]:
     return sentences + ([f"It takes {row['costs']}."] if row["costs"] else [])
 
 
-def _speedup_sentence(row: dict[str, Any]) -> str:
+def _speedup_sentence(row: PageContents) -> str:
     if row["variant"] == "dense":
         return "No pruned variant of the dataset is faster within that loss of accuracy."
     change = f"{_times(row['speedup'])} as fast as the dense network on the same design"
@@ -157,7 +156,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}x" if ratio < 10 else f"{ratio:.3g}x"
 
 
-def certainty(dataset: xr.Dataset, fidelity: str, row: dict[str, Any] | None) -> list[str]:
+def certainty(dataset: xr.Dataset, fidelity: str, row: PageContents | None) -> list[str]:
     """How sure the results are: what the fidelity means, the interval of the best result, and the errors of the cost model."""
     sentences = [FIDELITIES.get(fidelity, f"Fidelity {fidelity}.")]
     if row is not None and row["interval"]:

@@ -8,6 +8,8 @@ import xarray as xr
 
 from dse.base.display_units import format_quantity, select_unit
 
+PageContents = dict[str, Any]  # of a part of the page, as JSON
+
 SIGNIFICANT_DIGITS = 6  # of numbers in the page
 LOG_RATIO = 30  # largest over smallest value from which an axis is logarithmic
 
@@ -43,7 +45,7 @@ class Column:
         finite = self.values[np.isfinite(self.values)] if self.is_number else self.values[:0]
         return bool(len(finite)) and bool(finite.min() > 0) and bool(finite.max() > LOG_RATIO * finite.min())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PageContents:
         """Fields for the page: numbers with null for NaN, or labels with an index into them for each value."""
         fields = {"name": self.name, "title": self.title, "label": self.label, "unit": self.unit, "description": self.description}
         if self.is_number:

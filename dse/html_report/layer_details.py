@@ -12,7 +12,7 @@ from dse.base.dtype import OperandDtypes
 from dse.base.units import Count, Efficiency, Gain, Quantity, Width
 from dse.explaining.explain import explain_ideal
 from dse.explaining.side import Side
-from dse.html_report.display import round_numbers
+from dse.html_report.display import PageContents, round_numbers
 from dse.model.executions import list_executions
 from dse.model.layer_results import evaluate
 from dse.model.memory_levels import memory_levels
@@ -68,7 +68,7 @@ def _axis_index(axis: Axis, value: Any) -> int:
     return [str(label) for label in axis.values].index(str(value))
 
 
-def describe_layers(network: NetworkOnDesign, with_tornado: bool) -> dict[str, Any]:
+def describe_layers(network: NetworkOnDesign, with_tornado: bool) -> PageContents:
     """Layers of a network, dense and pruned, with the roofs of its device, and the sensitivities of its latency."""
     variants = [network.dense] if network.variant.method == "dense" else [network.dense, network.variant]
     tables = [network.layers(variant) for variant in variants]
@@ -84,7 +84,7 @@ def describe_layers(network: NetworkOnDesign, with_tornado: bool) -> dict[str, A
     }
 
 
-def _explain_speedup(network: NetworkOnDesign) -> dict[str, Any] | None:
+def _explain_speedup(network: NetworkOnDesign) -> PageContents | None:
     """Why a pruned network is not as fast as its pattern allows: a sentence, and parts that add up; None for a dense network."""
     variant = network.variant
     if not (variant.density[variant.layers.has_weights] < 1).any():
@@ -117,7 +117,7 @@ def _digits(values: Any) -> list[str]:
     return [f"{value:.6g}" for value in values]
 
 
-def _describe_state(network: NetworkOnDesign, variant: Variant, rows: Table, numbers: np.ndarray, names: list[str]) -> dict[str, Any]:
+def _describe_state(network: NetworkOnDesign, variant: Variant, rows: Table, numbers: np.ndarray, names: list[str]) -> PageContents:
     roofs = roofline.list_roofs(network.accelerator, variant, rows, network.dtype, network.options.fidelity)
     sums = {name: (name, "sum") for name in ("count", "latency", "dense_flops", "bytes")}
     firsts = {name: (name, "first") for name in ("bound", "execution", "density")}
@@ -132,7 +132,7 @@ def _describe_state(network: NetworkOnDesign, variant: Variant, rows: Table, num
     }
 
 
-def _vary_numbers(network: NetworkOnDesign) -> list[dict[str, Any]]:
+def _vary_numbers(network: NetworkOnDesign) -> list[PageContents]:
     """Relative change of the latency when each number of the description is 10% lower and higher, the largest first."""
     accelerator, start, rows = network.accelerator, float(network.layers(network.variant).latency.sum()), []
     for path in decisive_paths(accelerator, network.dtype, network.options.fidelity):

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from dse.base.display_units import select_unit
-from dse.html_report.display import Column, label_of, make_column, round_numbers
+from dse.html_report.display import Column, PageContents, label_of, make_column, round_numbers
 from dse.html_report.fronts import Cells, cell_dims
 from dse.html_report.results_files import EXTRA_DIMS, read_json
 
@@ -55,7 +55,7 @@ def _bound_columns(points: xr.Dataset) -> list[Column]:
     return [Column("bound", "bound by", "", names.astype(object), "resource that sets most of the latency")]
 
 
-def describe_grid(dataset: xr.Dataset, wanted: Iterable[Cells]) -> dict[str, Any]:
+def describe_grid(dataset: xr.Dataset, wanted: Iterable[Cells]) -> PageContents:
     """All results of a sweep, or as many as fit, with the values of each dim; those of the `wanted` cells are included.
 
     Numbers are float32 in little-endian order, as base64 text, in SI units with the unit and scale for display.
@@ -90,7 +90,7 @@ def _thinned_indices(dataset: xr.Dataset, dims: tuple[str, ...], variables: list
     return {dim: indices(dim) for dim in dims}
 
 
-def _describe_dim(part: xr.Dataset, dim: str, indices: np.ndarray) -> dict[str, Any]:
+def _describe_dim(part: xr.Dataset, dim: str, indices: np.ndarray) -> PageContents:
     """A dim with a label for each of its values, and numbers where it has an order."""
     if dim == "variant":
         return {"name": dim, "title": "network and pruning", "labels": variant_labels(part), "indices": indices.tolist()}
@@ -111,7 +111,7 @@ def variant_labels(dataset: xr.Dataset) -> list[str]:
     return [variant_label(workload, method, pattern, share, several) for workload, method, pattern, share in rows]
 
 
-def describe_variants(dataset: xr.Dataset) -> dict[str, Any]:
+def describe_variants(dataset: xr.Dataset) -> PageContents:
     """Labels, sparsity and accuracy of every variant, in lists."""
     labels = ("workload", "method", "pattern", "accuracy_kind", "metric")
     texts = {name: [str(value) for value in dataset[name].values] for name in labels if name in dataset.coords}
@@ -124,7 +124,7 @@ def variant_label(workload: str, method: str, pattern: str, sparsity: float, wit
     return f"{workload}, {state}" if with_network else state
 
 
-def _describe_variable(part: xr.Dataset, name: str, dims: tuple[str, ...]) -> dict[str, Any]:
+def _describe_variable(part: xr.Dataset, name: str, dims: tuple[str, ...]) -> PageContents:
     own = [dim for dim in dims if dim in part[name].dims]
     values = part[name].transpose(*own).values
     unit = select_unit(str(part[name].attrs.get("units", "1")), values)

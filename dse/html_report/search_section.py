@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +11,7 @@ from dse.base.display_units import format_quantity, select_unit
 from dse.base.errors import InputError
 from dse.explaining.shapley import EXACT, make_game
 from dse.html_report import answers, points, sources
-from dse.html_report.display import describe_value
+from dse.html_report.display import PageContents, describe_value
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers
 from dse.html_report.results_files import Results, read_json
 from dse.report.show_results import front_objectives_of_search
@@ -26,7 +25,7 @@ MIN_SLOPE = 0.005  # elasticity from which a number is named
 MAX_DETAILED = 4  # designs whose layers are in the page
 
 
-def build_section(results: Results) -> dict[str, Any]:
+def build_section(results: Results) -> PageContents:
     """The contents of the section, as the page reads them; raises InputError for a search of another version."""
     front, spec = results.dataset, _read_spec(results)
     objectives = _objective_signs(front)
@@ -71,7 +70,7 @@ def _objective_signs(front: xr.Dataset) -> dict[str, float]:
     return {name: sign for name, sign in signs.items() if name in front.data_vars}
 
 
-def _answer(front: xr.Dataset, best: int) -> dict[str, Any]:
+def _answer(front: xr.Dataset, best: int) -> PageContents:
     point = front.isel(point=best)
     axes = [str(name) for name in point.coords]
     costs = [f"{name} {format_quantity(float(point[name]), point[name].attrs['units'])}" for name in ("area", "power") if name in point]
@@ -98,7 +97,7 @@ def _answer(front: xr.Dataset, best: int) -> dict[str, Any]:
     }
 
 
-def _headline(front: xr.Dataset, answer: dict[str, Any]) -> list[str]:
+def _headline(front: xr.Dataset, answer: PageContents) -> list[str]:
     constraints = " and ".join(read_json(front.attrs, "constraints", [])) or "no constraints"
     evaluated, feasible = int(front.attrs["evaluated"]), int(front.attrs["feasible"])
     sentences = [
@@ -149,7 +148,7 @@ def _search_rows(front: xr.Dataset) -> list[list[str]]:
     return [[name, str(front.attrs[name])] for name in names if name in front.attrs]
 
 
-def _evaluated_parts(front: xr.Dataset, best: int, objectives: dict[str, float]) -> dict[str, Any]:
+def _evaluated_parts(front: xr.Dataset, best: int, objectives: dict[str, float]) -> PageContents:
     """Differences between designs, layers and sources, by the search's own evaluator; the reason where its files have changed."""
     try:
         evaluator = load_evaluator(front)
@@ -202,11 +201,11 @@ def _encode_column(dimension: Dimension, values: np.ndarray) -> np.ndarray:
 
 def _attributions(
     evaluator: Evaluator, front: xr.Dataset, compared: list[int], designs: DesignMatrix, objective: str, scale: float
-) -> dict[str, Any]:
+) -> PageContents:
     """Exact parts of the difference in the objective between each pair of compared designs, by axis."""
     names = [dimension.path for dimension in evaluator.space.dimensions]
     texts = {name: _value_texts(front[name].isel(point=compared)) for name in names}
-    attributions: dict[str, Any] = {}
+    attributions: PageContents = {}
     for one, other in itertools.permutations(range(len(compared)), 2):
         factors = np.flatnonzero(designs[one] != designs[other])
         if 0 < len(factors) <= EXACT:
@@ -230,7 +229,7 @@ def _value_texts(values: xr.DataArray) -> list[str]:
     return [describe_value(values[number]) for number in range(len(values))]
 
 
-def _details(evaluator: Evaluator, design: np.ndarray) -> list[dict[str, Any]]:
+def _details(evaluator: Evaluator, design: np.ndarray) -> list[PageContents]:
     """The layers of each network on a design, and the elasticities of the objective where they are known."""
     accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem_at(design)
     networks = []
@@ -241,7 +240,7 @@ def _details(evaluator: Evaluator, design: np.ndarray) -> list[dict[str, Any]]:
     return networks
 
 
-def _source_tables(evaluator: Evaluator) -> list[dict[str, Any]]:
+def _source_tables(evaluator: Evaluator) -> list[PageContents]:
     workloads = [workload for workload, _ in evaluator.problem.networks.values()]
     variants = [variant for variants in evaluator.problem.feasible_variants.values() for variant in variants]
     return sources.tables_of([evaluator.space.accelerator], workloads, variants, evaluator.problem.options)

@@ -1,7 +1,5 @@
 """The section of a report about a sweep, a Pareto front of one or its best results."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -9,7 +7,7 @@ from dse.base.display_units import select_unit
 from dse.base.errors import InputError
 from dse.explaining.compare import compare_sides
 from dse.html_report import answers, fronts, points, sources
-from dse.html_report.display import Column
+from dse.html_report.display import Column, PageContents
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
 from dse.html_report.sampled_choice import describe_sampled_choice
@@ -22,7 +20,7 @@ MAX_COMPARED = 6  # points of a front that the best one is compared with
 MAX_TORNADOS = 6  # of these, the first
 
 
-def build_section(results: Results, maximize: list[str], minimize: list[str]) -> dict[str, Any]:
+def build_section(results: Results, maximize: list[str], minimize: list[str]) -> PageContents:
     """The contents of the section, as the page reads them; raises InputError where an objective is missing."""
     spec = provenance.read_spec(results.dataset)
     dataset = _with_accuracy_drop(results.dataset)
@@ -56,7 +54,7 @@ def build_section(results: Results, maximize: list[str], minimize: list[str]) ->
     return contents | {"headline": answers.headlines(rows, len(groups)) + sampled + _causes_of_best(contents)}
 
 
-def _causes_of_best(contents: dict[str, Any]) -> list[str]:
+def _causes_of_best(contents: PageContents) -> list[str]:
     """Why the best result is not as fast as its pattern allows, in one sentence."""
     best = contents["details"].get(contents["answers"][0]["point"], []) if contents["answers"] else []
     return [f"Why not faster: {network['causes']['sentence']}" for network in best if network["causes"]]
@@ -97,7 +95,7 @@ def _texts(column: Column) -> list[str]:
     return [f"{owner} {value}".strip() for value in values]
 
 
-def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fronts.Cells, described: list[int]) -> dict[str, Any]:
+def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fronts.Cells, described: list[int]) -> PageContents:
     """The grid of a complete sweep, by which the page attributes differences exactly; none for single points."""
     if results.kind != "sweep":
         return {
@@ -108,7 +106,7 @@ def _grid(results: Results, dataset: xr.Dataset, selected: xr.Dataset, cells: fr
     return {"grid": grid, "positions": points.grid_positions(selected, cells, dataset, grid)}
 
 
-def _details(results: Results, dataset: xr.Dataset, cells: fronts.Cells, described: list[int], on_front: np.ndarray) -> dict[str, Any]:
+def _details(results: Results, dataset: xr.Dataset, cells: fronts.Cells, described: list[int], on_front: np.ndarray) -> PageContents:
     """Layers of the best points and of some of the front, and sources, from the descriptions as they are now if they are unchanged."""
     try:
         plan = provenance.rebuild_plan(results.dataset)
@@ -122,12 +120,12 @@ def _details(results: Results, dataset: xr.Dataset, cells: fronts.Cells, describ
     return {"details": layers, "sources": sources.source_tables(plan)} | attributions
 
 
-def _compare_points(networks: dict[int, NetworkOnDesign]) -> dict[str, Any]:
+def _compare_points(networks: dict[int, NetworkOnDesign]) -> PageContents:
     """Parts of the differences in latency between the first point and some others of its network (`dse explain`), in both directions."""
     (first, best), *others = networks.items()
     compared = [(place, network) for place, network in others if network.variant.workload == best.variant.workload][:MAX_COMPARED]
     unit = select_unit("s", [float(best.layers(best.variant).latency.sum())])
-    attributions: dict[str, Any] = {}
+    attributions: PageContents = {}
     for place, network in compared:
         why = compare_sides(network.side, best.side, "latency")
         ends, parts = (why.value_a / unit.size, why.value_b / unit.size), [(part, part.value / unit.size) for part in why.parts]

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dse.html_report.display import round_numbers
+from dse.html_report.display import PageContents, round_numbers
 from dse.html_report.results_files import Results
 
 MAX_ROWS = 10_000  # comparisons in the page
 
 
-def build_section(results: Results) -> dict[str, Any]:
+def build_section(results: Results) -> PageContents:
     """The contents of the section, as the page reads them."""
     table = results.table
     fidelities = [name for name in ("sol", "r3", "capacity", "calibrated") if name in table.columns]
@@ -43,7 +43,7 @@ def _error(rows: Any, fidelity: str) -> float:
     return float(np.nanmean(np.abs(rows[fidelity] / rows.measured - 1)))
 
 
-def _error_table(table: pd.DataFrame, fidelities: list[str]) -> dict[str, Any]:
+def _error_table(table: pd.DataFrame, fidelities: list[str]) -> PageContents:
     keys = ["device", "kernel", "quantity", "split"]
     rows = []
     for _, group in table.groupby(keys, sort=False):

@@ -12,6 +12,6 @@ rate        peak * efficiency: executions (which unit may run which pattern, wit
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them, work_cache shares them
             among the designs of a search
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
-            piecewise_linear makes that faster; array_types are of NumPy or JAX
+            piecewise_linear makes that faster
 results     layer_times, layer_power, layer_speedup and layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

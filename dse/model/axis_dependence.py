@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 from dse.model.piecewise_linear import PiecewiseLinear
 from dse.model.roofline import NetworkWork
 from dse.schema.model_options import ResourceOverlap

@@ -16,8 +16,8 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float
 
+from dse.base.array_types import AnyArray
 from dse.model import jax_devices
-from dse.model.array_types import AnyArray
 from dse.model.efficiency.interval import quantiles
 from dse.model.roofline import XLA_OPTIONS, Combination, NetworkWork, network_breakdown, network_energy, network_latency
 
@@ -69,7 +69,7 @@ class Samples(NamedTuple):
     `legal` is the same for all samples."""
 
     work: Float[AnyArray, "sample layer execution term"]
-    legal: Bool[AnyArray, "layer execution"] | None
+    legal: Bool[AnyArray, "layer execution"]
     overhead: Float[AnyArray, "sample layer execution"]
     executions: tuple[int, ...]
 
@@ -84,7 +84,7 @@ def samples_on_grid(
 
 @partial(jax.jit, static_argnames=("executions", "combination"), compiler_options=XLA_OPTIONS)
 def _samples_on_grid(
-    groups: list[tuple[AnyArray, AnyArray | None, AnyArray]],
+    groups: list[tuple[AnyArray, AnyArray, AnyArray]],
     rows: RowRates,
     columns: ColumnRates,
     others: Array | None,
@@ -94,7 +94,7 @@ def _samples_on_grid(
 ) -> Float[AnyArray, "sample row column"]:
     inverse_rates = _outer(rows, columns)
 
-    def group_latency(work: AnyArray, legal: AnyArray | None, overhead: AnyArray, numbers: tuple[int, ...]) -> AnyArray:
+    def group_latency(work: AnyArray, legal: AnyArray, overhead: AnyArray, numbers: tuple[int, ...]) -> AnyArray:
         rates = inverse_rates[jnp.array(numbers)]
         return jax.vmap(lambda w, o: network_latency(NetworkWork(w, legal, o), rates, combination))(work, overhead)
 
@@ -153,7 +153,7 @@ class Grid:
             yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
 
     def evaluate(
-        self, function: Callable[..., Array], parts: tuple[int, ...] = (), inputs: Sequence[Array] | None = None
+        self, function: Callable[..., Array], parts: tuple[int, ...] = (), inputs: Sequence[object] | None = None
     ) -> Float[np.ndarray, "*parts_and_shape"]:
         """Call `function(rows, columns)`, which returns [*parts, row, column], on every design: [*parts, *shape].
 

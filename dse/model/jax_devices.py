@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 
 CACHE = {"cpu": 2**23}  # bytes of the designs of one call: they stay in the cache, and the cost of the call is hidden
 DEVICE_MEMORY = 2**27  # the same elsewhere, for each device: a call and a transfer take longer, evaluating hardly any time (unmeasured)

@@ -77,10 +77,10 @@ def evaluate(
     accelerator: Accelerator | str | Path | Mapping[str, Any],
     variant: Variant | Workload | str | Path | Mapping[str, Any],
     batch: int = 1,
-    dtype: Any = "fp16",
+    dtype: str | Mapping[str, Any] | OperandDtypes = "fp16",
     power_limited: bool = False,
     baseline: Variant | Workload | str | Path | Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> xr.Dataset:
     """Evaluate one network on one accelerator, layer by layer.
 
@@ -132,7 +132,7 @@ def evaluate(
 
 
 def _read_inputs(
-    accelerator: Any, variant: Any, baseline: Any, arguments: Mapping[str, Any]
+    accelerator: Any, variant: object, baseline: object, arguments: Mapping[str, object]
 ) -> tuple[Accelerator, Variant, Variant, _Arguments]:
     """Load what is given by name or path, and check the arguments; raises InputError with every problem."""
     readers = {
@@ -157,7 +157,7 @@ def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Ar
     return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
-def _read_variant(given: Any) -> Variant:
+def _read_variant(given: object) -> Variant:
     if isinstance(given, Workload | str | Path | Mapping):
         return load_workload(given).dense
     if not isinstance(given, Variant):
@@ -211,7 +211,7 @@ def _attributes(
     options: ModelOptions,
     batch: int,
     warnings: Sequence[str],
-) -> dict[str, Any]:
+) -> Mapping[str, object]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
     assumptions = [*compaction_warnings(variant), *host_warnings(accelerator.name, terms.host)]

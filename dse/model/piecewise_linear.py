@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 from dse.model.roofline import XLA_OPTIONS
 
 BUCKET_BITS = 13  # of a ratio, which select a bucket of a few breakpoints, in a table that the cache holds

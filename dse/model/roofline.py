@@ -23,7 +23,7 @@ from jax import Array, eval_shape, lax
 from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 from dse.schema.model_options import ResourceOverlap
 
 EXECUTIONS_PER_STEP = 64  # of a step of the scan: their sum stays in registers, and compiling takes below a second

@@ -100,7 +100,7 @@ def replace_objects(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return described, workloads
 
 
-def split_workload_item(item: Any) -> tuple[Any, Any]:
+def split_workload_item(item: object) -> tuple[Any, Any]:
     """Split an item of a list of workloads (a reference, a selection with `workload`, or a description) into its key and selection."""
     if not isinstance(item, Mapping):
         return item, {}

@@ -16,7 +16,7 @@ from jax import Array, lax
 from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, execution_times, fastest
 
 

@@ -14,7 +14,7 @@ from jax import Array
 from jax.tree import map as tree_map
 from jaxtyping import Float, Int
 
-from dse.model.array_types import AnyArray
+from dse.base.array_types import AnyArray
 from dse.model.cost.design import Design
 from dse.model.cost.energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from dse.model.array_types import AnyArray, ArrayT
+from dse.base.array_types import AnyArray, ArrayT
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static_power

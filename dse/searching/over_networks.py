@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from dse.base.array_types import ArrayT
 from dse.base.expression import split_brackets
-from dse.model.array_types import ArrayT
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
@@ -101,7 +101,7 @@ class OverNetworks:
     def _combine(self, name: str, values: ArrayT, networks: list[int], array_module: ModuleType) -> ArrayT:
         """One figure from `values` of the networks with these indices."""
         if len(values) == 1:
-            return values[0]
+            return array_module.squeeze(values, axis=0)
         if name == "occupancy":  # each network has the memory for itself, so the largest one decides
             return array_module.max(values, axis=0)
         if not self.worst:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from dse.model.array_types import ArrayT
+from dse.base.array_types import ArrayT
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.host_time import HOST_PATHS
 from dse.schema.accelerator import Accelerator

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from jaxtyping import Float, Int
 
-from dse.model.array_types import ArrayT
+from dse.base.array_types import ArrayT
 from dse.schema.search import SearchSpec
 from dse.searching.monotonicity import DOWN, EITHER, NONE, Directions, Trend, expression_trend, joint_trend
 

@@ -149,7 +149,7 @@ def _undominated(work: np.ndarray, overhead: np.ndarray, legal: np.ndarray, job:
     stacked = NetworkWork(work.reshape(-1, *work.shape[2:]), np.tile(legal, (samples, 1)), overhead.reshape(-1, overhead.shape[2]))
     constant, factors = factored_inverse_rates(job.terms.executions, job.accelerator, plan.rate_axes)
     undominated = drop_dominated(stacked, constant, [factor.extremes for factor in factors], plan.spec.model.resource_overlap)
-    return undominated.legal_mask.reshape(samples, *legal.shape).any(axis=0)
+    return np.any(np.reshape(undominated.legal_mask, (samples, *legal.shape)), axis=0)
 
 
 def _groups(network: NetworkWork, job: Job, plan: Plan) -> list[LayerGroup]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dse.base.array_types import AnyArray
 from dse.model import jax_devices
 from dse.model.grid import Grid, Samples, first_column_axis
 from dse.model.rates import METADATA_BYTES
@@ -101,21 +102,21 @@ class KernelShapes:
         first_column = first_column_axis(lengths, self.columns_at_once)
         return Grid(constant, factors, first_column, self.columns_at_once, self.rows_at_once, self.precision)
 
-    def _pad_work(self, work: Float[np.ndarray, "layer execution term"]) -> Float[np.ndarray, "_ _ _"]:
+    def _pad_work(self, work: Float[AnyArray, "layer execution term"]) -> Float[np.ndarray, "_ _ _"]:
         layers, executions, terms = work.shape
         padded = np.zeros((self.layers, self.executions, self.terms[-1] + 1))
         padded[:layers, :executions, :terms] = work
         return padded[..., list(self.terms)].astype(self.precision)
 
-    def _pad_legal(self, legal: Bool[np.ndarray, "layer execution"]) -> Bool[np.ndarray, "_ _"]:
+    def _pad_legal(self, legal: Bool[AnyArray, "layer execution"]) -> Bool[np.ndarray, "_ _"]:
         padded = self._pad_last(legal, False)
         padded[len(legal) :, 0] = True
         return padded
 
-    def _pad_numbers(self, values: np.ndarray | None) -> np.ndarray | None:
+    def _pad_numbers(self, values: AnyArray | None) -> np.ndarray | None:
         return None if values is None else self._pad_last(values, 0.0).astype(self.precision)
 
-    def _pad_last(self, values: np.ndarray, fill: float) -> np.ndarray:
+    def _pad_last(self, values: AnyArray, fill: float) -> np.ndarray:
         missing = (0, self.layers - values.shape[0]), (0, self.executions - values.shape[1])
         return np.pad(values, missing, constant_values=fill)
 

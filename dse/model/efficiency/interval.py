@@ -7,6 +7,7 @@ network. The interval of a launch widens with its distance from what was measure
 from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def normal_samples(kernel: str) -> Float[np.ndarray, "sample"]:
     return np.random.default_rng([*kernel.encode()]).permutation(levels * Z_SCORE / np.quantile(levels, (1 + LEVEL) / 2))
 
 
-def quantiles(values: Any, arrays: Any = np) -> Any:
+def quantiles(values: Any, arrays: ModuleType = np) -> Any:
     """The quantiles of `QUANTILES` over the first axis, linear between order statistics, stacked along the first axis.
 
     Only the few smallest and largest values are sorted, by compare and exchange: no array is written in between. `arrays`: numpy, or its
