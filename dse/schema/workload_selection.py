@@ -106,7 +106,14 @@ class WorkloadSelection(StrictModel):
             raise field_error(f"'{value}' is not a list", f"write 'all' or '[{value}]'")
         return value
 
-    @field_validator("patterns", mode="before", json_schema_input_type=HypotheticalPatterns | list[HypotheticalPatterns])
+    @field_validator(
+        "patterns", mode="before", json_schema_input_type=HypotheticalPatterns | list[HypotheticalPatterns] | list[ConcretePattern]
+    )
     @classmethod
-    def _accept_one(cls, value: object) -> object:
+    def _accept_short_forms(cls, value: object) -> object:
+        """Patterns alone are at their own densities."""
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            return [{"list": value}]
         return [value] if isinstance(value, dict) else value

@@ -31,9 +31,18 @@ def test_hypothetical_variants_and_where_their_densities_are_from(edited):
     np.testing.assert_allclose(made.sparsity.values[2:4], found.sparsity.values[:2], rtol=1e-12)
 
 
+@pytest.mark.parametrize(("short", "long"), [('["1:8", "2:4"]', "[1:8, 2:4]"), ('"1:8"', "[1:8]")])
+def test_patterns_alone_are_at_their_own_densities(edited, short, long):
+    result = dse.sweep(with_patterns(edited, short))
+    expected = dse.sweep(edited("small.yaml", (short, f"{{list: {long}, densities: own}}")))
+    assert list(result.densities_from.values) == list(expected.densities_from.values)
+    np.testing.assert_array_equal(result.latency, expected.latency)
+
+
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
+        ("[5:4]", "'5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
         ("{list: [1:8], densities: from_method}", "'1:8' has density 0.125, but 'pruned 0.5' has others; write 'densities: own' for it"),
         ("{list: [1:8], densities: [0.5]}", "'1:8' has density 0.125, but 'uniform 0.5' has others; write 'densities: own' for it"),
         ("{list: [unstructured], densities: own}", "'unstructured' has no density of its own; write 'densities: from_method' or a list"),
