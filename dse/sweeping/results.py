@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from numpy.typing import DTypeLike
 
 from dse.model.cost.design import Design
 from dse.model.efficiency.interval import QUANTILES
+from dse.model.efficiency.probability import probability_above_one
 from dse.model.host_time import HOST_RESOURCE
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.accelerator import Accelerator
@@ -85,7 +87,7 @@ class ResultArrays:
             self.arrays["dense_latency_bound" if job.is_dense_baseline else "latency_bound"][index] = self._expand(latency)
 
     def add_intervals(self, job: Job, evaluate: Callable[[DenseSamples | None], tuple[np.ndarray, DenseSamples]]) -> None:
-        """Store the intervals of one job. The dense baseline of a variant comes before it.
+        """Store the intervals of one job whose latency is stored. The dense baseline of a variant comes before it.
 
         `evaluate` takes the samples of the dense network and returns the quantiles of the latency, then those of the speedup
         [quantile, *rates]. Without them it returns the quantiles of the latency, and its samples.
@@ -101,6 +103,7 @@ class ResultArrays:
         self._store_quantiles("latency", job, quantiles[: len(QUANTILES)])
         if dense is not None:
             self._store_quantiles("speedup", job, quantiles[len(QUANTILES) :])
+            self._store_probability(job)
 
     def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:
         """Store the energy of one job whose latency is stored: `dynamic` energy of its work [J], and leakage over its latency."""
@@ -123,6 +126,13 @@ class ResultArrays:
     def _indices(self, job: Job) -> list[Index]:
         """Indices of a job's results in the dataset, one for each variant that it belongs to."""
         return [tuple(variant if dim == "variant" else job.indices.get(dim, slice(None)) for dim in self.dims) for variant in job.variants]
+
+    def _store_probability(self, job: Job) -> None:
+        """Store how probable it is that a pruned network is faster than the dense one, while what it follows from is in the cache."""
+        for index in self._indices(job):
+            speedup = self.arrays["dense_latency"][index] / self.arrays["latency"][index]
+            ends = [self.arrays[f"speedup_{end}"][index] for end in QUANTILES]
+            self.arrays["faster_probability"][index] = probability_above_one(speedup, *ends)
 
     def _store_quantiles(self, name: str, job: Job, quantiles: Float[np.ndarray, "quantile ..."]) -> None:
         for index in self._indices(job):
@@ -155,24 +165,36 @@ def footprint_dims(plan: Plan) -> tuple[str, ...]:
 
 def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:
     """Arrays for the results that jobs compute; `resources`, `executions`: sizes of the extra dimensions."""
-    shape, dtype, stored = tuple(plan.dims.values()), plan.spec.store.dtype, plan.spec.store.variables
+    dtype, stored = plan.spec.store.dtype, plan.spec.store.variables
     latencies = ["latency", *(["dense_latency"] if plan.needs_dense_latency else [])]
-    arrays = {name: np.zeros(shape, dtype) for name in latencies}
+    arrays = {name: _zeros(plan, dtype) for name in latencies}
     for name, size in (("bound_share", resources), ("execution_share", executions)):
         if name in stored:
-            arrays[name] = np.zeros((*shape, size), dtype)
+            arrays[name] = _zeros(plan, dtype, size)
     if "fits" in stored:
-        arrays["fits"] = np.ones(shape, bool)
+        arrays["fits"] = _zeros(plan, bool)
     if "largest_batch" in stored:
-        arrays["largest_batch"] = np.zeros(shape, dtype)
+        arrays["largest_batch"] = _zeros(plan, dtype)
     if "footprint" in stored:
         arrays["footprint"] = np.zeros([plan.dims[dim] for dim in footprint_dims(plan)], dtype)
     if plan.has_lower_bound:
-        arrays |= {f"{name}_bound": np.zeros(shape, dtype) for name in latencies}
+        arrays |= {f"{name}_bound": _zeros(plan, dtype) for name in latencies}
     if plan.has_intervals:
         names = [*latencies, *(["speedup"] if plan.needs_dense_latency else [])]
-        arrays |= {f"{name}_{end}": np.full(shape, np.nan, dtype) for name in names for end in QUANTILES}
+        arrays |= {f"{name}_{end}": _zeros(plan, dtype) for name in names for end in QUANTILES}
+        arrays |= {"faster_probability": _zeros(plan, dtype)} if plan.needs_dense_latency else {}
     return arrays
+
+
+def _zeros(plan: Plan, dtype: DTypeLike, *further_sizes: int) -> np.ndarray:
+    """Zeros over the dimensions of the results, and further ones.
+
+    The inner axes come last in memory, so that each job fills a contiguous part, and not one number in each line of the cache.
+    """
+    inner, sizes = {axis.path for axis in plan.inner_axes}, [*plan.dims.values(), *further_sizes]
+    is_inner = [dim in inner for dim in plan.dims] + [False] * len(further_sizes)
+    in_memory = np.argsort(is_inner, kind="stable")
+    return np.zeros([sizes[dim] for dim in in_memory], dtype).transpose(np.argsort(in_memory))
 
 
 def set_attributes(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:

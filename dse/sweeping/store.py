@@ -79,7 +79,7 @@ def with_speedup(dataset: xr.Dataset) -> xr.Dataset:
         bounds = {"low": dataset.dense_latency_bound / dataset.latency, "high": dataset.dense_latency / dataset.latency_bound}
         is_sparse = _is_sparse(dataset)
         derived |= {f"speedup_{end}": bound.where(is_sparse, derived["speedup"]) for end, bound in bounds.items()}
-    elif "speedup_low" in dataset:
+    elif "speedup_low" in dataset and "faster_probability" not in dataset:
         interval = derived["speedup"], dataset.speedup_low, dataset.speedup_high
         derived["faster_probability"] = xr.apply_ufunc(probability_above_one, *interval).astype(derived["speedup"].dtype)
     return dataset.assign({name: variable.assign_attrs(ATTRIBUTES[name]) for name, variable in derived.items()})
