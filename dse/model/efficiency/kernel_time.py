@@ -198,7 +198,7 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
     times = (work + ramp) * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
     unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
-    crowded = sigmoid(CROWDING_EXPONENT * jnp.log(f.row_share / p["crowding"]))
+    crowded = sigmoid(CROWDING_EXPONENT * (jnp.log(f.row_share) - jnp.log(p["crowding"])))  # also of a row without bytes
     unit = smooth_maximum(unit, f.additions * p["contention"] * (1 + CROWDED_WAIT * crowded))
     gathered_share = f.column_share * p["columns"]
     gathered_bytes = f.gathers * gathered_share / (1 + gathered_share) / p["reuse"]
