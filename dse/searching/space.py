@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from dse.base.array_types import ArrayT
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.host_time import HOST_PATHS
 from dse.schema.accelerator import Accelerator
+from dse.sparsity.pattern import FloatOrArray
 from dse.sweeping.axis import Axis
 
 RUN_SETTINGS = ("batch", "dtype")  # paths of dimensions that say how a network is run, and are no part of an accelerator
@@ -212,7 +212,9 @@ class Space:
         numeric = [(number, dimension) for number, dimension in enumerate(self.dimensions) if not dimension.categorical]
         return {dimension.path: dimension.decode(designs[:, number]) for number, dimension in numeric}
 
-    def all_values(self, values: Mapping[str, ArrayT], accelerator: Accelerator, array_module: ModuleType = np) -> dict[str, ArrayT]:
+    def all_values(
+        self, values: Mapping[str, FloatOrArray], accelerator: Accelerator, array_module: ModuleType = np
+    ) -> dict[str, FloatOrArray]:
         """Values of the numeric dimensions, and of all numbers that follow from them on a categorical configuration, by path."""
         return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
 
