@@ -1,6 +1,5 @@
-"""Published measurements of the folder `silicon`, read as they are: number of rows, kernels, baselines, time to load."""
+"""Published measurements of the folder `silicon`, read as they are: number of rows, kernels, baselines."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ LEFT_OUT = {
 }
 
 
-def test_every_table_is_read_in_seconds():
-    began = time.process_time()
+def test_every_row_is_read_or_left_out_with_a_reason():
     sets, attention, modules, networks = load_sets(SILICON, None)
     launches = group_launches(pool(sets))
-    assert time.process_time() - began < 20
     assert {measured.name: len(measured.rows) for measured in sets if measured.rows} == ROWS
     launches_of_attention = {each.name: sum(map(len, each.launches.values())) for each in attention}
     assert {each.name: sum(map(len, each.launches.values())) for each in modules} == {
@@ -34,7 +31,11 @@ def test_every_table_is_read_in_seconds():
     assert launches_of_attention == {"attention": 20_797, "encoder_attention": 4_500}
     assert {measured.name: summarize_reasons(measured.left_out) for measured in sets if measured.left_out} == LEFT_OUT
     ((vllm, reasons),) = ((each, summarize_reasons(each.left_out)) for each in networks)
-    assert (len(vllm.networks), reasons) == (910, ["59 rows: its dense time is taken to be that of the host"])
+    assert len(vllm.networks) == 868
+    assert reasons == [
+        "87 rows: the last sequences of a decode start when the first ones end",
+        "14 rows: the network and its cache take more memory than the software may use",
+    ]
     assert len(launches) == 39
     assert sum(map(len, launches.values())) == sum(ROWS.values()) + 666 + 680 + 889 + 31  # with the dense times in columns
 
