@@ -3,8 +3,7 @@
 saliency             saliency of each weight of a layer
 network_weights      saliencies of a workload's layers, from a file of weights
 weight_distribution  weights assumed where none are at hand
-retained             saliency that the best mask of a pattern keeps
-retained_shares      shares of a network's saliency that patterns keep, and the sparsity of unstructured pruning that keeps as much
+retained             saliency that the best masks of patterns keep, and the sparsity of unstructured pruning that keeps as much
 reference_curve      the measured curve of unstructured pruning
 equivalent_sparsity  estimated accuracies, read from the curve
 structure_penalty    estimated perplexities: unstructured pruning times a penalty
@@ -13,9 +12,7 @@ estimate             estimates of all requests
 accuracy_file        writes them as rows of accuracy.csv
 
 published_points     published accuracies of structured patterns
-pattern_penalty      alternatives to the estimate, learned from other networks
-validate             estimates against published accuracies, each network left out
+validate             estimates and alternatives against published accuracies, each network left out
 rank_agreement       whether estimates order patterns as measured accuracies do
-validation_report    the report of `dse validate accuracy`
-trained_report       the report of `dse validate accuracy --data trained`
+validation_report    the reports of `dse validate accuracy`
 """

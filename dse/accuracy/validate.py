@@ -2,20 +2,27 @@
 
 Errors are relative: where higher is better, the difference over the dense value; of a perplexity, the logarithm of the ratio. What the
 estimate learns (the penalty of perplexities, and the factors of intervals) is learned without the network that is predicted, and so are the
-alternatives (`dse.accuracy.pattern_penalty`). Perplexities and other metrics are learned separately.
+alternatives. Perplexities and other metrics are learned separately.
+
+The estimate has to beat these alternatives:
+
+read_at_equivalent the value of the curve at the equivalent sparsity, also for perplexities
+same_sparsity      no penalty: a pattern is as accurate as unstructured pruning at its own sparsity
+constant_loss      each pattern loses a constant more, relative to the dense value (perplexities: a constant factor)
+constant_shift     each pattern is equivalent to a sparsity whose logit is a constant above that of its own
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
-from dse.accuracy import pattern_penalty as alternatives
 from dse.accuracy.equivalent_sparsity import EquivalentSparsityModel
 from dse.accuracy.interval import conformal_quantile, smallest_factor
 from dse.accuracy.published_points import NO_SIZE, PublishedGrid, PublishedPoint
 from dse.accuracy.reference_curve import ReferenceCurve
-from dse.accuracy.retained_shares import RetainedShares, retained_shares
+from dse.accuracy.retained import RetainedShares, retained_shares
 from dse.accuracy.saliency import SaliencyKind
 from dse.accuracy.structure_penalty import EXPONENT, EstimationModel, StructurePenaltyModel, logit_shift, sensitivity
 from dse.accuracy.weight_distribution import sampled_layers
@@ -23,6 +30,7 @@ from dse.sparsity.pattern import Pattern
 
 MODELS = ("estimate", "read_at_equivalent", "same_sparsity", "constant_loss", "constant_shift")
 SharesOf = Callable[[PublishedGrid], RetainedShares]
+STEPS = 2001  # sparsities at which a curve is searched for a value
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +110,7 @@ def _fit_penalty(cases: Sequence[Case]) -> float:
 
 def _observed_penalty(case: Case) -> float:
     shift = logit_shift(case.sparsity, case.equivalent_sparsity)
-    excess = alternatives.excess_loss(case.curve, case.sparsity, case.point.value)
+    excess = _excess_loss(case.curve, case.sparsity, case.point.value)
     return excess / (sensitivity(case.curve, case.sparsity) * shift**EXPONENT)
 
 
@@ -130,20 +138,20 @@ class _LearnedModels:
     def from_cases(cls, cases: Sequence[Case], is_logarithmic: bool) -> "_LearnedModels":
         """Learn from cases whose metrics are comparable."""
         loss, shift = (
-            alternatives.mean_by_pattern([(c.point.request.pattern, quantity(c.curve, c.sparsity, c.point.value)) for c in cases])
-            for quantity in (alternatives.excess_loss, alternatives.observed_shift)
+            _mean_by_pattern([(c.point.request.pattern, quantity(c.curve, c.sparsity, c.point.value)) for c in cases])
+            for quantity in (_excess_loss, _observed_shift)
         )
         return cls(fit_model(cases, is_logarithmic), loss, shift)
 
     def values(self, case: Case) -> dict[str, float]:
         """The value that each of `MODELS` predicts; NaN where it predicts none."""
         (curve, sparsity, equivalent), pattern = case.place, case.point.request.pattern
-        shifted = alternatives.shifted_sparsity(sparsity, self.shift.get(pattern, np.nan))
+        shifted = _shifted_sparsity(sparsity, self.shift.get(pattern, np.nan))
         return {
             "estimate": self.estimate.value(*case.place) if self.estimate.reaches(*case.place) else np.nan,
             "read_at_equivalent": curve.value(equivalent) if curve.reaches(equivalent) else np.nan,
             "same_sparsity": curve.value(sparsity),
-            "constant_loss": alternatives.with_excess_loss(curve, sparsity, self.loss.get(pattern, np.nan)),
+            "constant_loss": _with_excess_loss(curve, sparsity, self.loss.get(pattern, np.nan)),
             "constant_shift": curve.value(shifted) if curve.reaches(shifted) else np.nan,
         }
 
@@ -174,3 +182,36 @@ def model_errors(cases: Sequence[Case], is_logarithmic: bool) -> ModelErrors:
         len(common),
         dict(zip(MODELS, map(float, common.mean(axis=0)), strict=True)),
     )
+
+
+def _excess_loss(curve: ReferenceCurve, sparsity: float, value: float) -> float:
+    """Loss of a value beyond that of unstructured pruning at a sparsity, over the dense value; of a perplexity, the log ratio."""
+    reference = curve.value(sparsity)
+    return float(np.log(value / reference)) if curve.is_logarithmic else (reference - value) / curve.dense_value
+
+
+def _with_excess_loss(curve: ReferenceCurve, sparsity: float, excess: float) -> float:
+    """The value at a sparsity, worse by an excess loss (see `_excess_loss`)."""
+    reference = curve.value(sparsity)
+    return reference * float(np.exp(excess)) if curve.is_logarithmic else reference - excess * curve.dense_value
+
+
+def _observed_shift(curve: ReferenceCurve, sparsity: float, value: float) -> float:
+    """How far the logit of the sparsity at which the curve has this value is above that of the sparsity of the pattern."""
+    low, high = curve.range
+    sparsities = np.linspace(max(low, 1e-3), high, STEPS)
+    observed = sparsities[np.abs(curve.extended(sparsities) - value).argmin()]
+    return float(logit(observed) - logit(sparsity))
+
+
+def _shifted_sparsity(sparsity: float, shift: float) -> float:
+    """The sparsity whose logit is larger by a shift."""
+    return float(expit(logit(sparsity) + shift))
+
+
+def _mean_by_pattern(values: Sequence[tuple[Pattern, float]]) -> Mapping[Pattern, float]:
+    """The mean value of each pattern."""
+    groups: dict[Pattern, list[float]] = {}
+    for pattern, value in values:
+        groups.setdefault(pattern, []).append(value)
+    return {pattern: float(np.mean(group)) for pattern, group in groups.items()}

@@ -37,8 +37,10 @@ def _report_power(options: Namespace) -> str:
 
 
 def _report_accuracy(options: Namespace) -> tuple[str, bool]:
-    from dse.accuracy.trained_report import report_trained  # more imports than the areas need
-    from dse.accuracy.validation_report import report_accuracy
+    from dse.accuracy.validation_report import (
+        report_accuracy,
+        report_trained,  # more imports than the areas need
+    )
 
     if options.data is None:
         with announced_step("estimating published accuracies"):

@@ -16,7 +16,7 @@ from dse.accuracy.equivalent_sparsity import VALUE_SPREAD, EquivalentSparsityMod
 from dse.accuracy.estimate import estimate_accuracies
 from dse.accuracy.interval import Interval, conformal_quantile, smallest_factor
 from dse.accuracy.reference_curve import ReferenceCurve, choose_curve
-from dse.accuracy.retained_shares import RetainedShares
+from dse.accuracy.retained import RetainedShares
 from dse.accuracy.structure_penalty import EXPONENT, MAX_SHIFT, StructurePenaltyModel, logit_shift, model_for
 from dse.base.errors import InputError
 from dse.cli.entry import main

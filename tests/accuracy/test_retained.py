@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.accuracy.retained import largest_sums, retained_saliency
-from dse.accuracy.retained_shares import retained_shares
+from dse.accuracy.retained import largest_sums, retained_saliency, retained_shares
 from dse.sparsity.grammar import parse
 from dse.sparsity.mask import legal
 from dse.sparsity.pruned_pattern import PrunedPattern

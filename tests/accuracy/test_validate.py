@@ -10,9 +10,8 @@ import pytest
 from dse.accuracy import equivalent_sparsity, structure_penalty
 from dse.accuracy.published_points import CURVES, published_grids
 from dse.accuracy.rank_agreement import RankAgreement, rank_agreement
-from dse.accuracy.trained_report import report_trained, trained_cases
 from dse.accuracy.validate import Case, coverage, fit_model, make_cases, model_errors, network_of, pattern_of
-from dse.accuracy.validation_report import report_accuracy
+from dse.accuracy.validation_report import report_accuracy, report_trained, trained_cases
 from dse.cli.entry import main
 from dse.sparsity.kinds import UNSTRUCTURED
 
