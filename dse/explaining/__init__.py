@@ -2,7 +2,7 @@
 
 The modules in the order in which data flows:
 
-side, points, measured_row  what is compared: as a user states it, a point of a sweep's results, or a measured kernel
+settings, side              what is compared: as a user states it, and with its accelerator and network loaded
 factors, fidelity_parts     in what two sides differ, and mixtures of them
 relevance                   which factors the model reads
 repeated_layers             which layers repeat others
@@ -10,6 +10,6 @@ chosen_layers, mixtures     latencies, energies and costs of one side and of mix
 shapley                     parts of factors that do not depend on an order
 causes, compare             from the ideal to the predicted speedup of one side; from one side to another
 breakdown, reach            layer groups and resources; what would have to change
-parts, sentence, text       what an explanation consists of and how it is written
+parts, text                 what an explanation consists of and how it is written
 explanation, explain        the result, and `dse.explain`
 """

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dse.explaining.chosen_layers import PerLayer
 from dse.explaining.parts import GroupRow, ResourceRow
-from dse.explaining.side import SHAPE
+from dse.explaining.settings import SHAPE
 
 Bounds = tuple[np.ndarray, np.ndarray]  # names of the resources that bound each layer, on both sides
 

@@ -15,9 +15,9 @@ from dse.explaining.fidelity_parts import LABELS
 from dse.explaining.mixtures import MixtureEvaluator, MixtureResults
 from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
 from dse.explaining.relevance import COSTS, TIMES
-from dse.explaining.sentence import comparison_sentence
 from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
+from dse.explaining.text import comparison_sentence
 
 MEASURED = "not_predicted"  # the factor of what the model does not predict
 PRECISION = 1e-9  # relative, of the values of both sides

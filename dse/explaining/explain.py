@@ -14,8 +14,9 @@ from dse.explaining.factors import Factor
 from dse.explaining.parts import Part, ranked
 from dse.explaining.reach import find_changes
 from dse.explaining.relevance import COSTS
-from dse.explaining.sentence import causes_sentence
-from dse.explaining.side import Settings, Side, is_input, make_side, read_settings, with_common_dtype
+from dse.explaining.settings import Settings, is_input, read_settings, with_common_dtype
+from dse.explaining.side import Side, make_side
+from dse.explaining.text import causes_sentence
 
 VARIANT_KEYS = ("variant", "pattern", "sparsity", "density")
 NETWORK_KEYS = ("workload", "shape")

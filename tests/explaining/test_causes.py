@@ -5,7 +5,8 @@ import pytest
 
 import dse
 from dse.explaining.causes import explain_causes
-from dse.explaining.side import make_side, read_settings
+from dse.explaining.settings import read_settings
+from dse.explaining.side import make_side
 
 SIDES = (
     "a100-sxm4-80gb, resnet50, asp, batch=32",

@@ -10,7 +10,8 @@ from dse.explaining.compare import compare_sides
 from dse.explaining.explain import explain_sides
 from dse.explaining.factors import list_factors
 from dse.explaining.mixtures import MixtureEvaluator
-from dse.explaining.side import Side, make_side, read_settings
+from dse.explaining.settings import read_settings
+from dse.explaining.side import Side, make_side
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 

@@ -5,7 +5,8 @@ import pytest
 
 import dse
 from dse.explaining.reach import find_changes
-from dse.explaining.side import make_side, read_settings
+from dse.explaining.settings import read_settings
+from dse.explaining.side import make_side
 
 
 def speedup(side, path, value):

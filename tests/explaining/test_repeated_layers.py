@@ -5,7 +5,8 @@ import pytest
 
 from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.repeated_layers import LayerKinds
-from dse.explaining.side import make_side, read_settings
+from dse.explaining.settings import read_settings
+from dse.explaining.side import make_side
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.network_terms import efficiency_of, network_terms
 

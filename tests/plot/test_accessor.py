@@ -52,6 +52,18 @@ def test_two_results_are_explained_by_what_differs(swept):
     assert ideal.value_b == pytest.approx(cells.speedup.sel({"memory.dram.bandwidth": 1e11}).item(), rel=1e-9)
 
 
+def test_the_parts_of_two_results_are_the_labels_in_which_they_differ(swept):
+    a, b = {"batch": 1, "memory.dram.bandwidth": "1 TB/s", "variant": 0}, {"batch": 16, "memory.dram.bandwidth": "4 TB/s", "variant": 1}
+    for quantity in ("latency", "speedup"):
+        why = swept.dse.explain(a, b, quantity)
+        results = (
+            swept[quantity].isel(variant=v).sel({"batch": n, "memory.dram.bandwidth": w}) for v, n, w in ((0, 1, 1e12), (1, 16, 4e12))
+        )
+        assert (why.value_a, why.value_b) == pytest.approx(tuple(result.item() for result in results), rel=1e-9)
+        assert sum(part.value for part in why.parts) == pytest.approx(why.difference)
+        assert {part.key for part in why.parts} == {"memory.dram.bandwidth", "batch", "variant"}
+
+
 def test_points_of_a_front_are_explained_by_their_index(swept):
     front = swept.dse.pareto(minimize=["latency", "memory.dram.bandwidth"], pool=True)
     why = front.dse.explain(0, front.sizes["point"] - 1)
