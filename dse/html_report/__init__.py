@@ -1,14 +1,12 @@
 """The page of `dse report`: results of sweeps, searches and validations in one HTML file that opens offline.
 
 results_files       read the inputs
-report              build the page of all of them
+report              build the page of all of them: template, style, scripts (in `assets`), plotly.js and data in one file
 sweep_section       what the page holds of a sweep; search_section, validation_section: of a search and a validation
 answers             the first screen, in sentences
-sampled_choice      how often the pattern of the best result stays the best over samples of uncertain accuracies
 fronts              which points the page holds: fronts, best results, a sample of the others
 points              columns of the points, and the grid of all results
 layer_details       layers, roofs and sensitivities of single designs
 sources             where every number is from
 display             units that a person reads
-document            the file: template, style, scripts (in `assets`), plotly.js and data
 """

@@ -1,14 +1,21 @@
-"""Build a report: read the results, make a section of each, and render the page."""
+"""Build a report: read the results, make a section of each, and render the page.
 
+The page is one file that loads nothing: a template, the style, the scripts, plotly.js and the data.
+"""
+
+import json
+from html import escape
+from importlib.resources import files
 from typing import Any
 
-from dse.base.errors import ProblemCollector
+from dse.base.errors import InputError, ProblemCollector
 from dse.html_report import sweep_section, validation_section
-from dse.html_report.document import render_document
 from dse.html_report.results_files import Results
 
 Section = dict[str, Any]
 OVERVIEW_HEADER = ("dataset", "network", "batch", "pruning", "design", "speedup", "time", "accuracy", "limited by")
+ASSETS = files("dse.html_report") / "assets"
+SCRIPTS = ("data.js", "charts.js", "table.js", "page.js")  # in the order in which they are read
 
 
 def build_report(all_results: list[Results], title: str, maximize: list[str], minimize: list[str]) -> str:
@@ -19,7 +26,7 @@ def build_report(all_results: list[Results], title: str, maximize: list[str], mi
             sections.append(_build_section(results, maximize, minimize))
     problems.raise_if_any()
     _make_names_distinct(sections)
-    return render_document(
+    return _render_document(
         title or ", ".join(section["name"] for section in sections), {"sections": sections, "overview": _overview(sections)}
     )
 
@@ -56,3 +63,33 @@ def _overview(sections: list[Section]) -> dict[str, object] | None:
     axes = [name for name in ("latency", "speedup", "performance", "accuracy_drop", "area", "power", "sparsity") if name in common]
     x, y = (axes[0], axes[1]) if len(axes) > 1 else ("", "")
     return {"header": OVERVIEW_HEADER, "rows": rows, "x": x, "y": y, "sections": [section["name"] for section in compared]}
+
+
+def _render_document(title: str, contents: dict[str, object]) -> str:
+    """The text of the page; raises InputError where plotly is not installed."""
+    values = {
+        "TITLE": escape(title),
+        "STYLE": _read("page.css"),
+        "DATA": _safe_json(contents),
+        "PLOTLY": _plotly_script(),
+        "SCRIPT": "\n".join(_read(name) for name in SCRIPTS),
+    }
+    parts = _read("page.html").split("@@")  # alternately text and names of values
+    return "".join(part if number % 2 == 0 else values[part] for number, part in enumerate(parts))
+
+
+def _read(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _safe_json(contents: dict[str, object]) -> str:
+    """JSON that cannot end the script element that holds it."""
+    return json.dumps(contents, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _plotly_script() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise InputError("plotly is not installed", "install it: pip install 'sparse-dse[report]'") from error
+    return get_plotlyjs().replace("</script", "<\\/script")

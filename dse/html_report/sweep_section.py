@@ -8,11 +8,12 @@ from dse.base.errors import InputError
 from dse.explaining.compare import compare_sides
 from dse.html_report import answers, fronts, points, sources
 from dse.html_report.display import Column, PageContents
+from dse.html_report.fronts import cell_dims
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
-from dse.html_report.sampled_choice import describe_sampled_choice
 from dse.sweeping import provenance
-from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval
+from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval, has_accuracy_intervals
+from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
 from dse.sweeping.objectives import ACCURACY_DROP
 
 MAX_DETAILED = 12  # points whose layers are in the page
@@ -139,3 +140,20 @@ def _compare_points(networks: dict[int, NetworkOnDesign]) -> PageContents:
 def _spread(cells: fronts.Cells, count: int) -> list[int]:
     """Some of the cells, evenly over all of them."""
     return cells[np.unique(np.linspace(0, len(cells) - 1, min(count, len(cells))).round().astype(int))].tolist()
+
+
+def describe_sampled_choice(dataset: xr.Dataset, cell: int, tolerance: float) -> list[str]:
+    """The sentence about the design of a cell and its network; none where no accuracy of the network has an interval.
+
+    `cell`: index into all results; `tolerance`: the allowed loss of accuracy, in points.
+    """
+    if "point" in dataset.dims or "speedup" not in dataset or not has_accuracy_intervals(dataset):
+        return []
+    dims = cell_dims(dataset)
+    position = dict(zip(dims, map(int, np.unravel_index(cell, [dataset.sizes[dim] for dim in dims])), strict=True))
+    of_network = dataset.workload.values == dataset.workload.values[position.pop("variant")]
+    design = dataset.isel({dim: [index] for dim, index in position.items()}).isel(variant=of_network)
+    if not has_accuracy_intervals(design):
+        return []
+    fitting = design.assign(speedup=design.speedup.where(design.fits)) if "fits" in design else design
+    return [f"Over samples of the accuracies: {pattern_shares(iso_speedup(fitting, tolerance).squeeze()).sentence}."]

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from dse.cli.entry import main
-from dse.html_report.document import ASSETS, SCRIPTS
 from dse.html_report.layer_details import group_equal_layers
+from dse.html_report.report import ASSETS, SCRIPTS
 from dse.sweeping import store
 from tests.html_report.conftest import write_report
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.html_report.sampled_choice import describe_sampled_choice
+from dse.html_report.sweep_section import describe_sampled_choice
 from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
 
 
