@@ -13,7 +13,7 @@ descriptions                           `dse check`, `list`, `iso`, `pattern` and
 explain                                why two designs or networks differ
 trace, io                              read a pruned network
 accuracy_estimate, accuracy_train      `dse accuracy estimate` and `train`
-measure, calibrate, calibrate_attention, few_shapes
+measure, calibrate, few_shapes
                                        measure kernels and fit them; choose which to measure
 validate, validate_kernels             `dse validate` and `dse r3`
 """

@@ -1,4 +1,4 @@
-"""`dse calibrate`: fit every measured kernel and write efficiencies.yaml."""
+"""`dse calibrate`: fit every measured kernel, of products and of fused attention, and write efficiencies.yaml."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,8 @@ from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import list_tables
 from dse.base.progress import shows_progress
-from dse.calibrate.attention_export import format_attention_file, format_attention_section
+from dse.calibrate.attention_export import fit_attention_record, format_attention_file, format_attention_section
+from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.exclusions import summarize_reasons
@@ -23,7 +24,7 @@ from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
 from dse.cli import few_shapes
-from dse.cli.calibrate_attention import fit_attention_records, list_attention_fits, separate_attention_tables
+from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.kernel_file import KernelRecord, load_efficiency_file
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.kernel_selection import POOR_FIT, shipped_kernels
@@ -31,6 +32,7 @@ from dse.model.efficiency.launches import KernelKey, KernelLaunches
 from dse.model.efficiency.population import Population
 
 NO_TABLE = (".md", ".yaml", ".yml")  # files that are written next to tables
+MAX_ATTENTION_ERROR = 0.15  # mean error above which a fit of attention is reported
 
 
 def execute(options: Namespace) -> str:
@@ -53,7 +55,7 @@ def execute(options: Namespace) -> str:
         raise InputError(what, "measure more shapes: an efficiency is a function of the work")
     checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed, options.prior)
     records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
-    of_attention = fit_attention_records(attention, options.seed)
+    of_attention = _fit_attention_records(attention, options.seed)
     if records:
         text = format_efficiency_file(records, options.measurements, _command(options)) + format_attention_section(of_attention)
     else:
@@ -64,7 +66,7 @@ def execute(options: Namespace) -> str:
     too_few += attention.kernels_with_few_launches
     reasons = summarize_reasons([*measurements.left_out, *attention.left_out])
     left_out = [f"left out: {reason}" for reason in (*no_tables, *too_few, *reasons)]
-    fits = _list_fits(records) + list_attention_fits(of_attention)
+    fits = _list_fits(records) + _list_attention_fits(of_attention)
     return "\n".join([*fits, *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
 
 
@@ -98,7 +100,7 @@ def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
 def _load_all(options: Namespace) -> tuple[MeasurementSet, AttentionSet]:
     """The rows of all tables; raises InputError with all errors of the request."""
     problems, sets, attention = ProblemCollector(), [], AttentionSet("pooled", {}, {})
-    products, attention_tables = separate_attention_tables(options.measurements)
+    products, attention_tables = _separate_attention_tables(options.measurements)
     with problems.collect():
         attention = load_attention(attention_tables) if attention_tables else attention
     for path in options.measurements:
@@ -187,3 +189,34 @@ def _list_unstated_processors(records: Sequence[KernelRecord]) -> list[str]:
         estimate = f"estimated from waves: {', '.join(f'{count:g}' for count in counts)}" if counts else "waves imply none"
         lines.append(f"'{device}' does not state units.{unit}.processors; {estimate}")
     return lines
+
+
+def _separate_attention_tables(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Tables of products, and tables of fused attention by their columns; a file that cannot be read counts as the former."""
+    attention = [path for path in paths if _is_readable_attention_table(path)]
+    return [path for path in paths if path not in attention], attention
+
+
+def _is_readable_attention_table(path: Path) -> bool:
+    try:
+        return is_attention_table(path)
+    except InputError:  # which loading it reports
+        return False
+
+
+def _fit_attention_records(attention: AttentionSet, seed: int) -> list[AttentionRecord]:
+    """Fit every kernel of fused attention with enough launches."""
+    keys = attention.fittable
+    return [
+        fit_attention_record(attention.launches[key], attention.sources[key], seed)
+        for key in tqdm(keys, unit=" kernels", delay=2, disable=not shows_progress())
+    ]
+
+
+def _list_attention_fits(records: Sequence[AttentionRecord]) -> list[str]:
+    """What was fitted, then the kernels whose times the model does not explain."""
+    fits = [
+        f"{record}: {record.launches} launches, {record.tiling}, mean error {record.error:.1%} of launches that the fit did not see"
+        for record in records
+    ]
+    return fits + [f"poor fit: {record}, mean error {record.error:.0%}" for record in records if record.error > MAX_ATTENTION_ERROR]

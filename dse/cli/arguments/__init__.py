@@ -4,7 +4,7 @@ common         what all subcommands share: a sentence, examples, `-q` and `-v`
 evaluation     sweep, search
 results        show, plot, pareto, report, explore, explain
 networks       trace, io
-accuracy       the group accuracy (accuracy_train: dse accuracy train)
+accuracy       the group accuracy: estimate, train
 descriptions   init, check, list, iso, pattern, schema
 measurements   measure, calibrate, validate, r3
 

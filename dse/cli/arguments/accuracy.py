@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from dse.cli.arguments.accuracy_train import add_train
 from dse.cli.arguments.common import Subcommands, add_force, add_group, add_json, add_subcommand
 
 SALIENCIES = ("l1", "l2", "second_order")
@@ -11,6 +10,10 @@ EXAMPLES = {
     "estimate": (
         "dse accuracy estimate resnet50 --patterns 2:4 1:4 block:16x16@0.8 --into workloads/resnet50-estimated",
         "dse accuracy estimate workloads/mlp --weights mlp.safetensors --patterns 2:4 row@0.5 -o accuracy.csv",
+    ),
+    "train": (
+        "dse accuracy train --profile quick -o quick_study",
+        "dse accuracy train --networks vit --patterns unstructured 2:4 64:2:8 --sparsities 0.5 0.75 -o vit_study",
     ),
 }
 
@@ -33,6 +36,32 @@ def add_estimate(subcommands: Subcommands) -> None:
     into = "folder of a workload to add the estimates to; a new folder becomes a copy of WORKLOAD first"
     destination.add_argument("--into", type=Path, metavar="FOLDER", help=into)
     add_force(parser)
+    add_json(parser)
+
+
+def add_train(subcommands: Subcommands) -> None:
+    sentence = "train small networks, prune them under patterns, and measure the accuracy: workloads that sweeps take"
+    parser = add_subcommand(subcommands, "train", "dse.cli.accuracy_train:execute", sentence, EXAMPLES["train"])
+    parser.add_argument(
+        "-o", "--out", type=Path, required=True, help="folder of the results; OUT.partial holds what an interrupted study needs"
+    )
+    parser.add_argument("--networks", nargs="+", metavar="NAME", help="resnet, mixer, vit (default: those of the profile)")
+    parser.add_argument("--patterns", nargs="+", metavar="PATTERN", help="patterns to prune to (default: those of the profile)")
+    sparsities = "of patterns that may have any (default: 0.5 0.75 0.875 0.9375 0.96875); patterns of fixed density must have one of them"
+    parser.add_argument("--sparsities", nargs="+", type=float, metavar="S", help=sparsities)
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="networks of each kind, with seeds 0 to N - 1 (default: that of the profile)"
+    )
+    parser.add_argument(
+        "--profile", default="study", help="study (3 seeds, a quarter of an hour and more) or quick (a minute) (default: study)"
+    )
+    arrays = "train_images, train_labels, test_images, test_labels"
+    parser.add_argument("--data", type=Path, metavar="FILE.npz", help=f"arrays {arrays} (default: the digits of scikit-learn)")
+    scopes = ("layer", "global")
+    scope = "layer: each layer has the same sparsity; global: the tiles of all compete (default: layer)"
+    parser.add_argument("--scope", choices=scopes, default=scopes[0], help=scope)
+    parser.add_argument("--smtx", action="store_true", help="write masks as .smtx too, a file for each layer")
+    parser.add_argument("--force", action="store_true", help="replace OUT, and discard the checkpoint of another study")
     add_json(parser)
 
 
