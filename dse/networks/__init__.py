@@ -6,12 +6,10 @@ architecture   the base class of architectures: a published configuration and th
 config_keys    descriptions of the keys of published configurations
 registry       all architectures, by the `model_type` of their configuration
 experts        mixtures of experts: router, routed and shared experts
-decoder_attention  the attention of a decoder, with the layers that choose keys (indexer) for top-k patterns
-alternating    decoders whose blocks alternate between a window of tokens and all tokens
+decoder_attention  the attention of a decoder, with the layers that choose keys for top-k patterns
 latent_attention  attention whose cache keeps one latent vector a token, with expanded or absorbed matrices
 encoder_decoder   inputs and attention of networks with an encoder and a decoder
-parts          layers of a network within another one
-multimodal     language models with an image tower
+multimodal     language models with an image tower; layers of a network within another one
 
 One module per architecture: bert, clip (also SigLIP), convnext, deepseek (V2 to V3.2), efficientnet, gemma (2 and 3), gemma3 (with images),
 gpt2, gpt_oss, llama (also Mistral and Qwen), llama4, mixer, mixtral (also Qwen3-MoE), mobilenet, opt, phi3 (also Phi-4), resnet, swin, t5,

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
@@ -189,14 +190,14 @@ class Architecture(StrictModel, ABC):
         """The layers of this network for `inputs`, in execution order."""
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         described, kinds = handler(schema), {name: field.annotation for name, field in cls.model_fields.items()}
         parts = {name: kind.make_example() for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Architecture)}
         describe_keys(handler.resolve_ref_schema(described).get("properties", {}), parts)
         return described
 
     @classmethod
-    def make_example(cls) -> dict[str, Any]:
+    def make_example(cls) -> dict[str, object]:
         """An example of the keys that a configuration of this architecture needs."""
         required = {name: field.annotation for name, field in cls.model_fields.items() if field.is_required()}
         return {name: get_args(kind)[0] if name == "model_type" else KEYS[name][1] for name, kind in required.items()}
@@ -217,21 +218,37 @@ class LayerListBuilder(list[LayerRow]):
         self.separate_passes = separate_passes
         self._converted: dict[str, str] = {}  # by what is converted, the layer that others read instead
 
-    def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **sizes: Any) -> None:
+    def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **columns: object) -> None:
         """Append a layer that reads the outputs of the layers `reads`; `adds`: the layer whose output is added to its result."""
         sources = [self._converted.get(source, source) for source in reads] or [self[-1].name if self else NETWORK_INPUT]
         added = self._converted.get(adds, adds) or None
-        self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=added, **sizes))
+        self.append(make_layer_row(name=name, reads=SEPARATOR.join(dict.fromkeys(sources)), adds=added, **columns))
 
-    def linear(self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), **columns: Any) -> None:
+    def linear(
+        self, name: str, m: float, k: float, n: float, bias: bool = True, reads: tuple[str, ...] = (), prunable: bool = True,
+        experts: int = 1, active: int = 1, adds: str = "", **columns: object,
+    ) -> None:  # fmt: skip
         """Append a linear layer."""
-        is_converted = self.separate_passes and columns.get("prunable", True)
+        is_converted = self.separate_passes and prunable
         if is_converted:
             reads = (self._quantize(reads, k * n),)
-        biases = m * columns.get("experts", 1) if bias else 0
-        self.append_layer(name, reads, kind="gemm", m=m, k=k, n=n, other_parameters=biases, **columns)
+        biases = m * experts if bias else 0
+        self.append_layer(
+            name,
+            reads,
+            adds,
+            kind="gemm",
+            m=m,
+            k=k,
+            n=n,
+            other_parameters=biases,
+            prunable=prunable,
+            experts=experts,
+            active=active,
+            **columns,
+        )
         if is_converted:
-            elements = m * n * columns.get("active", 1)
+            elements = m * n * active
             self.elementwise(f"{name}.scale", elements, elements, per_channel=True, conversion="outputs")
             self._converted[name] = f"{name}.scale"
 
@@ -274,11 +291,12 @@ class LayerListBuilder(list[LayerRow]):
         parameters: float = 0,
         reads: tuple[str, ...] = (),
         per_channel: bool = False,
-        **columns: Any,
+        adds: str = "",
+        **columns: object,
     ) -> None:
         """Append a layer that moves `read` and `written` elements and has negligible FLOPs."""
         elements = {"input_elements": read, "output_elements": written, "other_parameters": parameters}
-        self.append_layer(name, reads, kind="elementwise", per_channel=per_channel, **elements, **columns)
+        self.append_layer(name, reads, adds, kind="elementwise", per_channel=per_channel, **elements, **columns)
 
     def activation(self, name: str, elements: float) -> None:
         """Append an activation function if passes are separate; otherwise it is part of the layer before it."""

@@ -20,7 +20,7 @@ from dse.networks.architecture import (
 )  # fmt: skip
 from dse.networks.encoder_decoder import AttentionModule, add_attention
 from dse.networks.layers import LayerRow
-from dse.networks.parts import name_part
+from dse.networks.multimodal import name_part
 from dse.sparsity.attention.kinds import CAUSAL, FULL
 
 WITH_BIASES = (True, True, True, True)

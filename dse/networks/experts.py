@@ -3,8 +3,6 @@
 The experts of a block are one layer row with `experts` copies of its weights, of which a token uses `active` (see `dse.networks.layers`).
 """
 
-from typing import Any
-
 from dse.base.strict_model import field_error
 from dse.networks.architecture import LayerListBuilder
 
@@ -31,9 +29,8 @@ def add_experts(
 
     `units`: names of the gate and up projections in the reference implementation; one name if they are fused.
     """
-    copies: dict[str, Any] = {"experts": experts, "active": active}
     names, elements = tuple(f"{at}.experts.{unit}" for unit in units), positions * active * inner
     for name in names:
-        layers.linear(name, 2 * inner // len(names), hidden, positions, bias, reads, **copies)
+        layers.linear(name, 2 * inner // len(names), hidden, positions, bias, reads, experts=experts, active=active)
     layers.elementwise(f"{at}.experts.product", 2 * elements, elements, reads=names, per_channel=len(names) == 2)
-    layers.linear(f"{at}.experts.{down}", hidden, inner, positions, bias, adds=adds, **copies)
+    layers.linear(f"{at}.experts.{down}", hidden, inner, positions, bias, adds=adds, experts=experts, active=active)

@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.alternating import AlternatingLlama
 from dse.networks.architecture import LayerListBuilder, PositiveInt
 from dse.networks.experts import add_experts, add_router, check_experts
+from dse.networks.llama import AlternatingLlama
 
 
 class GPTOSS(AlternatingLlama):

@@ -8,10 +8,10 @@ absorbed    queries are multiplied by the key part of `kv_b_proj` and sums of la
             shared key head, whose values are part of its keys. Decoding.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dse.networks.architecture import LayerListBuilder
+from dse.networks.decoder_attention import PatternColumns
 
 
 class LatentSizes(NamedTuple):
@@ -34,7 +34,7 @@ class LatentTokens(NamedTuple):
 
     queries: int
     cached: int
-    columns: Mapping[str, Any]
+    columns: PatternColumns
 
 
 def add_latents(layers: LayerListBuilder, at: str, norm: str, hidden: int, sizes: LatentSizes, tokens: LatentTokens, bias: bool) -> str:

@@ -119,10 +119,10 @@ class LayerRow(StrictModel):
 SIZES_FIX = "give the sizes of a network: no layer has more than 1e15 rows, columns or elements"
 
 
-def make_layer_row(**fields: Any) -> LayerRow:
+def make_layer_row(**fields: object) -> LayerRow:
     """Make a row from computed sizes; raises InputError that names the layer if a size is out of range."""
     try:
-        return LayerRow(**fields)
+        return LayerRow.model_validate(fields)
     except ValidationError as error:
         messages = [(".".join(map(str, loc)), message) for loc, message, _ in explain_validation_error(LayerRow, error)]
         listed = "; ".join(f"{key}: {message}" if key else message for key, message in messages)
@@ -180,7 +180,7 @@ class LayerArrays:
         }
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
         names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
-        labels: dict[str, Any] = {"kind": kind, "conversion": conversion, "key_axis": key_axis}
+        labels = {"kind": kind, "conversion": conversion, "key_axis": key_axis}
         labels["scores"] = np.array(["" if row.scores is None else str(row.scores) for row in rows])
         return cls(name=names, reads=reads, adds=adds, **labels, **flags, **columns)
 
@@ -192,7 +192,7 @@ class LayerArrays:
     def _to_row(self, number: int, defaults: Mapping[str, PerLayer]) -> LayerRow:
         kind = self.kind[number]
         names = LayerRow.model_fields.keys() - set(NON_NUMERIC_COLUMNS) - ({"m", "k", "n"} if kind == "elementwise" else set())
-        cells: dict[str, Any] = {name: float(getattr(self, name)[number]) for name in names}
+        cells: dict[str, object] = {name: float(getattr(self, name)[number]) for name in names}
         for name, values in defaults.items():
             if cells[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
                 del cells[name]
@@ -202,7 +202,7 @@ class LayerArrays:
         cells |= {"scores": self.scores[number] or None, "key_axis": self.key_axis[number]}
         if cells["read_keys"] == self.keys[number]:
             del cells["read_keys"]
-        return LayerRow(prunable=bool(self.prunable[number]) or kind not in WITH_WEIGHTS, **cells)
+        return LayerRow.model_validate({**cells, "prunable": bool(self.prunable[number]) or kind not in WITH_WEIGHTS})
 
     @cached_property
     def graph(self) -> LayerGraph | None:

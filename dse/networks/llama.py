@@ -16,6 +16,8 @@ from dse.networks.architecture import Architecture, BlockCount, GenerationInputs
 from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layers import LayerRow
 
+AttentionType = Literal["sliding_attention", "full_attention"]
+
 
 class Projections(NamedTuple):
     """Names of the layers that compute queries, keys and values."""
@@ -165,3 +167,31 @@ def add_gated_unit(layers: LayerListBuilder, at: str, hidden: int, inner: int, p
         layers.linear(half, inner, hidden, positions, bias, read)
     layers.elementwise(f"{at}.product", 2 * inner * positions, inner * positions, reads=halves, per_channel=True)
     layers.linear(f"{at}.down_proj", hidden, inner, positions, bias)
+
+
+class AlternatingLlama(Llama):
+    """Llama in which every `sliding_window_pattern`-th block attends to all tokens, and the others to `sliding_window` of them.
+
+    `layer_types` says it block by block. The key-value cache of a block with a window keeps the tokens of the window.
+    """
+
+    sliding_window_pattern: PositiveInt | None = None
+    layer_types: tuple[AttentionType, ...] | None = None
+
+    default_pattern: ClassVar[int] = 2
+
+    @model_validator(mode="after")
+    def _check_layer_types(self) -> Self:
+        if self.layer_types is not None and len(self.layer_types) != self.num_hidden_layers:
+            message = f"{len(self.layer_types)} layer_types for {self.num_hidden_layers} blocks"
+            raise field_error(message, "write one for each of num_hidden_layers")
+        return self
+
+    def has_window(self, block: int) -> bool:
+        """Whether a block attends to a window of tokens only."""
+        if self.layer_types is not None:
+            return self.layer_types[block] == "sliding_attention"
+        return (block + 1) % (self.sliding_window_pattern or self.default_pattern) != 0
+
+    def window(self, block: int) -> int | None:
+        return self.sliding_window if self.has_window(block) else None

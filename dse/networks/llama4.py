@@ -15,8 +15,7 @@ from dse.networks.clip import ImageTower
 from dse.networks.experts import add_experts, add_router, check_experts
 from dse.networks.layers import LayerRow
 from dse.networks.llama import Llama, Projections, add_gated_unit
-from dse.networks.multimodal import IMAGE_PART, ImageTextInputs, ImageTextNetwork
-from dse.networks.parts import name_part
+from dse.networks.multimodal import IMAGE_PART, ImageTextInputs, ImageTextNetwork, name_part
 
 Flag = Annotated[int, Field(strict=True, ge=0, le=1)]
 

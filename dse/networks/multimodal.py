@@ -1,10 +1,12 @@
 """Networks that read images and text: an image tower whose outputs take the place of tokens of a language model.
 
 The images of a sample run through the tower in the prefill, as a batch. Decode steps do not run it; one layer that moves nothing has its
-parameters. Attention among the tokens of an image is counted as among those of text.
+parameters. Attention among the tokens of an image is counted as among those of text. The layers of each part are named after it, as in
+`vision_model.post_layernorm`.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar
 
 from pydantic import Field
@@ -12,11 +14,27 @@ from pydantic import Field
 from dse.base.errors import InputError
 from dse.networks.architecture import Architecture, GenerationInputs, LayerListBuilder, NetworkInputs
 from dse.networks.encoder_decoder import make_idle_layer
-from dse.networks.graph import SEPARATOR
-from dse.networks.layers import LayerRow
-from dse.networks.parts import name_part, repeat_part
+from dse.networks.graph import NETWORK_INPUT, SEPARATOR, split_names
+from dse.networks.layers import LayerArrays, LayerRow
 
 LANGUAGE_MODEL, IMAGE_PART = "language_model", "vision_model"
+
+
+def name_part(part: str, rows: Iterable[LayerRow], entry: str = NETWORK_INPUT) -> list[LayerRow]:
+    """The layers of a part with its name before theirs; what reads the input of the part reads `entry`."""
+
+    def rename(cell: str | None) -> str | None:
+        if cell is None:
+            return None
+        return SEPARATOR.join(entry if name == NETWORK_INPUT else f"{part}.{name}" for name in split_names(cell))
+
+    renamed = ({"name": f"{part}.{row.name}", "reads": rename(row.reads), "adds": rename(row.adds)} for row in rows)
+    return [row.model_copy(update=names) for row, names in zip(rows, renamed, strict=True)]
+
+
+def repeat_part(rows: list[LayerRow], times: int) -> list[LayerRow]:
+    """The layers of a part that runs several times for a sample, as a batch: for each of its images."""
+    return LayerArrays.from_rows(rows).at_batch(times).to_rows() if times > 1 else rows
 
 
 class ImageTextInputs(GenerationInputs):

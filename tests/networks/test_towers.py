@@ -12,7 +12,7 @@ from dse.networks.clip import SigLIPVision
 from dse.networks.gemma import Gemma3
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.networks.llama4 import Llama4Text
-from dse.networks.parts import name_part, repeat_part
+from dse.networks.multimodal import name_part, repeat_part
 from dse.readers.config_json import read_config
 
 MULTIMODAL = ["gemma-3-4b", "gemma-3-27b", "llama-4-scout"]
