@@ -9,9 +9,9 @@ work        work (FLOPs), stored_weights (as one execution stores them), traffic
 rate        peak * efficiency: executions (which unit may run which pattern, with which cap of its gain) and memory_levels name the
             numbers that make up each rate, rates multiplies them; efficiency/ is constant (sol, r3) or fitted to measured kernels, which
             also have an overhead; host_time is what the host takes to launch the kernels of an eager network
-terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them, work_cache shares them
-            among the designs of a search
+terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them; a WorkCache shares
+            them among the designs of a search
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
             piecewise_linear makes that faster
-results     layer_times, layer_power, layer_speedup and layer_results: one design, layer by layer; cost/: area, power and energy of a design
+results     layer_times and layer_results: one design, layer by layer; cost/: area, power and energy of a design
 """

@@ -21,9 +21,18 @@ from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
 from dse.model.host_time import HOST_RESOURCE, add_waits, host_warnings
-from dse.model.layer_power import POWER_RESOURCE, energy_columns, limit_power, power_warnings
-from dse.model.layer_speedup import LatencySamples, check_same_layers, speedup_over_baseline
-from dse.model.layer_times import LayerTimes, fastest_times, layer_times
+from dse.model.layer_times import (
+    POWER_RESOURCE,
+    LatencySamples,
+    LayerTimes,
+    check_same_layers,
+    energy_columns,
+    fastest_times,
+    layer_times,
+    limit_power,
+    power_warnings,
+    speedup_over_baseline,
+)
 from dse.model.memory_levels import memory_level_warnings, memory_levels
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import STORED_FLOPS, inverse_rates

@@ -1,17 +1,41 @@
-"""The time of every layer under every execution on one accelerator."""
+"""The layers of a network on one accelerator: time under every execution, power-limited time and energy, and speedup over a baseline.
 
+The firmware of a device holds its mean power over milliseconds, longer than most layers take, so layers that are limited one by one take
+at least as long as the network does.
+"""
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import numpy as np
+import xarray as xr
 from jaxtyping import Bool, Float
 
+from dse.base.errors import InputError
+from dse.model.cost.coefficients import check_process, has_known_process
+from dse.model.cost.design import Design
+from dse.model.cost.energy import layer_energy
+from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, static_power
+from dse.model.efficiency.interval import quantiles
+from dse.model.efficiency.probability import probability_above_one
 from dse.model.host_time import add_waits
 from dse.model.rates import METADATA_BYTES, inverse_rates
 from dse.model.roofline import Combination, execution_times, fastest, resource_times
 from dse.model.terms import LayerTerms
+from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ResourceOverlap
+
+LatencySamples = Float[np.ndarray, "sample layer"]  # sample 0 is the best estimate of fitted kernels, the only sample without them
+SPEEDUP_ATTRS = {
+    "baseline_latency": {"units": "s", "long_name": "time of all repeats of the layer in the baseline"},
+    "speedup": {"units": "1", "long_name": "latency in the baseline / latency"},
+    "speedup_low": {"units": "1", "long_name": "5% quantile of the speedup over samples of the fitted kernels"},
+    "speedup_high": {"units": "1", "long_name": "95% quantile of the same"},
+    "faster_probability": {"units": "1", "long_name": "probability that the layer is faster than in the baseline"},
+}
+POWER_RESOURCE = "power"  # the name of the power limit among the resources that bound a layer
 
 
 class LayerTimes(NamedTuple):
@@ -45,3 +69,59 @@ def fastest_times(times: LayerTimes) -> Float[np.ndarray, "sample layer"]:
     """Time of the fastest execution of each layer [s]."""
     with jax.enable_x64(True):
         return np.asarray(fastest(list(np.moveaxis(times.by_execution, -1, 0))))
+
+
+def check_same_layers(layers: LayerArrays, baseline: LayerArrays) -> None:
+    """Raises InputError if the layers of a baseline have other names."""
+    if not np.array_equal(layers.name, baseline.name):
+        raise InputError("the baseline has other layers", "give a variant of the same workload with the same inputs")
+
+
+def speedup_over_baseline(latency: LatencySamples, baseline: LatencySamples) -> dict[str, xr.DataArray]:
+    """The variables of `SPEEDUP_ATTRS` of each layer from latencies [s]; 1 for a layer that takes no time in either."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        speedup = np.where(latency == baseline, 1.0, baseline / latency)
+    columns = {"baseline_latency": baseline[0], "speedup": speedup[0]}
+    if len(speedup) > 1:
+        low, high = quantiles(speedup[1:])
+        columns |= {"speedup_low": low, "speedup_high": high, "faster_probability": probability_above_one(speedup[0], low, high)}
+    return {name: xr.DataArray(values, dims="layer", attrs=SPEEDUP_ATTRS[name]) for name, values in columns.items()}
+
+
+def limit_power(times: LayerTimes, terms: LayerTerms, design: Design, dtype: str) -> LayerTimes:
+    """Times of at least the dynamic energy over the power that remains for it.
+
+    Raises InputError for a design without a known process, or with an idle power that leaves nothing.
+    """
+    check_process(design)
+    limit, static = power(design), static_power(design)
+    if limit <= static:
+        what = f"'{design.accelerator.name}' takes {static:.3g} W idle, but has {limit:.3g} W"
+        raise InputError(what, "raise 'cost.power', or evaluate without a power limit")
+    shortest = power_limited_time(0.0, layer_energy(terms, design, dtype), limit, static)
+    limited = np.where(terms.legal, shortest > times.by_execution[0] * (1 + POWER_TOLERANCE), False)
+    return times._replace(by_execution=np.maximum(times.by_execution, shortest), power_limited=limited)
+
+
+def energy_columns(terms: LayerTerms, design: Design, dtype: str, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
+    """Energy [J] and power-limited latency [s] of each layer under its chosen execution; nothing for a design without a known process."""
+    if not has_known_process(design):
+        return {}
+    chosen = np.take_along_axis(layer_energy(terms, design, dtype), choice[:, None], axis=1)[:, 0]
+    dynamic, static = chosen * terms.count, static_power(design)
+    return {
+        "energy": dynamic + static * latency,
+        "power_limited_latency": power_limited_time(latency, dynamic, power(design), static),
+    }
+
+
+def power_warnings(accelerator: Accelerator, columns: Mapping[str, np.ndarray]) -> list[str]:
+    """A warning about a network whose average power is above the stated one."""
+    limit = accelerator.value("cost.power")
+    if limit is None or "energy" not in columns:
+        return []
+    average = float(columns["energy"].sum() / columns["latency"].sum())
+    if average <= limit * (1 + POWER_TOLERANCE):
+        return []
+    slowdown = float(columns["power_limited_latency"].sum() / columns["latency"].sum())
+    return [f"{average:.3g} W on average, above the {limit:.3g} W of the design: at this, its layers take {slowdown:.3g} times as long"]

@@ -3,9 +3,10 @@
 The work depends on the workload, the rates (`dse.model.rates`) on the hardware, so each is computed once and all designs share it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,7 +22,6 @@ from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
 from dse.model.stored_weights import StoredWeights
-from dse.model.work_cache import WorkCache
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
@@ -29,8 +29,25 @@ from dse.sparsity.kinds import Structured
 from dse.workload import Variant
 
 OVERHEAD_RESOURCE = "launch"  # the name of the overhead among the resources that bound a layer
-
 LayerExecution = Float[np.ndarray, "layer execution"]
+Value = TypeVar("Value")
+Arguments = TypeVarTuple("Arguments")
+
+
+class WorkCache:
+    """Work of executions that is computed once for many designs: those of a search differ in a few runs, and share all other executions.
+
+    A key names everything that its value depends on.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, key: Hashable, compute: Callable[[*Arguments], Value], *arguments: *Arguments) -> Value:
+        """The value of a key: `compute(*arguments)`, the first time. Callers do not change it."""
+        if key not in self._values:
+            self._values[key] = compute(*arguments)
+        return self._values[key]
 
 
 @dataclass(frozen=True, eq=False)

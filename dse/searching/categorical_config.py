@@ -25,8 +25,7 @@ from dse.model.merge_layers import merge_proportional
 from dse.model.network_terms import complete_terms, efficiency_of
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
-from dse.model.terms import LayerTerms, compulsory_terms
-from dse.model.work_cache import WorkCache
+from dse.model.terms import LayerTerms, WorkCache, compulsory_terms
 from dse.schema.accelerator import Accelerator
 from dse.searching.batch_evaluator import BatchArrays, LayerTables
 from dse.searching.problem import SearchProblem

@@ -17,7 +17,7 @@ from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static_power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
-from dse.model.work_cache import WorkCache
+from dse.model.terms import WorkCache
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, build_config
 from dse.searching.over_networks import Base, OverNetworks, Results, evaluate_base, take_variants

@@ -21,7 +21,7 @@ from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import inverse_rates
-from dse.model.work_cache import WorkCache
+from dse.model.terms import WorkCache
 from dse.schema.search import ResultConstraint
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch
 from dse.searching.categorical_config import build_config

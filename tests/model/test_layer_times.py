@@ -9,7 +9,7 @@ import dse
 from dse.base.errors import InputError
 from dse.model.efficiency.interval import Z_SCORE
 from dse.model.efficiency.probability import probability_above_one
-from dse.model.layer_speedup import speedup_over_baseline
+from dse.model.layer_times import speedup_over_baseline
 
 logarithms = st.floats(-3, 3)
 widths = st.floats(1e-3, 3)
