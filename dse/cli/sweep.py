@@ -23,11 +23,10 @@ from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
 from dse.sweeping import run, store, table_file
-from dse.sweeping.capacity_notes import sweep_capacity_notes
-from dse.sweeping.distributed.processes import worker_processes
 from dse.sweeping.distributed.reduction_sink import ORIGIN, partials_folder
-from dse.sweeping.distributed.run import run_distributed
+from dse.sweeping.distributed.run import run_distributed, worker_processes
 from dse.sweeping.distributed.sink import is_zarr_path
+from dse.sweeping.model_warnings import sweep_capacity_notes
 from dse.sweeping.plan import Plan, describe_plan
 from dse.sweeping.plan_builder import build_plan, check_result_size
 from dse.sweeping.sweep import is_distributable, not_distributable

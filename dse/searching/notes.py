@@ -6,7 +6,7 @@ import numpy as np
 
 from dse.searching.archive import Archive
 from dse.searching.space import DesignMatrix, Dimension
-from dse.sweeping.capacity_notes import capacity_note, on_chip_capacities
+from dse.sweeping.model_warnings import capacity_note, on_chip_capacities
 
 
 def list_notes(archive: Archive) -> list[str]:

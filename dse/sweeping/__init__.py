@@ -6,7 +6,7 @@ The package is called `sweeping` because `dse.sweep` is a function. Data flows t
   `plan` by `plan_builder`, which also verifies it;
 * `compile`: the plan as jobs (`job`) with evaluators (`kernel_shapes`, `job_evaluator`) that share compiled functions;
 * `chunk`: regions of the results that are evaluated independently;
-* `run`: evaluates the jobs into `results`, with `cost`, `serving` and `provenance`, and `model_warnings` and `capacity_notes` about them;
+* `run`: evaluates the jobs into `results`, with `cost`, `serving` and `provenance`, and `model_warnings` about them;
 * where results go: `store` (netCDF), `table_file` (.csv, .parquet) and `zarr_store`, `reduce/` (a front, the best designs or a summary in
   constant memory), and `distributed/` (several processes and machines);
 * `sweep`: all of this, as the function `dse.sweep`;

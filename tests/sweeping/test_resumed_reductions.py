@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import dse
 from dse.base.errors import InputError
 from dse.cli.entry import main
-from dse.sweeping.distributed.processes import worker_processes
+from dse.sweeping.distributed.run import worker_processes
 from dse.sweeping.reduce.summary import _merge_blocks
 from tests.conftest import described
 from tests.sweeping.processes import PATIENCE, dask_cluster, start_sweep, wait_for_end, wait_until

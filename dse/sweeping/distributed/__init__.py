@@ -1,5 +1,5 @@
 """Evaluate a sweep as independent tasks: in this process, on the workers of an executor, or as one shard of many.
 
-`run` distributes the tasks; a `sink` evaluates them and stores what they give: `zarr_sink` all results, `reduction_sink` a reduction.
-`processes` starts workers on this machine.
+`run` starts workers and distributes the tasks; a `sink` evaluates them and stores what they give: `zarr_sink` all results,
+`reduction_sink` a reduction.
 """

@@ -4,9 +4,14 @@ A worker gets a path, the id of the sweep, and the number of a task. It reads th
 have not changed, and keeps what it compiled for the next task. So any `concurrent.futures.Executor` can be used.
 """
 
+import multiprocessing
+import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, as_completed
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -93,3 +98,33 @@ def _damage_warning(damaged: list[Problem]) -> str:
     shown = "; ".join(f"{problem.file}: {problem.message}" for problem in damaged[:MAX_PROBLEMS_SHOWN])
     hidden = len(damaged) - MAX_PROBLEMS_SHOWN
     return f"damaged results are evaluated again: {shown}" + (f"; and {hidden} more" if hidden > 0 else "")
+
+
+@contextmanager
+def worker_processes(count: int) -> Iterator[Executor]:
+    """An executor of `count` spawned processes (JAX does not survive a fork), which end with this process, even if it is killed."""
+    existing = set(multiprocessing.active_children())
+    threads = max(1, len(os.sched_getaffinity(0)) // count) if hasattr(os, "sched_getaffinity") else 1
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _initialise_worker, (threads,))
+    try:
+        yield pool
+    except BaseException:  # do not wait for what they are evaluating
+        for process in set(multiprocessing.active_children()) - existing:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _initialise_worker(threads: int) -> None:
+    """Limit the threads of XLA, by `NPROC`, before JAX counts the cores."""
+    os.environ["NPROC"] = str(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the first one terminates the others
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
