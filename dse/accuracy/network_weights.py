@@ -12,8 +12,7 @@ from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.progress import progress_bar, shows_progress
 from dse.readers.parsed_network import WeightTensor
 from dse.readers.weight_files import TENSOR_READERS, read_tensors
-from dse.trace.detect import ReaderOptions, parse_network
-from dse.trace.match_workload import match_workload
+from dse.trace.detect import ReaderOptions, match_workload, parse_network
 from dse.workload.workload import Workload
 
 

@@ -18,8 +18,7 @@ from dse.readers.parsed_network import ParsedNetwork, Shape
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
 from dse.trace.activations import count_recordings
 from dse.trace.coverage import format_report, make_report
-from dse.trace.detect import ReaderOptions, parse_network
-from dse.trace.match_workload import match_workload
+from dse.trace.detect import ReaderOptions, match_workload, parse_network
 from dse.trace.trace import CountOptions, trace_network
 from dse.trace.write import WorkloadDetails, check_destination, write_workload
 from dse.workload import tables

@@ -1,4 +1,6 @@
-"""Choose the reader for a path, by the ending of a file or the contents of a folder, and normalise what it returns."""
+"""Choose the reader for a path, by the ending of a file or the contents of a folder, and normalise what it returns.
+
+`match_workload` gives the layers of a workload, which says how often each runs, the weights of a file."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,9 +15,10 @@ from dse.readers.layer_matching import match_network
 from dse.readers.layer_table import read_layer_table
 from dse.readers.named_tensors import network_from_tensors
 from dse.readers.onnx import read_onnx
-from dse.readers.parsed_network import ParsedNetwork, Shape, check_weight_size
+from dse.readers.parsed_network import NetworkState, ParsedNetwork, Shape, check_weight_size, operators_of_layers
 from dse.readers.pytorch.network import read_exported_program
 from dse.readers.weight_files import TENSOR_READERS, list_weight_files, merge_files, read_shards, read_weights
+from dse.workload.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -145,3 +148,13 @@ def _complete_parameters(network: ParsedNetwork) -> ParsedNetwork:
     if others > 0:
         rows += (make_layer_row(name="other_parameters", kind="elementwise", input_elements=0, output_elements=0, other_parameters=others),)
     return replace(network, layers=rows)
+
+
+def match_workload(workload: Workload, network: ParsedNetwork) -> ParsedNetwork:
+    """The layers of a workload with the weights of a network, matched by name and shape; raises InputError."""
+    rows, note = tuple(workload.layers.to_rows()), f"layers: as in the workload {workload.description.name}"
+    layers = ParsedNetwork(
+        workload.folder, "workload", rows, (NetworkState({}),), operators_of_layers(rows), notes=(note,),
+        architecture=workload.description.network,
+    )  # fmt: skip
+    return match_network(layers, network)
