@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.output_file import check_not_overwritten, check_writable, hold_write_lock, temporary_path
@@ -15,6 +15,20 @@ from dse.training.checkpoint import Checkpoint
 from dse.training.dataset import load_digits, read_dataset
 from dse.training.masks import check_step
 from dse.training.request import PROFILES, Profile, StudyRequest, check_networks, check_seeds, check_targets
+
+if TYPE_CHECKING:
+    from dse.training.study import NetworkResult
+
+
+class AccuracyRow(TypedDict):
+    """Mean accuracy of a network under a pattern over the seeds, with its 90% interval if there are several [%]."""
+
+    network: str
+    pattern: str
+    sparsity: float
+    value: float
+    low: float | None
+    high: float | None
 
 
 def execute(options: Namespace) -> str:
@@ -69,11 +83,11 @@ def _check_sizes(request: StudyRequest) -> None:
     """Raise InputError with every pattern that is too coarse for a layer of a network."""
     import jax
 
-    from dse.training.networks.registry import NETWORKS
+    from dse.training.networks import NETWORKS
 
     problems, dataset = ProblemCollector(), request.dataset
     for name in request.networks:
-        kind: Any = NETWORKS[name]
+        kind = NETWORKS[name]
         network = jax.eval_shape(lambda key, kind=kind: kind(dataset.image_shape, dataset.labels, key), jax.random.key(0))
         sizes = {layer: weights.shape for layer, weights in network.prunable_weights().items()}
         for target in request.targets:
@@ -82,7 +96,7 @@ def _check_sizes(request: StudyRequest) -> None:
     problems.raise_if_any()
 
 
-def _run(request: StudyRequest, checkpoint: Checkpoint) -> list[Any]:
+def _run(request: StudyRequest, checkpoint: Checkpoint) -> "list[NetworkResult]":
     from dse.training.study import count_steps, run_study
 
     total, results = count_steps(request), []
@@ -93,7 +107,7 @@ def _run(request: StudyRequest, checkpoint: Checkpoint) -> list[Any]:
     return results
 
 
-def _write(out: Path, request: StudyRequest, results: list[Any], rows: list[dict[str, object]], smtx: bool) -> None:
+def _write(out: Path, request: StudyRequest, results: "list[NetworkResult]", rows: list[AccuracyRow], smtx: bool) -> None:
     """Write all results and the figure to a temporary folder, then put it in the place of `out`."""
     import matplotlib
     import pandas as pd
@@ -112,25 +126,24 @@ def _write(out: Path, request: StudyRequest, results: list[Any], rows: list[dict
         os.replace(folder, out)
 
 
-def _rows(request: StudyRequest, results: list[Any]) -> list[dict[str, object]]:
+def _rows(request: StudyRequest, results: "list[NetworkResult]") -> list[AccuracyRow]:
     """Mean accuracy and interval of every network and target, the dense networks first."""
     from dse.training.export import mean_accuracy
 
-    rows = []
+    rows: list[AccuracyRow] = []
     for result in results:
         steps = [("dense", 0.0, result.dense)] + [(str(target.pattern), target.sparsity, step) for target, step in result.targets.items()]
         network = f"{request.dataset.name}-{result.name}"
-        rows += [
-            {"network": network, "pattern": pattern, "sparsity": sparsity, **mean_accuracy(step.accuracies)._asdict()}
-            for pattern, sparsity, step in steps
-        ]  # fmt: skip
+        for pattern, sparsity, step in steps:
+            mean = mean_accuracy(step.accuracies)
+            rows.append(AccuracyRow(network=network, pattern=pattern, sparsity=sparsity, value=mean.value, low=mean.low, high=mean.high))
     return rows
 
 
-def _format_rows(rows: list[dict[str, Any]]) -> str:
+def _format_rows(rows: list[AccuracyRow]) -> str:
     lines = [("network", "pattern", "sparsity", "accuracy [%]", "90% interval")]
     for row in rows:
-        interval = "" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+        interval = "" if row["low"] is None or row["high"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         lines.append((row["network"], row["pattern"], f"{row['sparsity']:g}", f"{row['value']:.2f}", interval))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)

@@ -6,8 +6,7 @@ request          what a study is to measure, with all its errors; its profiles `
 schedule         which images each training step reads, at which learning rate, and rewinding to the last epochs
 pruning_path     the steps that lead from the dense network to a pattern and sparsity
 masks            the best masks of a step, with exactly the sparsity that was requested
-members          networks that are trained together: one for each seed and step, stacked along the first axis
-train            epochs of training, in which pruned weights stay zero
+train            stacks of networks that are trained together, one for each seed and step; pruned weights stay zero
 study            the grid of networks, patterns, sparsities and seeds
 checkpoint       finished steps of an interrupted study
 export           workload folders, masks and dense weights; means over seeds, with intervals

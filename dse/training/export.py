@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -122,7 +122,7 @@ def _write_dense_weights(folder: Path, request: StudyRequest, result: NetworkRes
     folder.mkdir(exist_ok=True)
     matrices = result.dense.networks.weight_matrices()
     for member, seed in enumerate(request.seeds):
-        weights: dict[str, Any] = {name: np.asarray(matrix.weight)[member] for name, matrix in matrices.items()}
+        weights = {name: np.asarray(matrix.weight)[member] for name, matrix in matrices.items()}
         np.savez(folder / f"{result.name}_seed{seed}.npz", **weights)
 
 
@@ -141,8 +141,7 @@ def _write_masks(folder: Path, request: StudyRequest, result: NetworkResult, smt
             masks, name = {layer: mask[member] for layer, mask in step.masks.items()}, f"{result.name}/{target.label}_seed{seed}"
             path = folder / "masks" / f"{name}.npz"
             path.parent.mkdir(parents=True, exist_ok=True)
-            arrays: dict[str, Any] = dict(masks)
-            np.savez_compressed(path, **arrays)
+            np.savez_compressed(path, **masks)
             for layer, mask in masks.items():
                 file = f"{name}/{layer}.smtx" if smtx else f"{name}.npz"
                 if smtx:

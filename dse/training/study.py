@@ -6,21 +6,28 @@ together follows from the request alone, so that an interrupted study gives the 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.sparsity.pruned_pattern import PrunedPattern
-from dse.training import members
 from dse.training.checkpoint import Checkpoint
-from dse.training.networks.registry import NETWORKS
+from dse.training.networks import NETWORKS
 from dse.training.networks.weight_matrix import SmallNetwork
 from dse.training.pruning_path import PruningPath, pruning_path
 from dse.training.request import StudyRequest
 from dse.training.schedule import choose_batches, learning_rates, rewound_rates
-from dse.training.train import dense_masks, train
+from dse.training.train import (
+    StackedMasks,
+    concatenate_stacks,
+    dense_masks,
+    initialize_stack,
+    measure_accuracy,
+    prune_members,
+    take_members,
+    train,
+)
 
 DENSE = "dense"
 STEPS_ON_GPU = 16  # trained at once
@@ -64,10 +71,10 @@ def run_study(request: StudyRequest, checkpoint: Checkpoint, progress: Callable[
 class NetworkStudy:
     """The steps of one network."""
 
-    def __init__(self, request: StudyRequest, name: str, checkpoint: Checkpoint, progress: Callable[[int], Any]):
+    def __init__(self, request: StudyRequest, name: str, checkpoint: Checkpoint, progress: Callable[[int], object]):
         self.request, self.name, self.checkpoint, self.progress = request, name, checkpoint, progress
         dataset = request.dataset
-        self.initial = members.initialize(NETWORKS[name], dataset.image_shape, dataset.labels, request.seeds)
+        self.initial = initialize_stack(NETWORKS[name], dataset.image_shape, dataset.labels, request.seeds)
         self.results: dict[PruningPath, StepResult] = {}
 
     def run(self) -> NetworkResult:
@@ -100,14 +107,14 @@ class NetworkStudy:
         """Prune each path's networks from the result of the step before, and train them together."""
         profile, padded = self.request.profile, paths + [paths[-1]] * (_group_size() - len(paths))
         before = [self.results[path[:-1]].networks for path in padded]
-        masks = [members.prune(networks, path[-1], self.request.scope) for networks, path in zip(before, padded, strict=True)]
+        masks = [prune_members(networks, path[-1], self.request.scope) for networks, path in zip(before, padded, strict=True)]
         stacked_masks = {name: np.concatenate([mask[name] for mask in masks]) for name in masks[0]}
         rates = rewound_rates(profile.epochs, profile.rewound_epochs, self._steps_per_epoch, profile.peak_rate)
-        networks, number = self._train(members.stack(before), stacked_masks, padded, rates), len(self.request.seeds)
-        trained = (members.take(networks, position * number, (position + 1) * number) for position in range(len(paths)))
+        networks, number = self._train(concatenate_stacks(before), stacked_masks, padded, rates), len(self.request.seeds)
+        trained = (take_members(networks, position * number, (position + 1) * number) for position in range(len(paths)))
         return [self._finish(*result) for result in zip(paths, trained, masks, strict=False)]
 
-    def _train(self, networks: SmallNetwork, masks: Any, paths: Sequence[PruningPath], rates: np.ndarray) -> SmallNetwork:
+    def _train(self, networks: SmallNetwork, masks: StackedMasks, paths: Sequence[PruningPath], rates: np.ndarray) -> SmallNetwork:
         dataset, profile = self.request.dataset, self.request.profile
         batches = [
             choose_batches(seed, _label(path), len(dataset.train_images), len(rates), profile.batch_size)
@@ -123,7 +130,7 @@ class NetworkStudy:
     def _finish(self, path: PruningPath, networks: SmallNetwork, masks: dict[str, np.ndarray]) -> StepResult:
         """Test the networks of a step and write its checkpoint."""
         dataset = self.request.dataset
-        result = StepResult(networks, members.accuracy(networks, dataset.test_images, dataset.test_labels), masks)
+        result = StepResult(networks, measure_accuracy(networks, dataset.test_images, dataset.test_labels), masks)
         arrays = {f"leaf {number}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(networks))}
         packed = {f"mask {name}": np.packbits(mask, axis=-1) for name, mask in masks.items()}
         self.checkpoint.save(self.name, _label(path), {"accuracies": result.accuracies, **arrays, **packed})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dse.networks.layers import LayerArrays
+from dse.training.networks import NETWORKS
 from dse.training.networks.patches import choose_patch, split_into_patches
-from dse.training.networks.registry import NETWORKS
 from dse.training.networks.weight_matrix import WeightMatrix, convolve
 from dse.training.request import NETWORK_NAMES
 

@@ -1,8 +1,7 @@
 """A layer with weights as the product C[m, n] = A[m, k] B[k, n] of the Sparsity Roofline; patterns prune its matrix A."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-from dse.networks.layers import LayerRow
+from dse.networks.layers import LayerRow, make_layer_row
 
 KERNEL = 3  # rows and columns of every convolution
 
@@ -63,6 +62,10 @@ class SmallNetwork(eqx.Module):
         return eqx.tree_at(lambda network: [network.weight_matrices()[name].weight for name in weights], self, list(weights.values()))
 
 
+NetworkConstructor = Callable[[tuple[int, int, int], int, Array], SmallNetwork]
+"""Makes a network with random weights from height, width and channels of its images, a number of labels and a key."""
+
+
 def unfold(image: Float[Array, "channel height width"], stride: int = 1) -> Float[Array, "k out_height out_width"]:
     """The inputs of a 3 x 3 convolution with zero padding: k runs over the points of the kernel, then over channels (channels last)."""
     height, width = image.shape[1:]
@@ -77,8 +80,7 @@ def convolve(layer: WeightMatrix, image: Float[Array, "channel height width"], s
     return layer(columns.reshape(len(columns), -1)).reshape(-1, *columns.shape[1:])
 
 
-def linear_row(name: str, layer: WeightMatrix, positions: int, **fields: Any) -> LayerRow:
+def linear_row(name: str, layer: WeightMatrix, positions: int, norm: int = 0, **fields: object) -> LayerRow:
     """The row of a linear layer that is applied at `positions`; `norm`: parameters of a normalisation that is fused with it."""
     m, k = layer.weight.shape[-2:]
-    other = m + fields.pop("norm", 0)
-    return LayerRow(name=name, kind="gemm", m=m, k=k, n=positions, other_parameters=other, **fields)
+    return make_layer_row(name=name, kind="gemm", m=m, k=k, n=positions, other_parameters=m + norm, **fields)
