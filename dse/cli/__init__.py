@@ -1,5 +1,5 @@
-"""The command `dse`: `entry` parses the command line, `subcommands` lists the subcommands and `arguments` has their options; the other
-modules run one subcommand each.
+"""The command `dse`: `entry` lists the subcommands and parses the command line, `arguments` has their options; the other modules run one
+subcommand each.
 
 compilation_cache                      keep compiled functions for the next command
 completion                             names and files that a shell completes

@@ -1,4 +1,4 @@
-"""Run the command `dse`: parse the arguments, run a subcommand, turn errors into exit codes.
+"""Run the command `dse`: parse the arguments, import and run a subcommand, turn errors into exit codes.
 
 stdout has the results, stderr progress, warnings and errors. Exit codes: 0 success, 1 failed, 2 invalid input, 3 no feasible design,
 130 interrupted.
@@ -20,18 +20,15 @@ from time import monotonic
 
 from dse.base import progress
 from dse.base.errors import ImplausibleResultError, InfeasibleError, InputError, UnfinishedError
+from dse.cli.arguments import accuracy, descriptions, evaluation, measurements, networks, results
 from dse.cli.arguments.common import Parser, add_verbosity
 from dse.cli.compilation_cache import keep_compiled_functions
-from dse.cli.subcommands import add_subcommands
 
 EXIT_CODES = {InputError: 2, InfeasibleError: 3, UnfinishedError: 1, ImplausibleResultError: 1, MemoryError: 1, KeyboardInterrupt: 130}
 OUT_OF_MEMORY = "out of memory ({reason}); evaluate less at once, or run it with more memory"
-
 LEVELS = {-1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}  # by verbosity: -q, neither, -v
-
 NEW_OBJECTS = 50_000  # after which unused ones are searched: by default it is 700, and importing JAX, which keeps all, takes 0.3 s longer
 COMPLETION = "_ARGCOMPLETE"  # set by a shell that requests completions
-
 Handler = Callable[..., str | int]
 
 
@@ -69,7 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(prog="dse", description="Design-space exploration of sparse neural-network hardware.")
     parser.add_argument("--version", action="version", version=f"sparse-dse {version('sparse-dse')}")
     add_verbosity(parser)
-    add_subcommands(parser)
+    _add_subcommands(parser)
     return parser
 
 
@@ -88,7 +85,10 @@ def _messages(level: int) -> Iterator[None]:
 
 
 def load_handler(name: str) -> Handler:
-    """Import the function of a subcommand by its name 'module:function'."""
+    """Import the function of a subcommand by its name 'module:function', which takes the parsed options.
+
+    It returns the text to print, or an exit code if it has printed.
+    """
     module, _, function = name.partition(":")
     return getattr(import_module(module), function)
 
@@ -103,3 +103,32 @@ def _error_text(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY.format(reason=str(error) or "no more is available")
     return f"{type(error).__name__}: {error}" if isinstance(error, ImplausibleResultError) else str(error)
+
+
+def _add_subcommands(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands in the order in which `dse --help` lists them."""
+    subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND", title="subcommands")
+    for add in (
+        descriptions.add_init,
+        evaluation.add_sweep,
+        results.add_show,
+        results.add_plot,
+        results.add_pareto,
+        results.add_report,
+        results.add_explore,
+        results.add_explain,
+        networks.add_trace,
+        accuracy.add_accuracy,
+        networks.add_io,
+        descriptions.add_check,
+        descriptions.add_list,
+        descriptions.add_iso,
+        evaluation.add_search,
+        descriptions.add_pattern,
+        descriptions.add_schema,
+        measurements.add_measure,
+        measurements.add_calibrate,
+        measurements.add_validate,
+        measurements.add_r3,
+    ):
+        add(subcommands)
