@@ -233,20 +233,8 @@ class LayerListBuilder(list[LayerRow]):
         if is_converted:
             reads = (self._quantize(reads, k * n),)
         biases = m * experts if bias else 0
-        self.append_layer(
-            name,
-            reads,
-            adds,
-            kind="gemm",
-            m=m,
-            k=k,
-            n=n,
-            other_parameters=biases,
-            prunable=prunable,
-            experts=experts,
-            active=active,
-            **columns,
-        )
+        columns |= {"prunable": prunable, "experts": experts, "active": active}
+        self.append_layer(name, reads, adds, kind="gemm", m=m, k=k, n=n, other_parameters=biases, **columns)
         if is_converted:
             elements = m * n * active
             self.elementwise(f"{name}.scale", elements, elements, per_channel=True, conversion="outputs")
