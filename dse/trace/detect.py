@@ -1,6 +1,7 @@
 """Choose the reader for a path, by the ending of a file or the contents of a folder, and normalise what it returns.
 
-`match_workload` gives the layers of a workload, which says how often each runs, the weights of a file."""
+`match_workload` gives the layers of a workload, which says how often each runs, the weights of a file.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
