@@ -74,6 +74,7 @@ def test_intervals_at_the_end_of_a_curve_continue_it_by_a_line(curve):
 
 def test_perplexities_multiply_those_of_unstructured_pruning(perplexity):
     model = model_for(perplexity, parse("2:4"))
+    assert isinstance(model, StructurePenaltyModel)
     assert model == StructurePenaltyModel()
     expected = 6 * np.exp(model.penalty * np.sqrt(np.log(6 / 5)) * logit_shift(0.5, 0.55) ** EXPONENT)
     assert model.value(perplexity, 0.5, 0.55) == pytest.approx(expected)

@@ -1,6 +1,7 @@
 """Networks of several parts: towers for images and text, and language models with an image tower."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import dse
 from dse.base.errors import InputError
 from dse.base.strict_model import validate_mapping
+from dse.networks.architecture import AttentionInputs, GenerationInputs
 from dse.networks.clip import SigLIPVision
 from dse.networks.gemma import Gemma3
 from dse.networks.layers import LayerArrays, LayerRow
@@ -44,7 +46,7 @@ def test_layers_of_a_part_are_named_after_it_and_read_its_layers():
 def test_a_part_that_runs_several_times_does_so_much_more_work():
     rows = SigLIPVision(
         hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4
-    ).build_layers(SigLIPVision.inputs())  # fmt: skip
+    ).build_layers(AttentionInputs.model_validate({}))  # fmt: skip
     one, three = (LayerArrays.from_rows(repeat_part(rows, times)) for times in (1, 3))
     assert three.macs == 3 * one.macs
     assert three.parameters == one.parameters
@@ -162,10 +164,10 @@ def test_a_decode_step_attends_to_its_own_chunk(sequence, keys):
 
 def test_chunks_are_brute_force_counts_of_the_mask():
     """Scores of all chunks, as rectangles, for each length to 40 and chunks of 8."""
-    sizes = {"vocab_size": 10, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {"vocab_size": 10, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     network = Llama4Text(**sizes, num_local_experts=2, num_experts_per_tok=1, intermediate_size_mlp=8, attention_chunk_size=8)
     for tokens in range(1, 41):
-        layers = LayerArrays.from_rows(network.build_layers(Llama4Text.inputs(sequence=tokens)))
+        layers = LayerArrays.from_rows(network.build_layers(GenerationInputs.model_validate({"sequence": tokens})))
         scores = [name.endswith("scores") for name in layers.name]
         chunks = np.arange(tokens) // 8
         assert (layers.m * layers.n * layers.count)[scores].sum() == 2 * (chunks[:, None] == chunks).sum()
@@ -178,7 +180,7 @@ def test_active_parameters_of_llama_4_scout():
 
 
 def test_flags_of_all_blocks_are_needed():
-    sizes = {"vocab_size": 10, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {"vocab_size": 10, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "intermediate_size_mlp": 8}
     with pytest.raises(InputError, match="1 no_rope_layers for 2 blocks; write one for each"):
         validate_mapping(Llama4Text, {**sizes, **experts, "no_rope_layers": [1]})
