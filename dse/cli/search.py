@@ -31,9 +31,9 @@ def execute(options: Namespace) -> str:
     folder = options.out or Path(evaluator.problem.name)
     journal = folder / "study.journal"
     output_file.check_writable(*_output_files(folder), *([] if options.storage else [journal]))
-    for network, variants in evaluator.problem.feasible_variants.items():
-        if variants[0].run_on:
-            logger.info(f"{network}: run on {variants[0].run_on}")
+    for network in evaluator.problem.own_networks:
+        if run_on := evaluator.problem.feasible_variants[network][0].run_on:
+            logger.info(f"{network}: run on {run_on}")
     if options.join:
         storage = _open_storage(journal, options.storage, must_exist=True)
         archive = run.run_search(evaluator, name, storage, options.resume, True, progress=shows_progress())

@@ -64,7 +64,8 @@ def _of_search(results: Results) -> Exploration:
     best = int(np.flatnonzero(results.dataset["best"].values)[0])
     design = encode_designs(evaluator, results.dataset.isel(point=[best]))[0]
     accelerators = {f"{space.accelerator.name} (best)": space.accelerator_at(design), space.accelerator.name: space.accelerator}
-    pairs = [(variant, variants[0]) for variants in problem.feasible_variants.values() for variant in variants]
+    own = [problem.feasible_variants[name] for name in problem.own_networks]
+    pairs = [(variant, variants[0]) for variants in own for variant in variants]
     return Exploration(accelerators, _named(pairs), (problem.batch,), {problem.dtype.label: problem.dtype}, problem.options)
 
 

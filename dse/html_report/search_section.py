@@ -235,12 +235,13 @@ def _details(evaluator: Evaluator, design: np.ndarray) -> list[PageContents]:
     networks = []
     for name, variant in evaluator.chosen_variants(design).items():
         dense = evaluator.problem.feasible_variants[name][0]
-        network = NetworkOnDesign(accelerator, variant, dense, problem.batch, problem.dtype, problem.options)
+        network = NetworkOnDesign(accelerator, variant, dense, *problem.run_settings(name), problem.options)
         networks.append(describe_layers(network, with_tornado=True) | {"network": name})
     return networks
 
 
 def _source_tables(evaluator: Evaluator) -> list[PageContents]:
-    workloads = [workload for workload, _ in evaluator.problem.networks.values()]
-    variants = [variant for variants in evaluator.problem.feasible_variants.values() for variant in variants]
-    return sources.tables_of([evaluator.space.accelerator], workloads, variants, evaluator.problem.options)
+    problem = evaluator.problem
+    workloads = [problem.networks[name][0] for name in problem.own_networks]
+    variants = [variant for name in problem.own_networks for variant in problem.feasible_variants[name]]
+    return sources.tables_of([evaluator.space.accelerator], workloads, variants, problem.options)

@@ -7,7 +7,7 @@ sweep                a sweep and its axes; workload_selection: which variants an
 memory_technology    energy of a byte and area of the interface of each memory technology
 model_options        fidelity and the other options of the latency model
 stored_results       which variables and which reduction of the results are kept
-search               objectives, constraints and sampler of a search
+search               objectives, constraints and sampler of a search; run_settings: the batch size and the dtype in brackets of a result
 figures              kinds of figures, and what each needs
 references           load an accelerator or workload by name, path, mapping or object
 template             templates of descriptions, and copies of those in the catalogue

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from dse.base.display_units import format_quantity
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.base.expression import Expression, parse_expression, split_brackets
 from dse.base.strict_model import StrictModel, field_error, nested_field_errors
 from dse.base.units import Area, Power, Quantity, Time
+from dse.schema.run_settings import run_settings
 
 # The results that score a design, with their meaning. Over several networks, each result is the weighted geometric mean, or that of the
 # network that gains least.
@@ -41,7 +43,10 @@ def _parse_objective(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     try:
-        return parse_expression(str(value), SEARCH_RESULTS, NETWORK_RESULTS)
+        expression = parse_expression(str(value), SEARCH_RESULTS, NETWORK_RESULTS)
+        for name in expression.names:
+            run_settings(name)  # raises InputError
+        return expression
     except InputError as error:
         raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
@@ -256,6 +261,17 @@ class SearchSpec(StrictModel):
     def results(self) -> set[str]:
         """The results that objectives or constraints use, without brackets."""
         return {split_brackets(name)[0] for name in self.names}
+
+    def leaves_to_design(self, setting: Literal["batch", "dtype"]) -> bool:
+        """Whether some result does not name its batch size, or its dtype, in brackets, so that it is that of the design."""
+        depend = (*NETWORK_RESULTS, "batch") if setting == "batch" else NETWORK_RESULTS
+        named = [run_settings(name) for name in self.names if split_brackets(name)[0] in depend]
+        return not named or any(getattr(each, setting) is None for each in named)
+
+    @cached_property
+    def named_dtypes(self) -> tuple[OperandDtypes, ...]:
+        """The dtypes in the brackets of results, each once."""
+        return tuple(dict.fromkeys(dtype for name in self.names if (dtype := run_settings(name).dtype) is not None))
 
     @cached_property
     def costs(self) -> set[str]:

@@ -15,6 +15,7 @@ from jax.tree import map as tree_map
 from jaxtyping import Float, Int
 
 from dse.base.array_types import AnyArray
+from dse.base.dtype import OperandDtypes
 from dse.model.cost.design import Design
 from dse.model.cost.energy import energy_by_memory
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
@@ -38,17 +39,26 @@ MOST_LAYERS_PER_STEP = 8  # of the scan: the layers of a variant are filled up t
 UNIT_WORK = 1.0  # FLOPs of missing layers and of executions that are not legal: the time of none has no derivative
 
 
+@dataclass(frozen=True)
+class NetworkRun:
+    """One variant of a network at a batch size and in a dtype."""
+
+    variant: Variant
+    batch: int
+    dtype: OperandDtypes
+
+
 @dataclass(frozen=True, eq=False)
 class CategoricalConfig:
     """The arrays that evaluate every design of one categorical configuration.
 
-    `terms`: layer terms of each variant at the smallest tabulated values. `capacity_paths`: the tabulated axis, if any, that decides the
-    traffic of each memory, outermost first. `slowdown_paths`: the tabulated axes that decide the slowdown. `grids`: the values of all
-    tabulated axes.
+    `batches`: the batch size of each variant. `terms`: its layer terms at the smallest tabulated values. `capacity_paths`: the tabulated
+    axis, if any, that decides the traffic of each memory, outermost first. `slowdown_paths`: the tabulated axes that decide the slowdown.
+    `grids`: the values of all tabulated axes.
     """
 
     accelerator: Accelerator
-    batch: int
+    batches: tuple[int, ...]
     terms: list[LayerTerms]
     executions: tuple[Execution, ...]
     arrays: BatchArrays
@@ -109,17 +119,18 @@ def _interpolate(table: AnyArray, grid: np.ndarray, at: Array) -> AnyArray:
 
 
 def build_config(
-    accelerator: Accelerator, space: Space, problem: SearchProblem, variants: Sequence[Variant], with_energy: bool, cache: WorkCache
+    accelerator: Accelerator, space: Space, problem: SearchProblem, runs: Sequence[NetworkRun], with_energy: bool, cache: WorkCache
 ) -> CategoricalConfig:
-    """The arrays of `variants` under one categorical configuration; raises InputError if it has no unit for the dtype of the search.
+    """The arrays of variants under one categorical configuration; raises InputError if it has no unit for the dtype of one.
 
     `cache` shares the work of executions among the configurations of a search.
     """
     grids = space.grids
     by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
-    tabulated = [_tabulated_terms(variant, [*by_capacity, *by_slowdown], space, problem, cache) for variant in variants]
+    tabulated = [_tabulated_terms(run, [*by_capacity, *by_slowdown], space, problem, cache) for run in runs]
     used = {execution for each in tabulated for execution in each[0].executions}
-    executions = tuple(execution for execution in tabulated[0][0].candidates if execution in used)
+    candidates = dict.fromkeys(execution for each in tabulated for execution in each[0].candidates)
+    executions = tuple(execution for execution in candidates if execution in used)
     numeric = space.all_values({d.path: np.ones(1) for d in space.dimensions if not d.categorical}, accelerator)
     constant, factors = factored_inverse_rates(executions, by_capacity[0], numeric)
     depends = np.stack([factor.depends for factor in factors]) if factors else np.zeros((0, *constant.shape), bool)
@@ -127,8 +138,8 @@ def build_config(
     overlap = problem.options.resource_overlap
     step = layers_per_step(MOST_LAYERS_PER_STEP, len(executions), overlap)
     design = Design(accelerator, base=space.accelerator.base) if with_energy else None
-    tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design, problem.dtype.compute)
-    layers = [tables.build(each) for each in tabulated]
+    tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design)
+    layers = [tables.build(each, run.dtype.compute) for each, run in zip(tabulated, runs, strict=True)]
     stacked = tree_map(lambda *parts: np.concatenate(parts), *layers)
     steps = np.repeat(np.arange(len(layers)), [len(each.is_layer) for each in layers])
     terms = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
@@ -136,7 +147,7 @@ def build_config(
     inside = (level.reuse_capacity for level in memory_levels(by_capacity[0], problem.options.fidelity))
     return CategoricalConfig(
         accelerator,
-        problem.batch,
+        tuple(run.batch for run in runs),
         [each[0] for each in tabulated],
         executions,
         arrays,
@@ -174,11 +185,11 @@ def _tabulated_accelerators(
 
 
 def _tabulated_terms(
-    variant: Variant, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem, cache: WorkCache
+    run: NetworkRun, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem, cache: WorkCache
 ) -> list[LayerTerms]:
-    compulsory = compulsory_terms(accelerators[0], variant, problem.batch, problem.dtype, problem.options, cache)
+    compulsory = compulsory_terms(accelerators[0], run.variant, run.batch, run.dtype, problem.options, cache)
     efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator, with_samples=False)
-    return [complete_terms(compulsory, one, variant, problem.dtype, problem.options, efficiency) for one in accelerators]
+    return [complete_terms(compulsory, one, run.variant, run.dtype, problem.options, efficiency) for one in accelerators]
 
 
 @dataclass(frozen=True)
@@ -194,17 +205,16 @@ class _TableBuilder:
     layers_per_step: int
     capacities: int
     design: Design | None
-    dtype: str
 
-    def build(self, tabulated: Sequence[LayerTerms]) -> LayerTables:
-        """The merged layers of a variant, in whole steps."""
+    def build(self, tabulated: Sequence[LayerTerms], dtype: str) -> LayerTables:
+        """The merged layers of a variant in a dtype, in whole steps."""
         terms, by_capacity = tabulated[0], tabulated[: self.capacities]
         count = terms.count[:, None, None]
         work = np.stack([each.slowed_work[0] * count for each in tabulated])
         overhead = None if terms.overhead is None else terms.overhead[:1] * terms.count[:, None]
         energy = None
         if self.design is not None:
-            energy = np.stack([energy_by_memory(each, self.design, self.dtype) * count for each in by_capacity], axis=-1)
+            energy = np.stack([energy_by_memory(each, self.design, dtype) * count for each in by_capacity], axis=-1)
         merge = merge_proportional(work, terms.legal, overhead, [] if energy is None else [energy])
         legal = terms.legal[merge.first]
         merged = [merge.total(each) for each in work]

@@ -19,7 +19,7 @@ from dse.model.cost.power import power, static_power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.terms import WorkCache
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
-from dse.searching.categorical_config import CategoricalConfig, build_config
+from dse.searching.categorical_config import CategoricalConfig, NetworkRun, build_config
 from dse.searching.over_networks import Base, OverNetworks, Results, evaluate_base, take_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
@@ -76,11 +76,18 @@ class Evaluator:
 
     @cached_property
     def over_networks(self) -> OverNetworks:
-        weights = np.array([self.problem.weights.get(name, 1.0) for name in self.problem.feasible_variants])
+        fixed = {name: run.network for name, run in self.problem.fixed_runs.items()}
+        weights = np.array([self.problem.weights.get(fixed.get(name, name), 1.0) for name in self.problem.feasible_variants])
         search = self.problem.search
         has_throughput = "throughput" in search.results
         return OverNetworks(
-            self.base, weights, search.over_workloads == "worst", self.problem.batch, has_throughput, self.problem.selections
+            self.base,
+            weights,
+            search.over_workloads == "worst",
+            self.problem.batch,
+            has_throughput,
+            self.problem.selections,
+            len(self.problem.own_networks),
         )
 
     def with_search(self, **options: object) -> "Evaluator":
@@ -152,7 +159,12 @@ class Evaluator:
         if key not in self._configs:
             accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
             problem, with_energy = self.problem_at(design), self.problem.needs_energy
-            self._configs[key] = build_config(accelerator, self.space, problem, self.variants, with_energy, self._work_cache)
+            runs = [
+                NetworkRun(variant, *problem.run_settings(name))
+                for name, variants in self.problem.feasible_variants.items()
+                for variant in variants
+            ]
+            self._configs[key] = build_config(accelerator, self.space, problem, runs, with_energy, self._work_cache)
         return self._configs[key]
 
     def problem_at(self, design: Float[np.ndarray, "dimension"]) -> SearchProblem:
@@ -259,7 +271,7 @@ class Evaluator:
 
     def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, FloatOrArray]:
         """The named results that do not depend on the networks."""
-        named, batch = self.problem.search.results, np.full(1, float(config.batch))
+        named, batch = self.problem.search.results, np.full(1, float(config.batches[0]))
         functions = (("area", area), ("power", power), ("batch", lambda _: batch))
         return {name: evaluate(design) for name, evaluate in functions if name in named}
 
@@ -288,7 +300,8 @@ class Evaluator:
         chosen_energy = None if energy is None else take_variants(energy, choice, array_module)
         chosen_occupancy = None if occupancy is None else take_variants(occupancy, choice, array_module)
         chosen = take_variants(latency, choice, array_module)
-        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy, config.batch)
+        batches = np.array([config.batches[variants.start] for variants in self.network_slices])
+        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy, batches)
 
     def _choose_variants(
         self,

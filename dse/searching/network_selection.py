@@ -1,14 +1,15 @@
-"""Select networks of a search by what is in the brackets of a result: `latency[llama-3.1-8b/decode]`.
+"""Select networks of a search by what is in the brackets of a result: `latency[llama-3.1-8b/decode, batch=8]`.
 
 The brackets name a workload by its key, then any of its inputs, each by its value or as NAME=VALUE, separated by '/'. Without inputs, all
-networks of the workload are selected. The name of a result, as in `latency[llama-3.1-8b (phase=decode)]`, selects that network alone.
+networks of the workload are selected, and without a workload (`latency[batch=8]`) all networks. The name of a result, as in
+`latency[llama-3.1-8b (phase=decode)]`, selects that network alone. A batch size and a dtype follow commas (`dse.schema.run_settings`).
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dse.base.errors import InputError, did_you_mean
 from dse.base.expression import split_brackets
+from dse.schema.run_settings import split_run_settings
 from dse.workload import Workload
 
 
@@ -18,13 +19,11 @@ def select_networks(name: str, networks: Mapping[str, Workload], keys: Sequence[
     Raises:
         InputError: the brackets name an unknown workload, or an input that no network of the workload has.
     """
-    selector = split_brackets(name)[1]
-    assert selector is not None, "names with brackets only"
+    selector, _ = split_run_settings(split_brackets(name)[1] or "")
+    if not selector:
+        return list(range(len(networks)))
     if selector in networks:
         return [list(networks).index(selector)]
-    if re.search(r"\bbatch\s*=", selector):
-        message = f"'{name}' selects a batch size, but a design has one batch size for all of its results"
-        raise InputError(message, "list sizes under 'batch', and limit the size itself, as in 'batch >= 8'")
     matching = [key for key in dict.fromkeys(keys) if selector == key or selector.startswith(f"{key}/")]
     if not matching:
         known = [*keys, *networks]

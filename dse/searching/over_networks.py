@@ -24,7 +24,7 @@ from dse.model.rates import inverse_rates
 from dse.model.terms import WorkCache
 from dse.schema.search import ResultConstraint
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch
-from dse.searching.categorical_config import build_config
+from dse.searching.categorical_config import NetworkRun, build_config
 from dse.searching.problem import SearchProblem
 from dse.searching.space import Space
 
@@ -54,7 +54,7 @@ class OverNetworks:
     """Combines the results of several networks: the geometric mean with `weights`, or the `worst` network relative to `base`.
 
     `batch`: the batch size of the base; `has_throughput`: whether the search names it; `selections`: the indices of the networks of each
-    name with brackets.
+    name with brackets; `own_count`: how many of the networks, the first ones, the results without brackets combine (default: all).
     """
 
     base: Base
@@ -63,6 +63,7 @@ class OverNetworks:
     batch: int = 1
     has_throughput: bool = False
     selections: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    own_count: int | None = None
 
     def results_of_networks(
         self,
@@ -71,15 +72,15 @@ class OverNetworks:
         dense: Float[ArrayT, "network *design"],
         array_module: ModuleType = np,
         occupancy: Float[ArrayT, "network *design"] | None = None,
-        batch: int | None = None,
+        batch: Float[np.ndarray, "network"] | int | None = None,
     ) -> dict[str, ArrayT]:
         """Results of each network [network, ...].
 
         `latency` [s] and `energy` [J] are those of the chosen variants, `dense` [s] is the latency without pruning on the same design.
-        `batch`: its batch size, as that of the base if not given; performance compares the times of one sample.
+        `batch`: its batch size, or that of each network, as that of the base if not given; performance compares the times of one sample.
         """
-        base = self.base.latency.reshape(-1, *(1,) * (array_module.ndim(latency) - 1))
-        batch = self.batch if batch is None else batch
+        columns = (-1, *(1,) * (array_module.ndim(latency) - 1))
+        base, batch = self.base.latency.reshape(columns), np.reshape(self.batch if batch is None else batch, columns)
         results = {"performance": batch / self.batch * base / latency, "speedup": dense / latency, "latency": latency}
         results |= {"throughput": batch / latency} if self.has_throughput else {}
         results |= {} if energy is None else {"energy": energy, "edp": energy * latency}
@@ -92,7 +93,8 @@ class OverNetworks:
 
     def combine(self, name: str, values: ArrayT, array_module: ModuleType = np) -> ArrayT:
         """One figure from those of the networks, along the first axis."""
-        return self._combine(name, values, list(range(len(values))), array_module)
+        own = list(range(len(values)))[: self.own_count]
+        return self._combine(name, values[: self.own_count], own, array_module)
 
     def _combine_selected(self, name: str, each: Results[ArrayT], array_module: ModuleType) -> ArrayT:
         networks, result = list(self.selections[name]), split_brackets(name)[0]
@@ -123,7 +125,7 @@ class OverNetworks:
         """
         if not self.worst:
             return constraint.excess(constraint.expression.evaluate(combined, array_module))
-        networks = range(len(each["latency"]))
+        networks = range(len(each["latency"]))[: self.own_count]
         results = [{**combined, **{name: values[network] for name, values in each.items()}} for network in networks]
         excesses = [constraint.excess(constraint.expression.evaluate(one, array_module)) + 0 * one["latency"] for one in results]
         return array_module.stack(excesses).max(axis=0)
@@ -141,23 +143,26 @@ def evaluate_base(space: Space, problem: SearchProblem) -> Base:
 
 
 def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "network"]:
-    accelerator, latencies = space.accelerator.base, []
+    accelerator, latencies = space.accelerator.base, dict[str, float]()
     efficiency = efficiency_of(problem.options, problem.kernels, accelerator, with_samples=False)
-    for dense, *_ in problem.feasible_variants.values():
+    for name in problem.own_networks:
+        dense = problem.feasible_variants[name][0]
         terms = network_terms(accelerator, dense, problem.batch, problem.dtype, problem.options, efficiency)
         times = layer_times(terms, inverse_rates(terms.executions, accelerator), problem.options.resource_overlap)
         host_time = 0.0 if terms.host is None else terms.host.time[0]
-        latencies.append(max(float(fastest_times(times)[0] @ terms.count), host_time))
-    return np.array(latencies)
+        latencies[name] = max(float(fastest_times(times)[0] @ terms.count), host_time)
+    fixed = [latencies[run.network] for run in problem.fixed_runs.values()]
+    return np.array([*latencies.values(), *fixed])
 
 
 def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "network"]:
     """Energy [J] with leakage."""
-    described = Space(space.accelerator.base, ())
-    dense_variants = [dense for dense, *_ in problem.feasible_variants.values()]
-    config = build_config(described.accelerator, described, problem, dense_variants, True, WorkCache())
+    described, own = Space(space.accelerator.base, ()), problem.own_networks
+    runs = [NetworkRun(problem.feasible_variants[name][0], problem.batch, problem.dtype) for name in own]
+    config = build_config(described.accelerator, described, problem, runs, True, WorkCache())
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
     batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}))
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-    return (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]
+    energies = (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]
+    return energies[[*range(len(own)), *(own.index(run.network) for run in problem.fixed_runs.values())]]

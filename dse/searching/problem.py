@@ -23,10 +23,12 @@ from dse.model.executions import list_executions
 from dse.model.operand_blocks import check_whole_blocks
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
+from dse.schema.run_settings import RunSettings, run_settings
 from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.schema.workload_selection import WorkloadSelection
 from dse.searching.feasible_variants import list_excluded, select_feasible
+from dse.searching.fixed_runs import Brackets, FixedRun, add_fixed_runs, fixed_settings, list_dtypes
 from dse.searching.network_selection import select_networks
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
@@ -46,6 +48,7 @@ class SearchProblem:
     """Networks with their selection of variants, and how designs are scored.
 
     `batch` and `dtype` are the first ones of the specification, which the base has, where the search may choose among several.
+    `fixed_runs`: the last networks, which are others at a batch size or in a dtype that brackets of a result name.
     `tolerance`: maximum loss of accuracy; `weights`: of networks in a geometric mean, 1 where none is given; `selections`: the indices of
     the networks of each result with brackets; `kernels`: fitted ones, where the model options need them; `name`: of the specification;
     `origin`: a hash that differs between searches whose designs have other scores, or are stored in another way; `spec_warnings`: about
@@ -67,13 +70,25 @@ class SearchProblem:
     spec_warnings: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     given_variants: Mapping[str, list[Variant]] | None = None
+    fixed_runs: Mapping[str, FixedRun] = field(default_factory=dict)
 
     @cached_property
     def feasible_variants(self) -> dict[str, list[Variant]]:
         """The variants of each network within the tolerance, the dense one first."""
         if self.given_variants is not None:
             return dict(self.given_variants)
-        return {name: select_feasible(*network, self.tolerance) for name, network in self.networks.items()}
+        own = {name: select_feasible(*self.networks[name], self.tolerance) for name in self.own_networks}
+        return own | {name: own[run.network] for name, run in self.fixed_runs.items()}
+
+    @property
+    def own_networks(self) -> list[str]:
+        """The names of the networks that run at the batch size and in the dtype of a design."""
+        return [name for name in self.networks if name not in self.fixed_runs]
+
+    def run_settings(self, network: str) -> tuple[int, OperandDtypes]:
+        """The batch size and the dtype of a network."""
+        run = self.fixed_runs.get(network)
+        return (self.batch, self.dtype) if run is None else (run.settings.batch or self.batch, run.settings.dtype or self.dtype)
 
     @property
     def needs_energy(self) -> bool:
@@ -83,7 +98,7 @@ class SearchProblem:
     @property
     def warnings(self) -> list[str]:
         """Warnings about keys of the specification and about variants that the search does not use."""
-        excluded = (text for name, network in self.networks.items() for text in list_excluded(name, *network))
+        excluded = (text for name in self.own_networks for text in list_excluded(name, *self.networks[name]))
         return [*self.spec_warnings, *excluded]
 
 
@@ -94,39 +109,34 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         InputError: with every problem of the specification and of the files that it names.
     """
     spec, document = read_sweep(catalog.resolve_specification(reference))
-    problems, selections = ProblemCollector(), dict[str, list[int]]()
+    problems, brackets = ProblemCollector(), Brackets()
     search = _check_spec(spec, document, problems)
     accelerators = load_accelerators(spec, document, problems)
     networks = _load_networks(spec, document, problems)
     if not problems.problems:
         _check_weights(spec, search, networks, document, problems)
-        selections = _select_networks(spec, search, networks, document, problems)
+        brackets = _select_networks(spec, search, networks, document, problems)
     accelerators = link_accelerators(spec, document, accelerators, problems)
     problems.raise_if_any()
     (accelerator,) = accelerators
     _check_energy_axes(spec, search, document, accelerator, problems)
     space = build_space(spec, document, accelerator)
     _check_costs(search, document, space, problems)
-    for dtype in spec.dtype:
-        with problems.collect(*document.locate(("accelerators", 0))):
-            list_executions(accelerator, dtype, spec.model.fidelity)
-    for index, dtype in enumerate(spec.dtype):
-        with problems.collect(*document.locate(("dtype", index))):
-            for workload, _ in networks.values():
-                check_whole_blocks(workload.layers, dtype)
+    _check_dtypes(spec, search, document, accelerator, networks, problems)
     problems.raise_if_any()
     with problems.collect(*document.locate(("model", "fidelity"))):
         kernels = _load_kernels(spec, document, accelerator)
     problems.raise_if_any()
     return space, SearchProblem(
-        networks=networks,
+        networks={**networks, **{name: networks[run.network] for name, run in brackets.fixed_runs.items()}},
         batch=spec.batch[0],
         dtype=spec.dtype[0],
         options=spec.model,
         search=search,
         tolerance=search.tolerance(spec.accuracy_drop),
         weights=_network_weights(spec, search, networks),
-        selections=selections,
+        selections=brackets.selections,
+        fixed_runs=brackets.fixed_runs,
         kernels=kernels,
         name=spec.name,
         origin=_hash_origin(spec, accelerator, networks, kernels),
@@ -187,6 +197,20 @@ def _check_costs(search: SearchSpec, document: YamlDocument, space: Space, probl
             check_process(design)
 
 
+def _check_dtypes(
+    spec: SweepSpec, search: SearchSpec, document: YamlDocument, accelerator: Accelerator, networks: Networks, problems: ProblemCollector
+) -> None:
+    """Each dtype, of the specification or in brackets of a result, needs a unit that computes in it and operands of whole blocks."""
+    listed = {dtype: (("accelerators", 0), ("dtype", index)) for index, dtype in enumerate(spec.dtype)}
+    locations = dict.fromkeys(search.named_dtypes, (("search",), ("search",))) | listed
+    for dtype, (accelerator_location, dtype_location) in locations.items():
+        with problems.collect(*document.locate(accelerator_location)):
+            list_executions(accelerator, dtype, spec.model.fidelity)
+        with problems.collect(*document.locate(dtype_location)):
+            for workload, _ in networks.values():
+                check_whole_blocks(workload.layers, dtype)
+
+
 def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> Networks:
     """The networks by their name in the results, each once for every combination of its inputs."""
     networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
@@ -226,9 +250,9 @@ def _workload_keys(spec: SweepSpec, networks: Networks) -> list[str]:
 
 def _select_networks(
     spec: SweepSpec, search: SearchSpec, networks: Networks, document: YamlDocument, problems: ProblemCollector
-) -> dict[str, list[int]]:
-    """The indices of the networks of each result with brackets."""
-    keys, selections = _workload_keys(spec, networks), dict[str, list[int]]()
+) -> Brackets:
+    """The networks of each result with brackets."""
+    keys, selections, settings = _workload_keys(spec, networks), dict[str, list[int]](), dict[str, RunSettings]()
     workloads = {name: workload for name, (workload, _) in networks.items()}
     for kind in ("maximize", "minimize", "constraints"):
         for index, term in enumerate(getattr(search, kind)):
@@ -237,13 +261,14 @@ def _select_networks(
                 with problems.collect(*document.locate(("search", kind, index))):
                     if split_brackets(name)[1] is not None:
                         selections[name] = select_networks(name, workloads, keys)
-    return selections
+                        settings[name] = fixed_settings(spec, run_settings(name))
+    return add_fixed_runs(list(networks), selections, settings)
 
 
 def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelerator) -> tuple[FittedRecord, ...]:
     """The fitted kernels of the accelerator; raises InputError where an execution has none."""
     kernels = available_kernels(accelerator, spec.model, document.path.parent)
-    for dtype in spec.dtype if kernels else ():
+    for dtype in list_dtypes(spec) if kernels else ():
         for execution in list_executions(accelerator, dtype, spec.model.fidelity):
             select_kernels(execution, execution.pattern, accelerator, dtype.compute, kernels)
     return kernels
@@ -261,7 +286,7 @@ def _warn_of_spec(spec: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
     """Warnings about keys of the specification that a search does not read, and about several dtypes."""
     unread = [key for key in ("keep", "plots", "store") if key in spec.model_fields_set]
     problems = [document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'") for key in unread]
-    if len(spec.dtype) > 1:
+    if len(list_dtypes(spec)) > 1:
         what = "accuracies do not depend on the dtype: what quantisation costs beyond pruning is not counted"
         problems.append(document.make_problem(("dtype",), what, "list dtypes in which the networks are known to be as accurate"))
     return tuple(map(str, problems))

@@ -131,10 +131,12 @@ def _describe_bounds(evaluator: Evaluator, design: Float[np.ndarray, "dimension"
 
 def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> list[str]:
     """The enabled runs that no layer of any network uses, as in 'tensor_core.sparse_24': the design does not need them."""
-    accelerator, dtype = evaluator.space.accelerator_at(design), evaluator.problem_at(design).dtype.compute
+    accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem_at(design)
     used = {str(name) for layers in _layer_results(evaluator, design, variants).values() for name in layers.execution.values}
-    runs = [f"{unit}.{name}" for unit, each in accelerator.units.items() for name in enabled_runs(each, dtype) if name != "dense"]
-    return [run for run in runs if not any(name == run or name.startswith(f"{run} ") for name in used)]
+    dtypes = dict.fromkeys(problem.run_settings(name)[1].compute for name in variants)
+    units = accelerator.units.items()
+    runs = [f"{unit}.{name}" for dtype in dtypes for unit, each in units for name in enabled_runs(each, dtype) if name != "dense"]
+    return [run for run in dict.fromkeys(runs) if not any(name == run or name.startswith(f"{run} ") for name in used)]
 
 
 def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> dict[str, xr.Dataset]:
@@ -143,8 +145,9 @@ def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"],
     efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
     results = {}
     for name, variant in variants.items():
-        terms = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
-        results[name] = layer_results(terms, accelerator, variant, problem.dtype, problem.options, problem.batch)
+        batch, dtype = problem.run_settings(name)
+        terms = network_terms(accelerator, variant, batch, dtype, problem.options, efficiency)
+        results[name] = layer_results(terms, accelerator, variant, dtype, problem.options, batch)
     return results
 
 

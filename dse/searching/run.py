@@ -156,7 +156,8 @@ def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
     """The specification of a search, as attributes of a dataset."""
     problem = evaluator.problem
     search = problem.search
-    run_on = {name: dense.run_on for name, (dense, *_) in problem.feasible_variants.items() if dense.run_on}
+    dense = {name: problem.feasible_variants[name][0] for name in problem.own_networks}
+    run_on = {name: variant.run_on for name, variant in dense.items() if variant.run_on}
     return {
         "objectives": json.dumps([f"{'minimize' if sign > 0 else 'maximize'} {expression}" for expression, sign in search.objectives]),
         "constraints": json.dumps([str(constraint) for constraint in search.constraints]),

@@ -184,8 +184,10 @@ class Space:
                 designs[:, number] = dimension.grid[grid_index(dimension.grid, designs[:, number])]
         return designs
 
-    def grid_designs(self, start: int, stop: int) -> DesignMatrix:
-        """Designs number `start` to `stop` of all, without those that a condition makes equal to another one."""
+    def grid_designs(self, start: int = 0, stop: int | None = None) -> DesignMatrix:
+        """Designs number `start` to `stop` (default: the last) of a grid, without those that a condition makes equal to another one."""
+        stop = self.size if stop is None else stop
+        assert stop is not None, "no dimension of a grid is continuous"
         indices = np.stack(np.unravel_index(np.arange(start, stop), self.shape), axis=1).astype(float)
         designs = self.canonicalize(indices)
         is_first = [(indices[:, number] == 0) | dimension.is_active(designs) for number, dimension in enumerate(self.dimensions)]

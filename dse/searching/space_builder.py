@@ -15,6 +15,7 @@ from dse.model.efficiency.fitted import slowdown_paths
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
+from dse.searching.fixed_runs import chosen_settings, list_dtypes
 from dse.searching.space import COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values
@@ -46,16 +47,16 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
 def _run_settings(spec: SweepSpec) -> dict[str, Dimension]:
     """The batch sizes and the dtypes, where a search may choose among several; each changes the work of all layers."""
     labels = {"batch": np.array(spec.batch), "dtype": np.array([dtype.label for dtype in spec.dtype])}
+    chosen = {path: labels[path] for path in chosen_settings(spec)}
     return {
         path: Dimension(Axis(path, getattr(spec, path), values, "", "categorical"), False, False, None, len(values))
-        for path, values in labels.items()
-        if len(values) > 1
+        for path, values in chosen.items()
     }
 
 
 def _tabulated_paths(accelerator: Accelerator, spec: SweepSpec) -> tuple[list[str], list[str]]:
     """Numbers that decide bytes, and those that decide the efficiency of measured kernels."""
-    kernel_paths = slowdown_paths(accelerator, spec.dtype, spec.free_axes) if spec.model.fidelity == "calibrated" else []
+    kernel_paths = slowdown_paths(accelerator, list_dtypes(spec), spec.free_axes) if spec.model.fidelity == "calibrated" else []
     return capacity_paths(accelerator, spec.model.fidelity), kernel_paths
 
 

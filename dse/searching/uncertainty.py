@@ -15,7 +15,7 @@ from dse.searching.evaluator import Evaluator
 from dse.searching.space import DesignMatrix
 from dse.workload import Variant
 
-TermsKey = tuple[tuple[float, ...] | None, Variant]  # what the terms depend on: values of the dimensions that change them, and a network
+TermsKey = tuple[tuple[float, ...] | None, str, Variant]  # what terms depend on: values of dimensions that change them, and a network
 
 
 def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, np.ndarray]:
@@ -25,7 +25,9 @@ def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, n
         return {}
     terms: dict[TermsKey, LayerTerms] = {}
     dense = {name: variants[0] for name, variants in evaluator.problem.feasible_variants.items()}
-    base = _latencies(evaluator, None, dense, terms)
+    own = {name: dense[name] for name in evaluator.problem.own_networks}
+    latencies = dict(zip(own, _latencies(evaluator, None, own, terms), strict=True))
+    base = np.stack([*latencies.values(), *(latencies[run.network] for run in evaluator.problem.fixed_runs.values())])
     by_design = [_results(evaluator, design, base, dense, terms) for design in designs]
     ends = {name: np.stack([quantiles(each[name]) for each in by_design], axis=1) for name in by_design[0]}
     return {f"{name}_{end}": values[number] for name, values in ends.items() for number, end in enumerate(QUANTILES)}
@@ -37,7 +39,8 @@ def _results(
     """The results of one design in each sample."""
     latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
     dense_latency = _latencies(evaluator, design, dense, terms)
-    samples = evaluator.problem_at(design).batch / evaluator.problem.batch  # in the time of one of the base
+    batches = np.array([evaluator.problem_at(design).run_settings(name)[0] for name in dense])
+    samples = batches[:, None] / evaluator.problem.batch  # in the time of one of the base
     results = {"performance": samples * base / latency, "speedup": dense_latency / latency, "latency": latency}
     return {name: evaluator.over_networks.combine(name, values) for name, values in results.items()}
 
@@ -50,11 +53,11 @@ def _latencies(
     accelerator = space.accelerator if design is None else space.accelerator_at(design)
     key = None if design is None else tuple(design[[not dimension.changes_rates_only for dimension in space.dimensions]])
     efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator)
-    for variant in variants.values():
-        if (key, variant) not in terms:
-            terms[key, variant] = network_terms(accelerator, variant, problem.batch, problem.dtype, problem.options, efficiency)
+    for name, variant in variants.items():
+        if (key, name, variant) not in terms:
+            terms[key, name, variant] = network_terms(accelerator, variant, *problem.run_settings(name), problem.options, efficiency)
     latencies = []
-    for variant in variants.values():
-        samples = latency_samples(terms[key, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
+    for name, variant in variants.items():
+        samples = latency_samples(terms[key, name, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
         latencies.append(samples[1:] if len(samples) > 1 else samples)
     return np.stack(latencies)

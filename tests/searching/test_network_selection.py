@@ -57,8 +57,8 @@ def test_a_limit_on_one_phase_does_not_limit_the_other(folder):
 def test_what_fits_is_what_a_sweep_says(folder):
     axes = "\n  memory.dram.capacity: [0.1 GB, 1 GB, 2 GB, 2.4 GB, 2.5 GB, 2.6 GB, 3 GB, 4 GB]\n"
     evaluator = run.load_evaluator(specification(folder, "constraints: ['fits[llama-3.2-1b/decode]']", axes))
-    designs = evaluator.space.grid_designs(0, evaluator.space.size)
-    meets = (evaluator.score(designs)[1] <= 0).all(axis=1)
+    designs = evaluator.space.grid_designs()
+    meets = np.all(evaluator.score(designs)[1] <= 0, axis=1)
     text = specification(folder, "maximize: [performance]", axes).read_text().partition("search:")[0]
     path = folder / "sweep.yaml"
     path.write_text(
@@ -72,10 +72,6 @@ def test_what_fits_is_what_a_sweep_says(folder):
 @pytest.mark.parametrize(
     ("constraint", "message"),
     [
-        (
-            "latency[net, batch=8] <= 1 ms",
-            "selects a batch size, .*; list sizes under 'batch', and limit the size itself, as in 'batch >= 8'",
-        ),
         ("latency[lama] <= 1 ms", "'lama' in 'latency\\[lama\\]' is not a workload of this search"),
         ("latency[llama-3.2-1b/decod] <= 1 ms", "'decod' in .* is not an input of 'llama-3.2-1b' in this search; did you mean 'decode'"),
         ("latency[./net/decode] <= 1 ms", "it has no inputs; name the workload alone"),
