@@ -1,7 +1,7 @@
 """The batch size and the dtype in the brackets of a result: `latency[llama-3.1-8b/decode, batch=8, dtype=fp8]`.
 
-Each follows a comma, or is alone in the brackets (`throughput[batch=8]`). A result that names neither is that of the design, which has one batch size
-and one dtype.
+Each follows a comma, or is alone in the brackets (`throughput[batch=8]`). A result that names neither is that of the design, which has one
+batch size and one dtype.
 """
 
 import re

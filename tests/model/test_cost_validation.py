@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from dse.cli import entry
 from dse.model.cost import validate
 from dse.model.cost.area import area_by_part
 from dse.model.cost.coefficients import published_coefficients
-from dse.model.cost.fit import load_published_devices
+from dse.model.cost.fit import PublishedDevice, load_published_devices
 
 TOP = Path(__file__).parents[2]
 README, PAGE = TOP / "README.md", TOP / "docs" / "reference" / "validation.md"
@@ -93,7 +94,7 @@ def test_a_die_is_left_out_with_all_of_its_devices():
 def test_a_prediction_does_not_depend_on_the_predicted_die(rows, monkeypatch):
     """If the A100 had ten times the area and power, its prediction would be the same, and those of others would not."""
     changed = [
-        row.model_copy(update={"die_mm2": row.die_mm2 * 10, "tdp_w": row.tdp_w * 10}) if row.die == "GA100" else row
+        row.model_copy(update={"die_mm2": row.die_mm2 * 10, "tdp_w": row.tdp_w and row.tdp_w * 10}) if row.die == "GA100" else row
         for row in load_published_devices()
     ]
     monkeypatch.setattr(validate, "load_published_devices", lambda: changed)
@@ -112,6 +113,15 @@ def test_validate_cost_lists_every_device(capsys):
     result = json.loads(capsys.readouterr().out)
     assert len(result["devices"]) == len(load_published_devices())
     assert result["summary"]["area"]["mean"] < result["summary"]["area"]["stated"]
+    marks = {row["device"]: row["unverified"].split(";") for row in result["devices"]}
+    assert all("processors" in marks[row.device] for row in load_published_devices() if row.processors > 1)  # recalled
+    assert "processors" not in marks["Wormhole n150"]
+
+
+def test_what_is_unverified_is_a_column():
+    device = load_published_devices()[0]
+    with pytest.raises(ValidationError, match="'processor' is not a column; did you mean 'processors'"):
+        PublishedDevice.model_validate({**device.model_dump(), "unverified": "die_mm2;processor"})
 
 
 def test_validate_cost_fails_if_the_error_is_larger_than_stated(monkeypatch):

@@ -12,10 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
+from pydantic import field_validator
 from scipy.optimize import least_squares
 
+from dse.base.errors import did_you_mean
 from dse.base.input_file import read_rows
-from dse.base.strict_model import StrictModel
+from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Quantity, parse_quantity
 from dse.model.cost.area import area_drivers, operations_per_cycle
 from dse.model.cost.coefficients import (
@@ -47,6 +49,7 @@ class PublishedDevice(StrictModel):
     """A row of `devices.csv`; rates in TFLOP/s or TOP/s. Devices with the same `die` are not independent evidence of its area.
 
     `processors` of the `processors_full` on the die are switched on, and `onchip_mb` of `onchip_full_mb`; where these are empty, all are.
+    `unverified` names the columns whose numbers were not read at their source, separated by ';'.
     """
 
     device: str
@@ -78,6 +81,14 @@ class PublishedDevice(StrictModel):
     note: str = ""
     unverified: str = ""
     source: str
+
+    @field_validator("unverified")
+    @classmethod
+    def _check_columns(cls, value: str) -> str:
+        for name in filter(None, value.split(";")):
+            if name not in cls.model_fields:
+                raise field_error(f"'{name}' is not a column", did_you_mean(name, cls.model_fields))
+        return value
 
     @property
     def area(self) -> float:

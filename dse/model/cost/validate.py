@@ -65,6 +65,7 @@ def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, coeffi
         "peak at power": None if limit is None else peak_share_at_power(device.design, limit, device.area, coefficients),
         "fitted": device.fitted,
         "note": device.note,
+        "unverified": device.unverified,
     }
 
 
@@ -106,7 +107,7 @@ def report_errors(as_json: bool) -> tuple[str, bool]:
 
 def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> str:
     labelled = [{**row, "fitted": row["note"] if row["fitted"] == "yes" else "not fitted: " + row["note"]} for row in rows]
-    columns = [key for key in labelled[0] if key != "note"]
+    columns = [key for key in labelled[0] if key not in ("note", "unverified")]
     cells = [[key.replace("fitted", "") for key in columns], *([_format_cell(key, row[key]) for key in columns] for row in labelled)]
     widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
