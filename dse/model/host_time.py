@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dse.model.device_warning import DeviceWarning
 from dse.model.efficiency.interval import Z_SCORE, normal_samples
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.accelerator import Accelerator
@@ -86,9 +87,10 @@ def count_launches(layers: LayerArrays, has_work: np.ndarray) -> PerLayer:
     return np.where(has_work & ~is_fused, np.where(is_product, 1.0, layers.count), 0.0)
 
 
-def host_warnings(accelerator: str, host: Host | None) -> list[str]:
+def host_warnings(accelerator: str, host: Host | None) -> list[DeviceWarning]:
     """A warning where the time of the host is estimated."""
     if host is None or not host.is_estimated:
         return []
     what = f"{ESTIMATED_LAUNCH * 1e6:g} us a launch and {ESTIMATED_RUN * 1e3:g} ms a run in vLLM"
-    return [f"'{accelerator}': the time of the host is an estimate ({what}); state 'overhead.host_launch' and 'overhead.host_run'"]
+    text = f"the time of the host is an estimate ({what}); state 'overhead.host_launch' and 'overhead.host_run'"
+    return [DeviceWarning(accelerator, text)]

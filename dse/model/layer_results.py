@@ -223,9 +223,9 @@ def _attributes(
 ) -> Mapping[str, object]:
     names = {"accelerator": accelerator.name, "workload": variant.workload, "variant": str(variant), "dtype": dtype.label}
     names |= {"run_on": variant.run_on} if variant.run_on else {}
-    assumptions = [*compaction_warnings(variant), *host_warnings(accelerator.name, terms.host)]
+    assumptions = [*compaction_warnings(variant), *map(str, host_warnings(accelerator.name, terms.host))]
     if terms.lower_bound is not None:
-        assumptions = [*memory_level_warnings(accelerator), *fusion_warnings(variant, options), *assumptions]
+        assumptions = [*map(str, memory_level_warnings(accelerator)), *fusion_warnings(variant, options), *assumptions]
     runs = (execution.run for execution in terms.candidates)
     assumptions = [*assumptions, *missing_efficiency_warnings(accelerator.name, runs, dtype.label, options.fidelity), *warnings]
     shown = {"notes": "; ".join(assumptions)} if assumptions or terms.lower_bound is not None else {}

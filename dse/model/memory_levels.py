@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dse.model.device_warning import DeviceWarning
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import CAPACITY_FIDELITIES, Fidelity
 
@@ -39,17 +40,15 @@ def capacity_paths(accelerator: Accelerator, fidelity: Fidelity) -> list[str]:
     return [f"memory.{name}.capacity" for name in accelerator.memory if name != accelerator.outermost]
 
 
-def memory_level_warnings(accelerator: Accelerator) -> list[str]:
+def memory_level_warnings(accelerator: Accelerator) -> list[DeviceWarning]:
     """Warnings about levels that are ignored because the description lacks a number."""
     limiting = memory_levels(accelerator, "capacity")
     ignored = {name: level for name, level in accelerator.memory.items() if name not in [level.name for level in limiting]}
-    warnings = [f"'{accelerator.name}': {_missing_number(name, level.capacity is None)}" for name, level in ignored.items()]
+    texts = [_missing_number(name, level.capacity is None) for name, level in ignored.items()]
     if limiting[0].reuse_capacity is None:
         outermost = limiting[0].name
-        warnings.append(
-            f"'{accelerator.name}': no memory level inside '{outermost}' has a capacity: '{outermost}' moves compulsory bytes only"
-        )
-    return warnings
+        texts.append(f"no memory level inside '{outermost}' has a capacity: '{outermost}' moves compulsory bytes only")
+    return [DeviceWarning(accelerator.name, text) for text in texts]
 
 
 def _missing_number(name: str, no_capacity: bool) -> str:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from dse.base import catalog
 from dse.model.compaction import compaction_warnings
 from dse.model.cost.design import COST_PATH
+from dse.model.device_warning import merge_warnings
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
 from dse.model.executions import Execution
@@ -178,8 +179,8 @@ def collect_search_warnings(evaluator: Evaluator) -> list[str]:
     texts = [*problem.warnings, *_unused_axes(evaluator, executions)]
     for variant in evaluator.variants:
         texts += [*compaction_warnings(variant), *fusion_warnings(variant, problem.options)]
-    texts += [text for each in terms for text in transfer_warnings(each, accelerator)]
-    texts += [text for each in terms for text in host_warnings(accelerator, each.host)]
+    texts += merge_warnings(warning for each in terms for warning in transfer_warnings(each, accelerator))
+    texts += merge_warnings(warning for each in terms for warning in host_warnings(accelerator, each.host))
     if terms:
         runs = (execution.run for execution in executions)
         texts += missing_efficiency_warnings(accelerator, runs, problem.dtype.label, problem.options.fidelity)

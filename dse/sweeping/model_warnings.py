@@ -7,6 +7,7 @@ import xarray as xr
 
 from dse.model.compaction import compaction_warnings
 from dse.model.cost.power import POWER_TOLERANCE
+from dse.model.device_warning import DeviceWarning, merge_warnings
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.fitted import transfer_warnings
 from dse.model.executions import Execution
@@ -47,24 +48,31 @@ def collect_warnings(compiled: CompiledSweep) -> list[str]:
     texts = [
         *map(str, list_unused_axes(plan)),
         *_missing_runs(jobs, plan),
-        *_ignored_memory_levels(plan),
+        *merge_warnings(_ignored_memory_levels(plan)),
         *_missing_efficiencies(jobs, plan),
         *_assumptions_about_networks(plan),
-        *(text for job in jobs for text in transfer_warnings(job.terms, job.accelerator.name)),
-        *(text for job in jobs for text in host_warnings(job.accelerator.name, job.terms.host)),
+        *merge_warnings(warning for job in jobs for warning in transfer_warnings(job.terms, job.accelerator.name)),
+        *merge_warnings(warning for job in jobs for warning in host_warnings(job.accelerator.name, job.terms.host)),
     ]
     return list(dict.fromkeys(texts))
 
 
 def _missing_runs(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
     """Warn of pruned layers that run dense because the accelerator lists no run for their pattern."""
+    dtypes: dict[tuple[str, str], dict[str, None]] = {}  # of an accelerator and a pattern; the keys are an ordered set
     for job in jobs:
         if not job.is_dense_baseline and job.terms.unsupported:
             dtype, pattern = plan.spec.dtype[job.indices["dtype"]].label, plan.variants[job.variants[0]].pattern
-            yield f"'{job.accelerator.name}' has no enabled run for '{pattern}' in {dtype}: its layers run dense"
+            dtypes.setdefault((job.accelerator.name, str(pattern)), {})[dtype] = None
+    patterns: dict[tuple[str, str], list[str]] = {}
+    for (accelerator, pattern), listed in dtypes.items():
+        patterns.setdefault((accelerator, ", ".join(listed)), []).append(pattern)
+    for (accelerator, listed), unsupported in patterns.items():
+        whose = "its" if len(unsupported) == 1 else "their"
+        yield f"'{accelerator}' has no enabled run for {', '.join(map(repr, unsupported))} in {listed}: {whose} layers run dense"
 
 
-def _ignored_memory_levels(plan: Plan) -> Iterator[str]:
+def _ignored_memory_levels(plan: Plan) -> Iterator[DeviceWarning]:
     """Warn of memory levels that the fidelity ignores because the accelerator lacks a number."""
     if plan.spec.model.fidelity in CAPACITY_FIDELITIES:
         for _, accelerator in plan.categorical_designs():

@@ -80,12 +80,14 @@ def test_levels_without_numbers_are_warned_of():
     assert memory_level_warnings(described(THREE)) == []
     holes = described("  dram: {bandwidth: 1 TB/s}\n  l3: {bandwidth: 2 TB/s}\n  l2: {capacity: 1 MB}")
     assert memory_levels(holes, "capacity") == (MemoryLevel("dram", "memory.l2.capacity"),)
-    assert memory_level_warnings(holes) == [
+    assert list(map(str, memory_level_warnings(holes))) == [
         "'made': memory level 'l3' has no capacity: time and energy ignore it",
         "'made': memory level 'l2' has no bandwidth: its capacity counts, but its traffic takes no time and no energy",
     ]
     bare = described("  dram: {bandwidth: 1 TB/s}")
-    assert memory_level_warnings(bare) == ["'made': no memory level inside 'dram' has a capacity: 'dram' moves compulsory bytes only"]
+    assert list(map(str, memory_level_warnings(bare))) == [
+        "'made': no memory level inside 'dram' has a capacity: 'dram' moves compulsory bytes only"
+    ]
 
 
 @pytest.mark.parametrize(

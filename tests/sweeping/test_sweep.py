@@ -124,6 +124,17 @@ def test_a_gain_that_the_description_leaves_open_can_be_swept(folder):
     assert blocky[0] > blocky[1] > blocky[2]
 
 
+def test_patterns_without_a_run_are_one_warning_for_each_list_of_dtypes(folder, edited):
+    edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
+    path = edited("small.yaml", ("dtype: fp16", "dtype: [fp16, fp32]"), ("methods: all", 'methods: all, patterns: ["1:16"]'))
+    with pytest.warns(dse.ModelWarning) as caught:
+        dse.sweep(path)
+    assert [str(each.message) for each in caught] == [
+        "'chip' has no enabled run for 'unstructured' in fp16, fp32: its layers run dense",
+        "'chip' has no enabled run for '2:4', 'block:8x8', '1:16' in fp32: their layers run dense",
+    ]
+
+
 def test_a_device_without_a_run_for_the_pattern_runs_dense_with_a_warning(folder, edited):
     edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
     with pytest.warns(dse.ModelWarning, match="'chip' has no enabled run for 'unstructured' in fp16: its layers run dense"):

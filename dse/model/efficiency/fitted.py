@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.base.dtype import OperandDtypes
+from dse.model.device_warning import DeviceWarning
 from dse.model.efficiency import assertions
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.fused_attention import predict_fused_attention
@@ -75,11 +76,13 @@ def kernels_by_execution(terms: LayerTerms) -> dict[str, list[str]]:
     return {execution.name: sorted(set(names[mask])) for execution, names, mask in columns}
 
 
-def transfer_warnings(terms: LayerTerms, accelerator: str) -> list[str]:
+def transfer_warnings(terms: LayerTerms, accelerator: str) -> list[DeviceWarning]:
     """A warning for every kernel that was not measured on the accelerator itself."""
     used = [(run, text) for run, texts in kernels_by_execution(terms).items() for text in texts]
     return [
-        f"'{accelerator}', {run}: by a kernel that was not measured there, {text}" for run, text in used if not text.endswith("(measured)")
+        DeviceWarning(accelerator, f"by a kernel that was not measured there, {text}", run)
+        for run, text in used
+        if not text.endswith("(measured)")
     ]
 
 
