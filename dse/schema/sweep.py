@@ -146,6 +146,14 @@ class SweepSpec(StrictModel):
         names = dict.fromkeys(("latency", *(name for name in needed if name in SCALAR_VARIABLES)))
         return self.model_copy(update={"store": self.store.model_copy(update={"variables": tuple(names)})})
 
+    @field_validator("patterns", mode="before")
+    @classmethod
+    def _check_names(cls, value: object) -> object:
+        if isinstance(value, str | list):
+            fix = "write those that a network runs under the network, as in 'workloads: {bert-base: {patterns: [\"2:4\"]}}'"
+            raise field_error("'patterns' gives patterns names of your own", fix)
+        return value
+
     @field_validator("workloads", mode="before", json_schema_input_type=WorkloadList | dict[str, WorkloadSelection | None])
     @classmethod
     def _accept_list(cls, value: object) -> object:

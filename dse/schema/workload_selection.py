@@ -3,7 +3,7 @@
 import itertools
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from dse.base.strict_model import AllDifferent, StrictModel, field_error
 from dse.workload.schema import ConcretePattern
@@ -61,6 +61,16 @@ DescriptionReference = Annotated[
 ]  # a name in the catalogue, a path, or the description itself
 
 
+def _accept_one_value(value: object) -> object:
+    return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
+
+
+InputValues = dict[str, str | int | float | list[str | int | float]]
+InputLists = Annotated[
+    dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), AllDifferent]], BeforeValidator(_accept_one_value)
+]
+
+
 class WorkloadSelection(StrictModel):
     """The variants of a network that are evaluated, and the inputs on which they run."""
 
@@ -79,20 +89,23 @@ class WorkloadSelection(StrictModel):
     activation_density: Annotated[tuple[PositiveFraction, ...], AllDifferent] = Field(
         default=(), description="assumed nonzero share of every layer's inputs, or several; default: as counted, or 1", examples=[0.5]
     )
-    inputs: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1), AllDifferent]] = Field(
-        {},
-        description="inputs of the network: a value or a list for each; every combination is evaluated",
+    inputs: tuple[InputLists, ...] = Field(
+        (),
+        description="inputs of the network: a value or a list for each, and every combination is evaluated; or a list of such mappings",
         examples=["{sequence: [512, 2048]}"],
     )
 
     def input_combinations(self) -> list[dict[str, object]]:
-        """Every combination of the listed inputs."""
-        return [dict(zip(self.inputs, values, strict=True)) for values in itertools.product(*self.inputs.values())]
+        """Every combination of the listed inputs of each mapping."""
+        combinations: list[dict[str, object]] = [
+            dict(zip(listed, values, strict=True)) for listed in self.inputs or ({},) for values in itertools.product(*listed.values())
+        ]
+        return [each for number, each in enumerate(combinations) if each not in combinations[:number]]
 
-    @field_validator("inputs", mode="before", json_schema_input_type=dict[str, str | int | float | list[str | int | float]])
+    @field_validator("inputs", mode="before", json_schema_input_type=InputValues | list[InputValues])
     @classmethod
-    def _accept_one_value(cls, value: object) -> object:
-        return {key: v if isinstance(v, list) else [v] for key, v in value.items()} if isinstance(value, dict) else value
+    def _accept_one_mapping(cls, value: object) -> object:
+        return value if isinstance(value, list | tuple) else [value] if value else ()
 
     @field_validator("activation_density", mode="before", json_schema_input_type=PositiveFraction | list[PositiveFraction] | None)
     @classmethod

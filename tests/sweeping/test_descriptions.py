@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import xarray as xr
 import yaml
@@ -70,7 +71,18 @@ def test_workloads_run_on_several_inputs_are_several_objects(spec):
     phases = [dse.load_workload("gpt2", phase=phase, sequence=64) for phase in ("prefill", "decode")]
     results = dse.sweep({**spec, "workloads": phases})
     assert list(results.workload.values) == [workload.name for workload in phases]
-    assert provenance.rebuild_plan(results).spec.workloads[phases[0].name].inputs == {"phase": ("prefill",), "sequence": (64,)}
+    assert provenance.rebuild_plan(results).spec.workloads[phases[0].name].inputs == ({"phase": ("prefill",), "sequence": (64,)},)
+
+
+def test_inputs_may_be_a_list_of_combinations(spec):
+    """Each mapping stands for its own combinations, and one that two of them state is evaluated once."""
+    listed = [{"phase": "decode", "sequence": [32, 64]}, {"phase": "prefill", "sequence": 64}, {"phase": ["prefill"], "sequence": 64}]
+    results = dse.sweep({**spec, "workloads": {"gpt2": {"methods": ["dense"], "inputs": listed}}})
+    single = [
+        dse.load_workload("gpt2", phase=phase, sequence=length) for phase, length in (("decode", 32), ("decode", 64), ("prefill", 64))
+    ]
+    assert list(results.workload.values) == [workload.name for workload in single]
+    assert np.array_equal(results.latency, dse.sweep({**spec, "workloads": {each: {"methods": ["dense"]} for each in single}}).latency)
 
 
 def test_descriptions_may_stand_in_the_specification(folder, spec):

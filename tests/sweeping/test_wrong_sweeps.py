@@ -53,6 +53,7 @@ def test_nothing_is_listed_twice(edited, old, new):
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwidth: [1 TB/s, 1000 GB/s]}", 7, "axes.memory.dram.bandwidth: 'memory.dram.bandwidth' takes a value twice; give different values"),
         ("dtype: fp16", "dtype: fp16\naxes: {units.tensor.runs.sparse_24.pattern: {from: 2:4, to: 1:4, steps: 2}}", 7, "axes.units.tensor.runs.sparse_24.pattern: 'units.tensor.runs.sparse_24.pattern' is not a number; write a list of values, as in '[true, false]'"),
         ("dtype: fp16", "dtype: fp16\nstore: {variables: [speed]}", 7, "store.variables.0: 'speed' is not known here; write one of 'latency', 'dense_latency', 'speedup', 'bound_share', 'execution_share', 'fits', 'footprint', 'largest_batch', 'time_to_first_token', 'time_per_output_token', 'tokens_per_s', 'area', 'power', 'energy', 'edp', 'performance_per_area', 'performance_per_watt', 'average_power', 'power_limited_latency', 'cost_usd', 'energy_per_token' or 'tokens_per_s_per_watt'"),
+        ("dtype: fp16", "dtype: fp16\npatterns: ['2:4']", 7, "patterns: 'patterns' gives patterns names of your own; write those that a network runs under the network, as in 'workloads: {bert-base: {patterns: [\"2:4\"]}}'"),
         ("dtype: fp16", "dtype: fp16\nmodel: {fidelity: slow}", 7, "model.fidelity: 'slow' is not known here; write one of 'sol', 'r3', 'capacity' or 'calibrated'"),
     ],
 )  # fmt: skip
