@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dse.base.errors import InputError, did_you_mean
 
-Reference = str | Path | Mapping[str, Any]  # a name in the catalogue, a path, or a mapping with the contents of a file
+Reference = str | Path | Mapping[str, object]  # a name in the catalogue, a path, or a mapping with the contents of a file
 CatalogFolder = Literal["accel_models", "workloads", "sweeps"]
 KINDS: dict[CatalogFolder, str] = {"accel_models": "an accelerator", "workloads": "a workload", "sweeps": "a sweep or search"}
 

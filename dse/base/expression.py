@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from dse.base.errors import InputError, did_you_mean
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
+Value = TypeVar("Value")  # a number, or an array of NumPy or JAX
 _ARGUMENTS = {"log": 1, "exp": 1, "sqrt": 1, "abs": 1, "minimum": 2, "maximum": 2}  # of each function
 MAX_CHARACTERS = 500
 _BRACKETED = re.compile(r"([A-Za-z_]\w*)\s*\[([^\[\]]*)\]")
@@ -43,7 +45,7 @@ class Expression:
         used = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and id(node) not in functions]
         return list(dict.fromkeys(node.id for node in sorted(used, key=lambda node: node.col_offset)))
 
-    def evaluate(self, results: Mapping[str, Any], array_module: Any = np) -> Any:
+    def evaluate(self, results: Mapping[str, Value], array_module: ModuleType = np) -> Value:
         """Compute the value from arrays by name, with the functions of `array_module` (numpy or jax.numpy).
 
         The value is infinite or NaN where it is not a real number, as for log(-1) and 1 / 0.
@@ -136,7 +138,7 @@ def source_of(node: ast.expr, text: str) -> str:
     return ast.get_source_segment(text.strip(), node) or text
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Any], array_module: Any) -> Any:
+def _evaluate(node: ast.expr, values: Mapping[str, Any], array_module: ModuleType) -> Any:
     match node:
         case ast.Constant(value=number):
             return float(number)  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 from dse.base.errors import InputError
 from dse.base.expression import Expression, fold_constants, parse_arithmetic, source_of
@@ -20,6 +21,7 @@ _TOKEN = re.compile(rf"(?P<path>[A-Za-z_]\w*(?:\.\w+)+)|(?<![\w.])(?P<number>{_N
 _SYMBOLS = {"[information]": "bit", "[work]": "FLOP", "[time]": "s", "[length]": "m", "[energy]": "J"}
 EXAMPLE = "as in 'units.matrix.peak.int8 / 2' or 'memory.dram.channels * 64 bit * 8.533 GT/s'"
 
+Value = TypeVar("Value")  # a number, or an array of NumPy or JAX
 Dimension = dict[str, float]  # exponent of each base dimension, without zeros
 FindKind = Callable[[str], type[Quantity]]  # the kind of number at a dotted path; raises InputError
 
@@ -36,7 +38,7 @@ class Formula:
         """The dotted paths that the formula uses, each once."""
         return self.expression.names
 
-    def evaluate(self, values: Mapping[str, Any], array_module: Any) -> Any:
+    def evaluate(self, values: Mapping[str, Value], array_module: ModuleType) -> Value:
         """The value from numbers or arrays by dotted path; infinite or NaN where it is not a real number."""
         return self.expression.evaluate(values, array_module)
 
@@ -162,7 +164,7 @@ def _power(name: str, exponent: float) -> str:
     return _SYMBOLS[name] + ("" if exponent == 1 else f"^{exponent:g}")
 
 
-def _to_si_values(node: Any, tokens: Mapping[int, re.Match[str]], factors: Mapping[int, float]) -> Any:
+def _to_si_values(node: ast.expr, tokens: Mapping[int, re.Match[str]], factors: Mapping[int, float]) -> ast.expr:
     """The tree with dotted paths as names, each times its size in base units, and quantities as numbers in base units."""
     match node:
         case ast.Name():

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -17,7 +16,7 @@ from dse.base.output_file import check_writable, replace_file
 from dse.base.progress import shows_progress
 from dse.base.table_format import Row
 from dse.base.units import Capacity, parse_quantity
-from dse.io_theory.bounds import capacity_for_lower_bound, lower_bound, upper_bound
+from dse.io_theory.bounds import NetworkSummary, capacity_for_lower_bound, lower_bound, upper_bound
 from dse.io_theory.connection_table import is_connection_table, read_network, read_order, write_order
 from dse.io_theory.generated_network import compact_growth, random_layers
 from dse.io_theory.layered_network import network_from_masks
@@ -140,7 +139,7 @@ def _output_files(options: argparse.Namespace, sizes: list[MemorySize]) -> list[
     return [options.out / name for name in names]
 
 
-def summarise(network: Network, dtype: str, user_order: Order | None = None) -> dict[str, Any]:
+def summarise(network: Network, dtype: str, user_order: Order | None = None) -> NetworkSummary:
     """Properties of the network that do not depend on the memory size; bounds and capacities in values."""
     capacity = {"two_optimal": capacity_for_lower_bound(network, two_optimal_order(network))}
     if user_order is not None:
@@ -194,7 +193,7 @@ def _simulate_orders(network: Network, capacity: int, user_order: Order | None) 
 
 
 def _search_order(
-    network: Network, row: Row, moves: int, seed: int, out: Path | None, write_orders: bool, progress: Callable[[int], Any]
+    network: Network, row: Row, moves: int, seed: int, out: Path | None, write_orders: bool, progress: Callable[[int], object]
 ) -> Row:
     """Columns of the best order after annealing, and the share of the gap to the lower bound that it closes."""
     capacity, lower = row["values"], row["lower_bound"]
@@ -206,7 +205,7 @@ def _search_order(
     return {"reordered_min": result.traffic, "reordered_from": result.start, "gap_closed": gap_closed}
 
 
-def _write_figure(out: Path, name: str, summary: dict[str, Any], rows: list[Row]) -> None:
+def _write_figure(out: Path, name: str, summary: NetworkSummary, rows: list[Row]) -> None:
     import pandas as pd
 
     from dse.plot.io import plot_io
@@ -217,7 +216,7 @@ def _write_figure(out: Path, name: str, summary: dict[str, Any], rows: list[Row]
     replace_file(out / "io.csv", lambda path: table.to_csv(path, index=False))
 
 
-def _format_summary(summary: dict[str, Any]) -> str:
+def _format_summary(summary: NetworkSummary) -> str:
     dead = ", ".join(f"{number} {reason}" for reason, number in summary["dead_neurons_removed"].items() if number)
     counts = ", ".join(f"{summary[name]} {name}" for name in ("connections", "neurons", "inputs", "outputs"))
     lines = [f"network     {counts}", f"removed     {f'dead neurons: {dead}' if dead else 'no dead neurons'}"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from dse.base.catalog import Reference
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.strict_model import StrictModel, validate_mapping
@@ -169,7 +170,7 @@ def _make_variant(
     return workload, selector, selector.select(workload)
 
 
-def _load_network(reference: Any, inputs: Mapping[str, Any], loaded: LoadedSides) -> Workload:
+def _load_network(reference: Reference | Workload, inputs: Mapping[str, object], loaded: LoadedSides) -> Workload:
     """The network on some inputs: that of another side, if its settings are the same."""
     for settings, side in loaded:
         others = {key: settings[key] for key in settings if is_input(key)}
@@ -186,7 +187,7 @@ def _parse_inputs(inputs: Mapping[str, object]) -> dict[str, object]:
     return {key: _to_number(value) if isinstance(value, str) else value for key, value in inputs.items()}
 
 
-def _check_inputs(reference: Any, inputs: Mapping[str, Any]) -> None:
+def _check_inputs(reference: Reference, inputs: Mapping[str, object]) -> None:
     """Raise InputError for keys that are not inputs of the network."""
     known = set(load_workload(reference).all_inputs) if inputs else set()
     problems = ProblemCollector()

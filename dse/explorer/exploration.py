@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from dse.model.cost.area import area
 from dse.model.cost.coefficients import has_known_process
 from dse.model.cost.design import Design
 from dse.model.cost.power import power
+from dse.plot.selection import Table
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.sweeping import provenance
@@ -120,7 +120,7 @@ class DesignResults:
         return self.dense_latency / self.latency
 
 
-def evaluate_choice(network: NetworkOnDesign) -> tuple[DesignResults, Any]:
+def evaluate_choice(network: NetworkOnDesign) -> tuple[DesignResults, Table]:
     """The results of a choice, and the table of its layers."""
     rows, dense = network.layers(network.variant), network.layers(network.dense)
     device = network.accelerator

@@ -1,7 +1,7 @@
 """The widgets and charts of `dse explore`, by Panel and Bokeh. Every change of a slider evaluates the model again."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from dse.base.output_file import replace_file
 from dse.explorer.exploration import DesignResults, Exploration, evaluate_choice, quantity_text, vary
 from dse.html_report.layer_details import NetworkOnDesign
 from dse.plot import roofline
+from dse.plot.selection import Table
 from dse.plot.style import COLOURS
 from dse.schema.accelerator import Accelerator
 from dse.searching.saved_design import describe_variation
@@ -35,7 +36,7 @@ def save_design(accelerator: Accelerator, chosen: Mapping[str, str], folder: Pat
     return path
 
 
-def describe_design(accelerator: Accelerator, chosen: Mapping[str, str], name: str) -> dict[str, Any]:
+def describe_design(accelerator: Accelerator, chosen: Mapping[str, str], name: str) -> dict[str, object]:
     """The description of a design: of `accelerator`, with the texts of `chosen` by path where they differ from it."""
     changed = {path: text for path, text in chosen.items() if text != quantity_text(accelerator.value(path), accelerator.at(path))}
     data = describe_variation(accelerator, changed, "dse explore")
@@ -55,7 +56,7 @@ class ExplorePage:
         self.variant = _select("network", list(exploration.variants))
         self.batch = _select("batch", list(exploration.batches))
         self.dtype = _select("dtype", list(exploration.dtypes))
-        self.sliders: dict[str, Any] = {}
+        self.sliders: dict[str, panel.widgets.DiscreteSlider] = {}
         self.slider_column = panel.Column()
         self.results = panel.pane.Markdown(name="results")
         self.file_name = panel.widgets.TextInput(name="save as", value="explored.yaml")
@@ -100,7 +101,7 @@ class ExplorePage:
         self.results.object = results_table(results, described, self.batch.value, bound_shares(rows))
         self._update_charts(network, rows)
 
-    def _update_charts(self, network: NetworkOnDesign, rows: Any) -> None:
+    def _update_charts(self, network: NetworkOnDesign, rows: Table) -> None:
         bandwidth = roofline.outermost_bandwidth(network.accelerator)
         roofs = [
             roof
@@ -127,7 +128,7 @@ class ExplorePage:
         self.bars.xaxis.axis_label = unit.label("time")
         self.bars.y_range.factors = longest.layer.tolist()[::-1]
 
-    def _create_roofline(self) -> Any:
+    def _create_roofline(self) -> bokeh.plotting.figure:
         figure = bokeh.plotting.figure(
             title="Roofline", x_axis_type="log", y_axis_type="log", height=380, sizing_mode="stretch_width",
             x_axis_label="operational intensity [FLOP/B]", y_axis_label="performance [TFLOP/s]",
@@ -158,18 +159,18 @@ class ExplorePage:
         else:
             self.message.object = f"Saved: {path}"
 
-    def layout(self) -> Any:
+    def layout(self) -> panel.Row:
         choices = panel.Column(self.accelerator, self.variant, self.batch, self.dtype, self.slider_column, width=360)
         saving = panel.Column(self.file_name, self.save_button, self.message)
         charts = panel.Column(self.results, self.roofline, self.bars, saving, sizing_mode="stretch_width")
         return panel.Row(choices, charts, sizing_mode="stretch_width")
 
 
-def _select(name: str, options: list[Any]) -> Any:
+def _select(name: str, options: Sequence[object]) -> panel.widgets.Select:
     return panel.widgets.Select(name=name, options=options, value=options[0], width=320)
 
 
-def bound_shares(rows: Any) -> dict[str, float]:
+def bound_shares(rows: Table) -> dict[str, float]:
     """Share of the latency that each resource sets, the largest first."""
     shares = rows.groupby("bound").latency.sum() / rows.latency.sum()
     return {str(name): float(share) for name, share in shares.sort_values(ascending=False).items()}

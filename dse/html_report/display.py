@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from dse.base.display_units import format_quantity, select_unit
 
@@ -54,7 +55,7 @@ class Column:
         return fields | {"labels": labels.tolist(), "values": codes.ravel().tolist()}
 
 
-def round_numbers(values: Any) -> list[float | int | None]:
+def round_numbers(values: ArrayLike) -> list[float | int | None]:
     """Numbers with few digits, None for NaN and infinity, and whole numbers without a point."""
     rounded = (float(f"{value:.{SIGNIFICANT_DIGITS}g}") if np.isfinite(value) else None for value in np.ravel(values).tolist())
     return [int(value) if value is not None and value.is_integer() and abs(value) < 1e15 else value for value in rounded]
@@ -73,7 +74,7 @@ def make_column(variable: xr.DataArray, label: str | None = None, unit: str | No
     return Column(name, label or label_of(name), shown.text, converted, description, shown.size)
 
 
-def _label_text(value: Any) -> str:
+def _label_text(value: object) -> str:
     return {True: "yes", False: "no"}[bool(value)] if isinstance(value, bool | np.bool_) else str(value)
 
 

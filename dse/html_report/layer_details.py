@@ -1,8 +1,8 @@
 """What the page shows of single designs: their layers, the roofs of the device, and what 10% more or less of each number changes."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -62,7 +62,7 @@ def network_on_design(plan: Plan, point: xr.Dataset) -> NetworkOnDesign:
     return NetworkOnDesign(varied, variant, plan.dense_variants[variant.workload], int(point["batch"]), dtype, plan.spec.model)
 
 
-def _axis_index(axis: Axis, value: Any) -> int:
+def _axis_index(axis: Axis, value: float | str) -> int:
     if axis.values.dtype.kind in "if":
         return int(np.abs(axis.values - value).argmin())
     return [str(label) for label in axis.values].index(str(value))
@@ -103,7 +103,7 @@ def group_equal_layers(tables: list[Table]) -> tuple[np.ndarray, list[str]]:
         for table in tables
     ]
     keys = [tuple(itertools.chain(*rows)) for rows in zip(*(each.itertuples(index=False) for each in results), strict=True)]
-    time: dict[Any, float] = {}
+    time: dict[object, float] = {}
     for key, seconds in zip(keys, np.sum([table.latency for table in tables], axis=0), strict=True):
         time[key] = time.get(key, 0.0) + seconds
     order = {key: number for number, key in enumerate(sorted(time, key=lambda key: -time[key]))}
@@ -113,7 +113,7 @@ def group_equal_layers(tables: list[Table]) -> tuple[np.ndarray, list[str]]:
     return numbers, [name if count == 1 else f"{name} and {count - 1} equal" for name, count in zip(firsts, counts, strict=True)]
 
 
-def _digits(values: Any) -> list[str]:
+def _digits(values: Iterable[float]) -> list[str]:
     return [f"{value:.6g}" for value in values]
 
 

@@ -2,8 +2,7 @@
 
 import base64
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import xarray as xr
@@ -132,7 +131,7 @@ def _describe_variable(part: xr.Dataset, name: str, dims: tuple[str, ...]) -> Pa
     return {"name": name, "label": label_of(name), "unit": unit.text, "dims": own, "data": content}
 
 
-def grid_positions(points: xr.Dataset, cells: Cells, dataset: xr.Dataset, grid: Mapping[str, Any]) -> list[list[int]]:
+def grid_positions(points: xr.Dataset, cells: Cells, dataset: xr.Dataset, grid: PageContents) -> list[list[int]]:
     """For each dim of the grid the position of every point along it, -1 where the thinned grid lacks it."""
     dims = cell_dims(dataset)
     indices = np.unravel_index(cells, [dataset.sizes[dim] for dim in dims])

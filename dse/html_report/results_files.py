@@ -119,6 +119,6 @@ def _read_validation(path: Path) -> Results:
     return Results(path, f"validation of {path.stem}", "validation", xr.Dataset(), table)
 
 
-def read_json(attributes: Mapping[Any, Any], name: str, default: Any) -> Any:
+def read_json(attributes: Mapping[str, Any], name: str, default: object) -> Any:
     """An attribute that holds JSON, or a default where it is missing."""
     return json.loads(attributes[name]) if name in attributes else default

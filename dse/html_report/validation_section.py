@@ -1,12 +1,11 @@
 """The section of a report about a validation: predicted against measured times and speedups, with the errors of each kernel."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from dse.html_report.display import PageContents, round_numbers
 from dse.html_report.results_files import Results
+from dse.plot.selection import Table
 
 MAX_ROWS = 10_000  # comparisons in the page
 
@@ -38,7 +37,7 @@ def _headline(table: pd.DataFrame, quantity: str, fidelities: list[str]) -> str:
     return f"Mean absolute relative error of the predicted {quantity} over {len(rows):,} comparisons: {errors}."
 
 
-def _error(rows: Any, fidelity: str) -> float:
+def _error(rows: Table, fidelity: str) -> float:
     """Mean absolute relative error."""
     return float(np.nanmean(np.abs(rows[fidelity] / rows.measured - 1)))
 

@@ -7,11 +7,27 @@ is read, then the weight and the source of each connection, and the value is wri
 
 from dataclasses import dataclass
 from math import ceil, sqrt
+from typing import TypedDict
 
 import numpy as np
 
 from dse.io_theory.network import Network, PerNeuron
 from dse.io_theory.orders import Order
+
+
+class NetworkSummary(TypedDict):
+    """Properties of a network that do not depend on the size of the fast memory; bounds and capacities in values."""
+
+    connections: int
+    neurons: int
+    inputs: int
+    outputs: int
+    dead_neurons_removed: dict[str, int]  # by reason
+    lower_bound: int
+    upper_bound: int
+    dtype: str
+    bytes_per_value: float
+    memory_of_lower_bound: dict[str, int]  # by order of the connections: the capacity with which it attains the lower bound
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, sparray
 
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.io_theory.network import Network, build_network
@@ -25,7 +25,7 @@ LAYOUTS = ("channels-last", "channels-first")
 
 
 def network_from_matrices(
-    matrices: Sequence[Any],
+    matrices: Sequence[ArrayLike | sparray],
     biases: Sequence[ArrayLike] | None = None,
     names: Sequence[str] | None = None,
     relu: bool = True,

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from dse.base.catalog import Reference
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
@@ -83,12 +84,12 @@ class _Arguments(StrictModel):
 
 
 def evaluate(
-    accelerator: Accelerator | str | Path | Mapping[str, Any],
-    variant: Variant | Workload | str | Path | Mapping[str, Any],
+    accelerator: Accelerator | str | Path | Mapping[str, object],
+    variant: Variant | Workload | str | Path | Mapping[str, object],
     batch: int = 1,
-    dtype: str | Mapping[str, Any] | OperandDtypes = "fp16",
+    dtype: str | Mapping[str, object] | OperandDtypes = "fp16",
     power_limited: bool = False,
-    baseline: Variant | Workload | str | Path | Mapping[str, Any] | None = None,
+    baseline: Variant | Workload | str | Path | Mapping[str, object] | None = None,
     **options: object,
 ) -> xr.Dataset:
     """Evaluate one network on one accelerator, layer by layer.
@@ -141,7 +142,7 @@ def evaluate(
 
 
 def _read_inputs(
-    accelerator: Any, variant: object, baseline: object, arguments: Mapping[str, object]
+    accelerator: Reference | Accelerator, variant: object, baseline: object, arguments: Mapping[str, object]
 ) -> tuple[Accelerator, Variant, Variant, _Arguments]:
     """Load what is given by name or path, and check the arguments; raises InputError with every problem."""
     readers = {

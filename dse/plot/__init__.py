@@ -13,12 +13,12 @@ of text)
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.typing import RcKeyType
 
 from dse.base import output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
@@ -27,7 +27,7 @@ from dse.report.result_kind import check_labels, result_kind
 from dse.schema.figures import FREE_AXES, OF_POINTS, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
 
-EDITABLE_TEXT: dict[Any, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
+EDITABLE_TEXT: dict[RcKeyType, object] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
 
 FIGURES: dict[FigureKind, Callable[..., tuple[Figure, pd.DataFrame]]] = {  # those of FREE_AXES take x and y, too
     "sparsity_roofline": sparsity_roofline.draw_figure,

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,7 @@ from dse.sweeping.pareto import pareto
 from dse.sweeping.plan import Plan
 from dse.sweeping.select_values import select_values
 
-Selection = Mapping[str, Any]  # values of coordinates by name: numbers in SI units, or text with a unit
+Selection = Mapping[str, object]  # values of coordinates by name: numbers in SI units, or text with a unit
 EXPLAINED_LABELS = ("accelerator", "batch", "dtype", "variant")
 
 
@@ -103,7 +102,14 @@ class ResultsAccessor:
         """
         return select_values(self.dataset, {name: str(value) for name, value in values.items()})
 
-    def pareto(self, maximize: Sequence[str] = (), minimize: Sequence[str] = (), **options: Any) -> xr.Dataset:
+    def pareto(
+        self,
+        maximize: Sequence[str] = (),
+        minimize: Sequence[str] = (),
+        reference: Mapping[str, float] | None = None,
+        ties: bool = True,
+        pool: bool = False,
+    ) -> xr.Dataset:
         """The Pareto fronts, as `dse.pareto` finds them; without objectives: latency and area or power, else speedup and loss of accuracy.
 
         Examples:
@@ -111,7 +117,7 @@ class ResultsAccessor:
         """
         if not maximize and not minimize:
             maximize, minimize = front_objectives(self.dataset)
-        return pareto(self.dataset, maximize, minimize, **options)
+        return pareto(self.dataset, maximize, minimize, reference, ties, pool)
 
     def iso_speedup(self, drop: float = 1.0, relative: bool = False) -> xr.Dataset:
         """The best speedup within a loss of accuracy, as `dse.iso_speedup` finds it.
@@ -173,7 +179,7 @@ def _make_side(labels: xr.Dataset, plan: Plan) -> Side:
     return Side(accelerator, plan.variants[int(labels.variant)], int(labels.batch), dtype, plan.spec.model)
 
 
-def _description_value(axis: Axis, value: Any) -> Any:
+def _description_value(axis: Axis, value: object) -> object:
     """A value of an axis as a description states it, numbers in a unit that people use: '4 TB/s'."""
     if isinstance(value, float):
         unit = select_unit(axis.unit, [value])

@@ -4,12 +4,11 @@ A cell shows the range of that ratio over batch sizes and variants; its colour i
 capacity traffic is mostly compulsory, so 1 means that a model without on-chip memory gives the same speedup.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
@@ -32,11 +31,9 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     height = max(0.6 + 0.33 * rows.workload.nunique(), 2.1)
     figure, axes = style.create_panels([""], accelerators, width=WIDTH, height=height, label_width=NAME_WIDTH)
     norm = LogNorm(1, max(rows.factor.max(), 1.01))
-    mesh = None
-    for name, ax in zip(accelerators, axes[0], strict=True):
-        mesh = draw_panel(ax, rows[rows.accelerator == name], norm)
+    meshes = [draw_panel(ax, rows[rows.accelerator == name], norm) for name, ax in zip(accelerators, axes[0], strict=True)]
     style.label_edges(axes, axis, "")
-    _add_colour_bar(figure, axes, mesh, norm)
+    _add_colour_bar(figure, axes, meshes[-1], norm)
     spec = provenance.read_spec(dataset)
     batches = f"batch {', '.join(map(str, np.atleast_1d(dataset.batch.values)))}"
     model = f"{batches}; fidelity: {spec.model.fidelity}, fusion: {spec.model.fusion}, activations: {spec.model.activations}"
@@ -57,7 +54,7 @@ def _ratio_table(dataset: xr.Dataset, axis: str) -> pd.DataFrame:
     return extremes.merge(ranges, on=keys)[columns].sort_values(keys).reset_index(drop=True)
 
 
-def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNorm) -> None:
+def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: QuadMesh, norm: LogNorm) -> None:
     bar = figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
     bar.set_label("largest change of a speedup", fontsize=8)
     largest = norm.vmax or 1.0
@@ -66,7 +63,7 @@ def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNo
     bar.minorticks_off()
 
 
-def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> object:
+def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> QuadMesh:
     """Draw one panel from rows with workload, a capacity, low, high and factor; returns the colour mesh."""
     axis = next(column for column in rows.columns if column.endswith(".capacity"))
     grid = rows.pivot(index="workload", columns=axis, values="factor")

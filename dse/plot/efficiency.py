@@ -4,8 +4,7 @@ A panel for each accelerator and run whose efficiency is swept, a curve for each
 memory limits the latency: there the efficiency of the kernel does not matter.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -79,7 +78,7 @@ def _tabulate(dataset: xr.Dataset, axes: Sequence[str], names: Sequence[str], ex
     return pd.concat(tables, ignore_index=True)
 
 
-def _draw_curves(ax: Axes, rows: Table, looks: dict[str, Any]) -> None:
+def _draw_curves(ax: Axes, rows: Table, looks: Mapping[str, style.CurveStyle]) -> None:
     for (state, batch), curve in rows.groupby(["state", "batch"], sort=False):
         label = f"{state}, batch {batch}" if rows.batch.nunique() > 1 else state
         ax.plot(curve.ratio, curve.speedup, linewidth=1.4, label=label, **looks[state])

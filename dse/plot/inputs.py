@@ -30,7 +30,7 @@ ROW, COLUMN = ("accelerator", "phase"), ("network", "batch")  # of panels
 MAX_CURVES = 7  # combinations that are all drawn
 WIDE = 10  # ratio of the largest to the smallest value from which y is logarithmic
 
-Inputs = Mapping[str, Mapping[str, Any]]  # what each network is run on
+Inputs = Mapping[str, Mapping[str, object]]  # what each network is run on
 
 
 def draw_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None) -> tuple[Figure, pd.DataFrame]:
@@ -81,7 +81,7 @@ def _rows(dataset: xr.Dataset, result: str, inputs: Inputs, x: str) -> Table:
     baselines = {network: settings[index] for network, index in reversed(list(zip(networks, rows.index, strict=True)))}
     changes = [_changes(settings[index], baselines[network]) for network, index in zip(networks, rows.index, strict=True)]
     varied = {key for changed in changes for key in changed}
-    columns: dict[str, list[Any]] = {
+    columns: dict[str, list[object]] = {
         "network": networks,
         "phase": [str(inputs[name].get("phase", "")) for name in rows.workload],
         x: [inputs[name][x] for name in rows.workload],
@@ -91,7 +91,7 @@ def _rows(dataset: xr.Dataset, result: str, inputs: Inputs, x: str) -> Table:
     return rows.assign(**columns)[[*ROW, *COLUMN, x, "curve", "dtype", "pattern", result, "changes"]]
 
 
-def _settings(row: Any, inputs: Mapping[str, Any], with_dtype: bool, x: str) -> dict[str, str]:
+def _settings(row: Any, inputs: Mapping[str, object], with_dtype: bool, x: str) -> dict[str, str]:
     """What distinguishes curves, as text by name: pattern, dtype and the inputs but `x` and the phase."""
     others = {key: value for key, value in inputs.items() if key not in (x, "phase") and value is not None}
     texts = {key: str(value) if isinstance(value, str) else f"{key.replace('_', ' ')} {value:g}" for key, value in others.items()}

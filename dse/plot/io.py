@@ -1,12 +1,11 @@
 """Plot reads and writes against fast memory capacity: each order and cache policy, relative to the lower bound of I/O theory."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.base.display_units import format_quantity
+from dse.io_theory.bounds import NetworkSummary
 from dse.plot import style
 from dse.plot.selection import Table
 
@@ -22,7 +21,7 @@ LINES = {
 }
 
 
-def plot_io(rows: Table, name: str, summary: dict[str, Any]) -> Figure:
+def plot_io(rows: Table, name: str, summary: NetworkSummary) -> Figure:
     """One panel from the table and the network summary of `dse io`."""
     figure, axes = style.create_panels(
         [name], [f"{summary['connections']} connections, {summary['neurons']} neurons"], width=6.0, height=3.6
@@ -34,7 +33,7 @@ def plot_io(rows: Table, name: str, summary: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw(ax: Axes, rows: Table, summary: dict[str, Any]) -> None:
+def _draw(ax: Axes, rows: Table, summary: NetworkSummary) -> None:
     """Draw the bounds and one line for each order and policy in the table."""
     lower = summary["lower_bound"]
     ax.axhline(summary["upper_bound"] / lower, color="black", linestyle="--", linewidth=1, label="upper bound (two-optimal order)")

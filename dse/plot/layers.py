@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
@@ -50,12 +51,13 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
     titles = [title for title, _ in parts]
     figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey=False, label_width=NAME_WIDTH)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
-    mesh = None
-    for name, line in zip(names, axes, strict=True):
-        for (_, indices), ax in zip(parts, line, strict=True):
-            mesh = draw_panel(ax, rows[(rows.accelerator == name) & rows.variant.isin(indices)], norm)
+    meshes = [
+        draw_panel(ax, rows[(rows.accelerator == name) & rows.variant.isin(indices)], norm)
+        for name, line in zip(names, axes, strict=True)
+        for (_, indices), ax in zip(parts, line, strict=True)
+    ]
     style.label_edges(axes, "", "layers (height: share of the dense latency)")
-    _add_colour_bar(figure, axes, mesh, norm)
+    _add_colour_bar(figure, axes, meshes[-1], norm)
     model = f"batch {batch}, {dtype.label}, fidelity: {plan.spec.model.fidelity}"
     bold = "above each column: speedup of the network"
     style.add_legend(figure, axes.flat, model, bold, select_design(dataset)[1], style.unverified_note(dataset))
@@ -83,7 +85,7 @@ def _speedup_table(accelerator: Accelerator, variant: Variant, plan: Plan, batch
     )  # fmt: skip
 
 
-def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: Any, norm: LogNorm) -> None:
+def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: QuadMesh, norm: LogNorm) -> None:
     bar = figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
     bar.set_label("speedup of the layer over dense", fontsize=8)
     ticks = [tick for tick in TICKS if norm.vmin <= tick <= norm.vmax]  # type: ignore[operator]
@@ -103,7 +105,7 @@ def _group_equal_layers(rows: Table, variants: list[int]) -> Table:
     return pd.concat([table.sort_values("share", ascending=False, kind="stable") for table in merged])
 
 
-def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> Any:
+def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> QuadMesh:
     """Draw one panel from rows with variant, layer, state, share, speedup, memory and latencies; returns the colour mesh.
 
     Each variant is a column, with the speedup of the network above it.

@@ -6,12 +6,13 @@ nothing is measured between two of them. Bars are 90% intervals.
 
 import math
 import re
-from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.plot import style
+from dse.plot.selection import Table
 from dse.sparsity.grammar import parse
 
 DENSE = "dense"
@@ -38,7 +39,7 @@ def plot_measured_accuracy(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_network(ax: Any, rows: Any, families: list[str]) -> None:
+def _draw_network(ax: Axes, rows: Table, families: list[str]) -> None:
     dense = rows[rows.pattern == DENSE].iloc[0]
     ax.axhline(dense.value, color=style.GREY, linewidth=0.8, linestyle=":", label="dense")
     for number, name in enumerate(families):
@@ -46,7 +47,7 @@ def _draw_network(ax: Any, rows: Any, families: list[str]) -> None:
         error = None if curve.low.isna().any() else [curve.value - curve.low, curve.high - curve.value]
         position = [-math.log2(1 - sparsity) + 0.05 * (number - len(families) / 2) for sparsity in curve.sparsity]
         fixed = parse(str(curve.pattern.iloc[0])).density is not None
-        lines: dict[str, Any] = {"linestyle": ":" if fixed else "-", "linewidth": 1, "elinewidth": 0.6, "capsize": 1.5}
+        lines: style.CurveStyle = {"linestyle": ":" if fixed else "-", "linewidth": 1, "elinewidth": 0.6, "capsize": 1.5}
         look = lines | {"marker": MARKERS[number % len(MARKERS)], "markersize": 4}
         ax.errorbar(position, curve.value, error, color=f"C{number % 10}", label=name, **look)
     densities = sorted({1 - sparsity for sparsity in rows.sparsity if sparsity}, reverse=True)

@@ -6,13 +6,13 @@ the front may lie behind others.
 
 import itertools
 import json
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_quantity, select_unit
 from dse.base.errors import InputError, did_you_mean
@@ -175,7 +175,7 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
 
     `styles` are those of each (method, pattern). Steps are drawn only with `directions`, as a projection has none.
     """
-    size: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(cloud) < MAX_MARKERS else {"marker": ","}
+    size: style.CurveStyle = {"marker": "o", "markersize": 2.5} if len(cloud) < MAX_MARKERS else {"marker": ","}
     label = "all points" if len(cloud) > len(front) else None
     ax.plot(cloud[x], cloud[y], linestyle="none", color="#bbbbbb", markeredgewidth=0, label=label, zorder=1, **size)
     if directions is not None:
@@ -185,7 +185,7 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
         ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **(curve_style | style.NO_LINE))
         style.mark_uncertain_accuracies(ax, rows, x, y, curve_style, 4.5)
     knee = front[front.knee]
-    ring: dict[str, Any] = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
+    ring: style.CurveStyle = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)
     if "best" in front:
         best = front[front.best.astype(bool)]
@@ -203,7 +203,7 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
             )
 
 
-def _corners(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _corners(x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Corners of the staircase through points with the best x last: between two points, the worse x and the worse y."""
     x, y = np.asarray(x), np.asarray(y)
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]

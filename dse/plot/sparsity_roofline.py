@@ -64,7 +64,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     return figure, rows
 
 
-def _is_on(rows: Table, scale: Scale) -> Any:
+def _is_on(rows: Table, scale: Scale) -> pd.Series:
     return (rows.workload == scale[0]) & (rows.metric == scale[1])
 
 
@@ -132,15 +132,15 @@ def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric)
     if len(dense) != 1:
         return
     worse = -1 if metric["direction"] == "higher" else 1
-    star: dict[str, Any] = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "none", "zorder": 3}
+    star: style.CurveStyle = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "none", "zorder": 3}
     ax.plot([1.0], [dense[0]], label=style.DENSE_BASELINE, gid=style.REFERENCE, **star)
-    line: dict[str, Any] = {"color": style.GREY, "linewidth": 0.8, "linestyle": "--", "gid": style.REFERENCE}
+    line: style.CurveStyle = {"color": style.GREY, "linewidth": 0.8, "linestyle": "--", "gid": style.REFERENCE}
     ax.axhline(dense[0] + worse * accuracy_drop, label=f"iso-accuracy: dense {worse * accuracy_drop:+g}", **line)
     ends = pd.concat([rows[name] for name in ("accuracy", "accuracy_low", "accuracy_high") if name in rows]).dropna()
     _limit_accuracy_axis(ax, rows.accuracy, ends, dense[0], worse, MAX_DROPS * accuracy_drop)
 
 
-def _limit_accuracy_axis(ax: Axes, accuracy: Any, ends: Any, dense: float, worse: int, max_loss: float) -> None:
+def _limit_accuracy_axis(ax: Axes, accuracy: Table, ends: Table, dense: float, worse: int, max_loss: float) -> None:
     """Cut the y axis at `max_loss` and write how many points are beyond; `ends`: the accuracies and the ends of their intervals."""
     loss, losses = worse * (accuracy - dense), worse * (ends - dense)
     largest = float(max(min(losses.max(), max_loss), 0.0))

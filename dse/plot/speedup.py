@@ -5,8 +5,6 @@ labelled star. A light band, or the bar of a star, shows the interval of the spe
 1 / density, the speedup of a compute-bound layer on a unit that skips every zero.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -80,11 +78,11 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
     return [Label(star.sparsity, star.speedup, star.pattern, "black") for star in coinciding.itertuples()]
 
 
-def _has_fixed_density(rows: Table) -> Any:
+def _has_fixed_density(rows: Table) -> pd.Series:
     return rows.pattern.map(lambda text: parse(text).density is not None).astype(bool)
 
 
-def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: dict[str, Any]) -> None:
+def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: style.CurveStyle) -> None:
     look = {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
     ax.plot(curve.sparsity, curve.speedup, label=label, **look, **curve_style)
     if "speedup_low" in curve:

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_number
 from dse.base.errors import InputError
@@ -39,7 +40,7 @@ REFERENCE = "reference"  # gid of the artists that are no data
 Share = Literal["all", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
 NO_LINE: CurveStyle = {"linestyle": "none"}  # markers only
-CurveStyles = dict[Any, CurveStyle]  # by (method, pattern)
+CurveStyles = dict[object, CurveStyle]  # by (method, pattern)
 AxesGrid = Any  # numpy array of Axes [row, column]
 
 
@@ -159,7 +160,7 @@ def add_legend(figure: Figure, axes: Iterable[Axes], *notes: str) -> None:
     figure.draw_without_rendering()
 
 
-def fill_by_probability(ax: Axes, x: Any, y: Any, probability: Any, style: CurveStyle, size: float) -> None:
+def fill_by_probability(ax: Axes, x: ArrayLike, y: ArrayLike, probability: ArrayLike, style: CurveStyle, size: float) -> None:
     """Fill markers by the probability of a speedup above one: white at 50% and less, the full colour at 100%."""
     look = {"marker": style["marker"], "s": (0.75 * size) ** 2, "linewidths": 0, "zorder": 3}
     ax.scatter(x, y, facecolor="white", **look)

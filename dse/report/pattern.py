@@ -68,7 +68,7 @@ def format_rows(pattern: Pattern, density: float, shape: tuple[int, int], value_
     """
     m, k = map(float, shape)
     stored = float(pattern.stored_elements(m, k, density))
-    smallest: dict[Any, Row] = {}
+    smallest: dict[object, Row] = {}
     for form in [*candidate_formats(pattern, *shape, stored), Combinatorial(), DenseFormat()]:
         if form.can_store(pattern):
             cost = form.cost(pattern, m, k, stored)

@@ -88,7 +88,7 @@ class Accelerator(StrictModel):
     _links: Links = PrivateAttr(NO_LINKS)
 
     @classmethod
-    def from_dict(cls, mapping: Mapping[str, Any]) -> "Accelerator":
+    def from_dict(cls, mapping: Mapping[str, object]) -> "Accelerator":
         """Make an accelerator from a mapping with the keys of a YAML description.
 
         Raises:
@@ -305,7 +305,7 @@ def _set_value(data: object, path: list[str], value: object) -> dict[str, Any]:
     return {**mapping, head: _set_value(mapping.get(head), rest, value) if rest else value}
 
 
-def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, object]:
     """A copy of a valid description whose runs have the keys of dotted paths in place of their synonyms."""
     units = {
         name: {**unit, "runs": {run: rename_synonyms(keys) for run, keys in unit["runs"].items()}} if unit.get("runs") else unit
@@ -314,6 +314,6 @@ def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**data, "units": units}
 
 
-def read_accelerator(source: Path | Mapping[str, Any]) -> Accelerator:
+def read_accelerator(source: Path | Mapping[str, object]) -> Accelerator:
     """Read an accelerator from a YAML file or a mapping; raises InputError with every problem."""
     return Accelerator.from_document(load_document(source))

@@ -119,7 +119,7 @@ class Scores(StrictModel):
 SYNONYMS = {"weights": "pattern", "inputs": "activations"}  # keys of a run, named by the operand
 
 
-def rename_synonyms(run: Mapping[str, Any]) -> dict[str, Any]:
+def rename_synonyms(run: Mapping[str, object]) -> dict[str, Any]:
     """A run as a description states it, with `pattern` and `activations` in place of their synonyms."""
     return {SYNONYMS.get(key, key): value for key, value in run.items()}
 

@@ -7,7 +7,8 @@ the axes of a sweep: that is the only place where a value of an axis becomes the
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, get_args, get_origin
+from types import ModuleType
+from typing import Any, TypeVar, get_args, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -18,6 +19,7 @@ from dse.base.formula import Formula, joined_variables, parse_formula
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
 
+Value = TypeVar("Value")  # a number, or an array of NumPy or JAX
 Location = tuple[str, ...]  # the keys of a number, from the top of a description
 
 
@@ -58,12 +60,12 @@ class Links:
             return set()
         return joined_variables(self.formulas[path], lambda name: self.sources(name, given), lambda name: self.joined(name, given))
 
-    def evaluate(self, values: Mapping[str, Any], described: Callable[[str], Any], array_module: Any = np) -> dict[str, Any]:
+    def evaluate(self, values: Mapping[str, Value], described: Callable[[str], Value], array_module: ModuleType = np) -> dict[str, Value]:
         """The linked numbers that change with `values` (numbers or arrays by path, in SI units), by path.
 
         `described`: the value of the description at a path.
         """
-        computed: dict[str, Any] = {}
+        computed: dict[str, Value] = {}
         for path in self.dependents(values):
             formula = self.formulas[path]
             known = {name: values[name] if name in values else computed.get(name) for name in formula.names}
@@ -75,8 +77,8 @@ NO_LINKS = Links()
 
 
 def resolve_links(
-    data: Mapping[str, Any], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector
-) -> tuple[Mapping[str, Any], Links]:
+    data: Mapping[str, object], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector
+) -> tuple[Mapping[str, object], Links]:
     """Replace each link in the data of a description by its value, with the formula as its source; collects every problem.
 
     A number whose link has a problem gets the example of its kind, so that the rest can be checked.
@@ -90,17 +92,17 @@ def resolve_links(
 class _Resolver:
     """Resolve the links of one description."""
 
-    def __init__(self, data: Mapping[str, Any], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector):
+    def __init__(self, data: Mapping[str, object], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector):
         self.data, self.model, self.document, self.problems = data, model, document, problems
         self.stated = dict(_quantities(data, model, ()))
         self.paths = {".".join(loc): loc for loc in self.stated}
-        self.links: dict[Location, Mapping[str, Any]] = {
+        self.links: dict[Location, Mapping[str, object]] = {
             loc: raw for loc, raw in self.stated.items() if isinstance(raw, Mapping) and "link" in raw
         }
         self.formulas: dict[Location, Formula] = {}
         self.values: dict[Location, float | None] = {}
 
-    def resolve(self) -> tuple[Mapping[str, Any], Links]:
+    def resolve(self) -> tuple[Mapping[str, object], Links]:
         for loc, raw in self.links.items():
             with self.problems.collect(*self.document.locate(loc)):
                 self.formulas[loc] = self._parse(loc, raw)
@@ -119,7 +121,7 @@ class _Resolver:
         assert kind is not None, "only places of quantities are listed"
         return kind
 
-    def _parse(self, loc: Location, raw: Mapping[str, Any]) -> Formula:
+    def _parse(self, loc: Location, raw: Mapping[str, object]) -> Formula:
         if "value" in raw:
             raise InputError("a number has 'value' or 'link', not both", "remove one of them")
         if not isinstance(raw["link"], str):
@@ -160,8 +162,9 @@ class _Resolver:
     def _evaluate(self, loc: Location) -> float | None:
         """The value of a link; None if a number that it uses is not valid, or if it has a problem of its own."""
         formula = self.formulas[loc]
-        used = {name: self._value(self.paths[name]) for name in formula.names}
-        if any(value is None for value in used.values()):
+        values = {name: self._value(self.paths[name]) for name in formula.names}
+        used = {name: value for name, value in values.items() if value is not None}
+        if len(used) < len(values):
             return None
         value = formula.evaluate(used, np)
         if np.isfinite(value) and np.isreal(value) and value > 0:

@@ -10,7 +10,6 @@ from it. A description may state both forms if they agree to `TOLERANCE`; the pr
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -29,7 +28,7 @@ _LEVEL = {
     "capacity": (Capacity, {"channels": Count, "channel_capacity": Capacity}),
 }
 Location = tuple[str, ...]
-Data = Mapping[str, Any]  # of a description, as YAML states it
+Data = Mapping[str, object]  # of a description, as YAML states it
 
 
 def add_links(data: Data) -> Data:
@@ -139,8 +138,8 @@ def _derivable_of_stated(data: Data) -> Iterator[tuple[Location, str, dict[str, 
 
 
 def _evaluate(formula: str, kind: type[Quantity], numbers: Mapping[str, tuple[type[Quantity], object]]) -> float | None:
-    values = {path: _value(each, raw) for path, (each, raw) in numbers.items()}
-    if any(value is None for value in values.values()):
+    values = {path: value for path, (each, raw) in numbers.items() if (value := _value(each, raw)) is not None}
+    if len(values) < len(numbers):
         return None
     return float(parse_formula(formula, kind, lambda path: numbers[path][0]).evaluate(values, np))
 
@@ -155,7 +154,7 @@ def _value(kind: type[Quantity], raw: object) -> float | None:
         return None
 
 
-def _items(data: object, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _items(data: object, key: str) -> Iterator[tuple[str, Mapping[str, object]]]:
     section = data.get(key) if isinstance(data, Mapping) else None
     for name, part in section.items() if isinstance(section, Mapping) else ():
         if isinstance(part, Mapping):

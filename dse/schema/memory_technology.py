@@ -7,7 +7,6 @@ interface; its energy and area belong to the cost model, which scales them with 
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -60,7 +59,7 @@ def check_technology(name: str) -> str:
     return name
 
 
-def add_technology_numbers(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def add_technology_numbers(data: Mapping[str, object]) -> Mapping[str, object]:
     """The data of a description, with the numbers of its technology at each memory level that states none of its own."""
     levels = data.get("memory")
     if not isinstance(levels, Mapping) or not any(isinstance(level, Mapping) and "technology" in level for level in levels.values()):

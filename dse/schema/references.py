@@ -15,7 +15,7 @@ from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.workload import Workload, tables
 
 
-def load_accelerator(reference: str | Path | Mapping[str, Any] | Accelerator) -> Accelerator:
+def load_accelerator(reference: str | Path | Mapping[str, object] | Accelerator) -> Accelerator:
     """Load an accelerator by its name in the catalogue, by path or from a mapping.
 
     Args:
@@ -40,7 +40,7 @@ def load_accelerator(reference: str | Path | Mapping[str, Any] | Accelerator) ->
     return read_accelerator(catalog.resolve_accelerator(reference))
 
 
-def load_workload(reference: str | Path | Mapping[str, Any] | Workload, **inputs: Any) -> Workload:
+def load_workload(reference: str | Path | Mapping[str, object] | Workload, **inputs: object) -> Workload:
     """Load a network and its pruned variants by its name in the catalogue or by path.
 
     Args:

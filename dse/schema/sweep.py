@@ -47,7 +47,7 @@ class RangeAxis(_ConditionalAxis):
 class ListAxis(_ConditionalAxis):
     """A list of values with a condition."""
 
-    values: Annotated[tuple[Any, ...], Field(min_length=1)] = Field(description="values of the axis", examples=["[1 TB/s, 2 TB/s]"])
+    values: Annotated[tuple[object, ...], Field(min_length=1)] = Field(description="values of the axis", examples=["[1 TB/s, 2 TB/s]"])
 
 
 class LinkedAxis(StrictModel):
@@ -67,12 +67,12 @@ def _axis_tag(value: object) -> str:
     return "range" if isinstance(value, dict | RangeAxis) else "list"
 
 
-FreeAxis = RangeAxis | ListAxis | tuple[Any, ...]
+FreeAxis = RangeAxis | ListAxis | tuple[object, ...]
 AxisSpec = Annotated[
     Annotated[RangeAxis, Tag("range")]
     | Annotated[LinkedAxis, Tag("linked")]
     | Annotated[ListAxis, Tag("listed")]
-    | Annotated[tuple[Any, ...], Tag("list")],
+    | Annotated[tuple[object, ...], Tag("list")],
     Discriminator(_axis_tag),
 ]
 

@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -57,7 +57,7 @@ class Axis:
     """One axis; `yaml_values` as a description states them, `values` as floats in the SI `unit` or as labels (text, bools)."""
 
     path: str
-    yaml_values: Sequence[Any]
+    yaml_values: Sequence[object]
     values: Shaped[np.ndarray, "value"]
     unit: str
     role: Role = "unused"
@@ -74,7 +74,7 @@ class Axis:
         return self.role in ("categorical", "tabulated")
 
 
-def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> Axis:
+def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[object], accelerators: Sequence[Accelerator]) -> Axis:
     """Read the axis at `path`, which every accelerator must have.
 
     Numbers are checked on every accelerator. Labels are read only: whether a pattern goes with a format is known when all axes are
@@ -105,7 +105,7 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[Any], accelerato
     return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
 
 
-def _check_path(path: str, spec: RangeAxis | Sequence[Any], accelerators: Sequence[Accelerator]) -> None:
+def _check_path(path: str, spec: RangeAxis | Sequence[object], accelerators: Sequence[Accelerator]) -> None:
     if isinstance(spec, RangeAxis) and spec.steps is None:
         raise InputError(f"'{path}' has no steps", "add 'steps: 16', or take it as a range in a search ('dse search')")
     if ENERGY_PATH.fullmatch(path):
@@ -115,7 +115,7 @@ def _check_path(path: str, spec: RangeAxis | Sequence[Any], accelerators: Sequen
             raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
 
 
-def _parse_numbers(path: str, raw: Sequence[Any], accelerators: Sequence[Accelerator]) -> tuple[Float[np.ndarray, "value"], str]:
+def _parse_numbers(path: str, raw: Sequence[object], accelerators: Sequence[Accelerator]) -> tuple[Float[np.ndarray, "value"], str]:
     """Values and their unit, checked on every accelerator and read by the first one."""
     if None in raw:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
@@ -131,7 +131,7 @@ def _parse_numbers(path: str, raw: Sequence[Any], accelerators: Sequence[Acceler
     return np.array([quantity.value for quantity in quantities]), type(quantities[0]).unit
 
 
-def _parse_labels(path: str, raw: RangeAxis | Sequence[Any]) -> Axis:
+def _parse_labels(path: str, raw: RangeAxis | Sequence[object]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
     if isinstance(raw, RangeAxis):
         raise InputError(f"'{path}' is not a number", "write a list of values, as in '[true, false]'")
@@ -139,7 +139,7 @@ def _parse_labels(path: str, raw: RangeAxis | Sequence[Any]) -> Axis:
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
     if path.endswith(".enabled") and not all(isinstance(value, bool) for value in raw):
         raise InputError(f"'{path}' is a switch", "write true and false")
-    problems, labels = ProblemCollector(), list[Any]()
+    problems, labels = ProblemCollector(), list[bool | str]()
     for value in raw:
         with problems.collect():
             labels.append(value if isinstance(value, bool) else _label(path, value))
@@ -149,7 +149,7 @@ def _parse_labels(path: str, raw: RangeAxis | Sequence[Any]) -> Axis:
     return Axis(path, tuple(raw), np.array(labels), "", "categorical")
 
 
-def _label(path: str, raw: Any) -> str:
+def _label(path: str, raw: object) -> str:
     if path.endswith(".pattern") and isinstance(raw, str):
         return str(grammar.parse(raw))
     return ",".join(map(str, raw)) if isinstance(raw, list) else str(raw)
@@ -159,7 +159,7 @@ def _repeated_value(path: str) -> InputError:
     return InputError(f"'{path}' takes a value twice", "give different values")
 
 
-def _read_value(accelerator: Accelerator, path: str, raw: Any) -> Quantity:
+def _read_value(accelerator: Accelerator, path: str, raw: object) -> Quantity:
     """A value as the schema of accelerators reads it; its problems get their file and line from the caller, who knows the sweep's."""
     try:
         return accelerator.replace({path: raw}).at(path)
@@ -174,7 +174,7 @@ def _name_other(problem: Problem, path: str) -> str:
     return f"'{problem.key}', which follows from it: {problem.message}" if is_other else problem.message
 
 
-def iterate_combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, Any]]]:
+def iterate_combinations(axes: Sequence[Axis], role: Role) -> Iterator[tuple[dict[str, int], dict[str, object]]]:
     """Each combination of the axes of one role: the position along each axis, and the values as a description states them."""
     selected = [axis for axis in axes if axis.role == role]
     for indices in itertools.product(*(range(len(axis)) for axis in selected)):

@@ -7,6 +7,7 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
+from dse.base.strict_model import KeyPath
 from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.schema.accelerator import Accelerator, read_accelerator
@@ -66,7 +67,7 @@ def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any
     return tables.load(catalog.find_path("workloads", selection.workload or key, document.path.parent), inputs)
 
 
-def _description_location(key: str, document: YamlDocument) -> tuple[Any, ...]:
+def _description_location(key: str, document: YamlDocument) -> KeyPath:
     """Path of a workload's description in the document: below its key, or in a list, with or without a selection around it."""
     listed = document.data["workloads"]
     item: Any = [split_workload_item(item)[0] for item in listed].index(key) if isinstance(listed, list) else key

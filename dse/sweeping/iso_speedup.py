@@ -1,6 +1,6 @@
 """Speedup at iso-accuracy: for every design of a sweep, the fastest variant that loses little enough accuracy."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ def _add_samples(result: xr.Dataset, dataset: xr.Dataset, feasible: Bool[np.ndar
         own = np.flatnonzero(dataset.workload.values == name)
         sampled.append(_choose_in_samples(dataset.speedup.isel(variant=own), feasible[own], dataset.pattern.values[own], patterns))
     dims = result.speedup.dims
-    variables: dict[str, Any] = {
+    variables: dict[str, object] = {
         quantile: (
             dims,
             np.stack([each.quantiles[row] for each in sampled], axis=-1),
@@ -165,7 +165,9 @@ def _add_samples(result: xr.Dataset, dataset: xr.Dataset, feasible: Bool[np.ndar
     return result.assign(variables).assign_coords(candidate_pattern=np.array(patterns, object)).assign_attrs(samples=feasible.shape[1])
 
 
-def _choose_in_samples(speedup: xr.DataArray, feasible: Bool[np.ndarray, "variant sample"], labels: Any, patterns: list[str]) -> _Sampled:
+def _choose_in_samples(
+    speedup: xr.DataArray, feasible: Bool[np.ndarray, "variant sample"], labels: np.ndarray, patterns: list[str]
+) -> _Sampled:
     """Choose among the variants of one network, of which `labels` are the patterns, and the dense network."""
     values = speedup.transpose(..., "variant").values
     cells = values.reshape(-1, values.shape[-1])
@@ -186,7 +188,7 @@ def _fastest(speedup: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
     return np.take_along_axis(with_dense, choice[..., None], axis=-1)[..., 0], np.array([DENSE, *speedup.variant.values])[choice]
 
 
-def _variant_coordinates(dataset: xr.Dataset) -> dict[Any, Any]:
+def _variant_coordinates(dataset: xr.Dataset) -> dict[Hashable, Any]:
     """The coordinates of the variants, preceded by those of the dense network."""
     dense = {"method": "dense", "pattern": "dense", "accuracy_kind": "none", "metric": "", "densities_from": ""}
     columns = {name: coord for name, coord in dataset.coords.items() if coord.dims == ("variant",) and name not in ("variant", "workload")}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -50,10 +49,10 @@ def with_accuracy_drop(dataset: xr.Dataset, names: Iterable[str]) -> xr.Dataset:
     return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)} | accuracy_drop_interval(dataset))
 
 
-def objective_columns(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+def objective_columns(dataset: xr.Dataset, names: Sequence[str]) -> tuple[tuple[str, ...], list[np.ndarray]]:
     """Dims of the cells that some variables and coordinates span, and an array over all of these dims for each name, without copies."""
     columns = xr.broadcast(*(dataset[name] for name in names))
-    return columns[0].dims, [column.values for column in columns]
+    return tuple(map(str, columns[0].dims)), [column.values for column in columns]
 
 
 def objective_bits(dataset: xr.Dataset, names: Iterable[str]) -> np.ndarray:
@@ -82,7 +81,7 @@ def _check_accuracies(dataset: xr.Dataset, signs: Signs, pool: bool) -> None:
         _check_scale(dataset, signs, [row for row in rows if workload in (None, row[0])])
 
 
-def _check_scale(dataset: xr.Dataset, signs: Signs, rows: list[tuple[Any, ...]]) -> None:
+def _check_scale(dataset: xr.Dataset, signs: Signs, rows: list[tuple[str, str, float, float]]) -> None:
     """Check rows (workload, metric, accuracy, dense accuracy) that are compared with each other."""
     scales, dense = sorted({row[:2] for row in rows}), sorted({f"{row[3]:g}" for row in rows})
     if len(scales) > 1:

@@ -97,7 +97,7 @@ class _Fronts:
         self.dims, self.columns = objective_columns(dataset, list(signs))
         self.bits, self.losses = objective_bits(dataset, signs), _sample_objective(dataset, signs)
 
-    def of_group(self, group: Mapping[str, Any], indices: Indices) -> _Front:
+    def of_group(self, group: Mapping[str, object], indices: Indices) -> _Front:
         """The front of the cells at `indices`."""
         cells = [select_cells(column, self.dims, indices).astype(float, copy=False) for column in self.columns]
         minimized = [column if sign > 0 else -column for column, sign in zip(cells, self.signs.values(), strict=True)]
@@ -135,7 +135,7 @@ def _sample_objective(dataset: xr.Dataset, signs: Signs) -> np.ndarray | None:
     return signs[name] * (sample_drops(dataset) if name == ACCURACY_DROP else sample_dataset_accuracies(dataset))
 
 
-def _variant_of_cells(dataset: xr.Dataset, dims: Sequence[Any]) -> np.ndarray:
+def _variant_of_cells(dataset: xr.Dataset, dims: Sequence[str]) -> np.ndarray:
     """The position of the variant of each cell, of length 1 along all other dims."""
     return np.arange(dataset.sizes["variant"]).reshape([-1 if dim == "variant" else 1 for dim in dims])
 
@@ -162,7 +162,7 @@ class PointStatistics:
     best: np.ndarray
 
 
-def select_cells(column: np.ndarray, dims: Sequence[Any], indices: Indices) -> np.ndarray:
+def select_cells(column: np.ndarray, dims: Sequence[str], indices: Indices) -> np.ndarray:
     """The part of an array over `dims` at some indices; all of it where none are given."""
     if not indices:
         return column
@@ -187,11 +187,11 @@ def find_front(columns: list[np.ndarray], bits: np.ndarray) -> tuple[np.ndarray,
     return candidates[on_front], points[on_front], PointStatistics(int(finite.sum()), worst, best)
 
 
-def group_cells(dataset: xr.Dataset, dims: Iterable[Any], pool: bool) -> list[tuple[dict[str, Any], Indices]]:
+def group_cells(dataset: xr.Dataset, dims: Iterable[str], pool: bool) -> list[tuple[dict[str, object], Indices]]:
     """The groups of cells that each have a front: their labels (none for a single group) and their indices along `dims`."""
-    groups: list[tuple[dict[str, Any], Indices]] = [({}, {})]
+    groups: list[tuple[dict[str, object], Indices]] = [({}, {})]
     for name in () if pool else GROUP_NAMES:
-        if name not in dataset.coords or dataset[name].dims == () or dataset[name].dims[0] not in dims:
+        if name not in dataset.coords or dataset[name].dims == () or str(dataset[name].dims[0]) not in dims:
             continue
         labels, dim = dataset[name].values, str(dataset[name].dims[0])
         parts = [({name: label}, {dim: np.flatnonzero(labels == label)}) for label in dict.fromkeys(labels.tolist())]
@@ -238,7 +238,7 @@ def _hypervolume(front: np.ndarray, corner: np.ndarray) -> float:
     return hypervolume(front, corner)
 
 
-def front_attributes(records: Sequence[FrontRecord], signs: Signs) -> dict[str, Any]:
+def front_attributes(records: Sequence[FrontRecord], signs: Signs) -> dict[str, object]:
     """Attributes of a dataset of several fronts, in their order along `point`; raises InputError if none of them has a point."""
     records = [record.copy() for record in records]
     nonempty = [record for record in records if record["points"]]

@@ -42,7 +42,7 @@ class ResultArrays:
         self.has_decoders, self.kernel_names, self.dims = has_decoders, kernel_names, plan.dims
         self.arrays = _allocate_arrays(plan, len(resources), len(executions))
         self.cost_arrays = cost.allocate_arrays(plan)
-        self._dense_samples: dict[tuple[Any, ...], DenseSamples] = {}
+        self._dense_samples: dict[tuple[object, ...], DenseSamples] = {}
 
     def add_latency(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the latency of one job [*rates]."""
@@ -236,6 +236,6 @@ def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]
     return coords | {name: ("variant", array) for name, array in arrays.items()}
 
 
-def _to_text(values: Iterable[Any]) -> np.ndarray:
+def _to_text(values: Iterable[object]) -> np.ndarray:
     """Labels as an object array: netCDF and Zarr warn about other arrays of text."""
     return np.array([str(value) for value in values], object)

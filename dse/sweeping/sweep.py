@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
@@ -17,7 +16,7 @@ from dse.sweeping.plan_builder import check_result_size, load_plan
 
 
 def sweep(
-    spec: str | Path | Mapping[str, Any],
+    spec: str | Path | Mapping[str, object],
     out: str | Path | None = None,
     *,
     executor: Executor | None = None,

@@ -1,11 +1,10 @@
 """Select the network variants of a sweep: measured ones, and hypothetical ones, derived from patterns."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.strict_model import KeyPath
 from dse.base.yaml_document import YamlDocument
 from dse.schema.workload_selection import HypotheticalPatterns, WorkloadSelection
 from dse.sparsity.pattern import Pattern
@@ -13,7 +12,7 @@ from dse.workload import Variant, Workload
 
 
 def select_variants(
-    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: tuple[Any, ...], problems: ProblemCollector
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: KeyPath, problems: ProblemCollector
 ) -> list[Variant]:
     """The measured variants of a selection, then its hypothetical ones; `key`: of the selection in the document."""
     measured: list[Variant] = []
@@ -33,7 +32,7 @@ def select_variants(
 
 
 def _select_methods(
-    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: tuple[Any, ...], problems: ProblemCollector
+    workload: Workload, selection: WorkloadSelection, document: YamlDocument, key: KeyPath, problems: ProblemCollector
 ) -> list[str]:
     if selection.methods == "all":
         return workload.methods

@@ -299,7 +299,7 @@ def _format_range(values: Iterable[float]) -> str:
     return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(finite), max(finite)))) if finite else ""
 
 
-def _update_hash(digest: Any, value: Any) -> None:
+def _update_hash(digest: Any, value: object) -> None:
     """Add a value to a hash: its type, then its shape and numbers, or its parts."""
     digest.update(f"{type(value).__name__} ".encode())
     if isinstance(value, np.ndarray):

@@ -11,7 +11,6 @@ AWQ              `qweight` int32 [k, m / 8] of 4 bits, packed along m in the ord
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -30,7 +29,7 @@ from dse.readers.quantized.module_tensors import (
 PACKED_WIDTHS = (4, 8, 2, 3, 5, 6, 1)  # bits, the usual ones first: a short row may fit several
 GPTQ_WIDTHS = (2, 4, 8)  # which divide a word; others are split over two
 AWQ_PLACES = np.array([0, 4, 1, 5, 2, 6, 3, 7])  # of output channels 0 to 7 in a word
-Quantization = Mapping[str, Any]  # `quantization_config` of a config.json
+Quantization = Mapping[str, object]  # `quantization_config` of a config.json
 
 
 def read_pack_quantized(tensors: ModuleTensors, _: Quantization) -> WeightTensor | None:
