@@ -1,20 +1,21 @@
 """Join the rows of a workload's tables into variants: layer densities, accuracies, and counts of stored elements."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.networks.layers import LayerArrays
+from dse.networks.layers import LayerArrays, PerLayer
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, UnionRow, VariantRow
 from dse.workload.workload import Variant, Workload
 
 Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow, UnionRow)
+LayerStatistic = TypeVar("LayerStatistic", StoredRow, UnionRow)
+Column = TypeVar("Column", Pattern, int)
 MAX_SPARSITY_DIFFERENCE = 0.02  # between the sparsity of a uniform N:M variant and that of its pattern
 FIX_STATISTICS = "trace the network again, or remove statistics/"
 
@@ -112,52 +113,63 @@ def _check_metric(metric: str | None, metrics: Mapping[str, Metric]) -> None:
 
 def _stored_elements_by_key(
     layers: LayerArrays, rows: list[LocatedRow[StoredRow]], layer_rows: Mapping[VariantKey, LayerRows], problems: ProblemCollector
-) -> dict[VariantKey, dict[Pattern, Float[np.ndarray, " layer"]]]:
+) -> dict[VariantKey, dict[Pattern, PerLayer]]:
     """Elements that patterns store of each traced variant, of one copy of its weights; NaN where a pattern does not fit the mask."""
     index = _layer_index(layers)
     nnz = {(key, located.row.layer): located.row.nnz for key, rows_of_key in layer_rows.items() for located in rows_of_key}
-    elements_by_key: dict[VariantKey, dict[Pattern, Float[np.ndarray, " layer"]]] = {}
-    for file, line, row in rows:
-        key = VariantKey.from_row(row)
-        with problems.collect(file, line):
-            if (key, row.layer) not in nnz or row.layer not in index:
-                raise InputError(f"no variant '{key}' of a layer '{row.layer}'", FIX_STATISTICS)
-            elements, layer = elements_by_key.setdefault(key, {}).setdefault(row.stored_as, np.full(len(layers), np.nan)), index[row.layer]
-            if not np.isnan(elements[layer]):
-                raise InputError(f"what {row.stored_as} stores of '{row.layer}' is given twice", FIX_STATISTICS)
-            if row.elements < nnz[key, row.layer]:
-                raise InputError(f"{row.stored_as} cannot store '{row.layer}' in {row.elements:g} elements", FIX_STATISTICS)
-            elements[layer] = row.elements / layers.experts[layer]
-    return elements_by_key
+
+    def read(key: VariantKey, row: StoredRow) -> tuple[Pattern, float, str]:
+        if (key, row.layer) not in nnz or row.layer not in index:
+            raise InputError(f"no variant '{key}' of a layer '{row.layer}'", FIX_STATISTICS)
+        if row.elements < nnz[key, row.layer]:
+            raise InputError(f"{row.stored_as} cannot store '{row.layer}' in {row.elements:g} elements", FIX_STATISTICS)
+        return row.stored_as, row.elements / layers.experts[index[row.layer]], f"what {row.stored_as} stores of '{row.layer}'"
+
+    return _layer_columns(layers, rows, read, problems)
 
 
 def _union_densities_by_key(
     layers: LayerArrays, rows: list[LocatedRow[UnionRow]], layer_rows: Mapping[VariantKey, LayerRows], problems: ProblemCollector
-) -> dict[VariantKey, dict[int, Float[np.ndarray, " layer"]]]:
+) -> dict[VariantKey, dict[int, PerLayer]]:
     """Share of the inputs of each traced variant that groups of tokens need, by their number; NaN where it was not counted."""
     index = _layer_index(layers)
     has_density = {
         (key, located.row.layer) for key, of_key in layer_rows.items() for located in of_key if located.row.activation_density is not None
     }
-    densities_by_key: dict[VariantKey, dict[int, Float[np.ndarray, " layer"]]] = {}
+
+    def read(key: VariantKey, row: UnionRow) -> tuple[int, float, str]:
+        if (key, row.layer) not in has_density or row.layer not in index:
+            raise InputError(f"no variant '{key}' has an activation_density of a layer '{row.layer}'", FIX_STATISTICS)
+        return row.tokens, row.union_density, f"what {row.tokens} tokens need of '{row.layer}'"
+
+    return _layer_columns(layers, rows, read, problems)
+
+
+def _layer_columns(
+    layers: LayerArrays,
+    rows: list[LocatedRow[LayerStatistic]],
+    read: Callable[[VariantKey, LayerStatistic], tuple[Column, float, str]],
+    problems: ProblemCollector,
+) -> dict[VariantKey, dict[Column, PerLayer]]:
+    """Numbers of layers as columns [layer] by variant; NaN where no row gives one. `read`: column, number and description of a row."""
+    index, columns_by_key = _layer_index(layers), dict[VariantKey, dict[Column, PerLayer]]()
     for file, line, row in rows:
         key = VariantKey.from_row(row)
         with problems.collect(file, line):
-            if (key, row.layer) not in has_density or row.layer not in index:
-                raise InputError(f"no variant '{key}' has an activation_density of a layer '{row.layer}'", FIX_STATISTICS)
-            densities = densities_by_key.setdefault(key, {}).setdefault(row.tokens, np.full(len(layers), np.nan))
-            if not np.isnan(densities[index[row.layer]]):
-                raise InputError(f"what {row.tokens} tokens need of '{row.layer}' is given twice", FIX_STATISTICS)
-            densities[index[row.layer]] = row.union_density
-    return densities_by_key
+            column, number, description = read(key, row)
+            values = columns_by_key.setdefault(key, {}).setdefault(column, np.full(len(layers), np.nan))
+            if not np.isnan(values[index[row.layer]]):
+                raise InputError(f"{description} is given twice", FIX_STATISTICS)
+            values[index[row.layer]] = number
+    return columns_by_key
 
 
 def _traced_variant(
     workload: Workload,
     key: VariantKey,
     rows: LayerRows,
-    stored_elements: dict[Pattern, Float[np.ndarray, " layer"]],
-    union_densities: dict[int, Float[np.ndarray, " layer"]],
+    stored_elements: dict[Pattern, PerLayer],
+    union_densities: dict[int, PerLayer],
 ) -> Variant:
     """A variant whose nonzeros were counted layer by layer."""
     layers = workload.layers
@@ -197,7 +209,7 @@ def _layer_index(layers: LayerArrays) -> dict[str, int]:
     return {name: position for position, name in enumerate(layers.name)}
 
 
-def _densities(layers: LayerArrays, rows: LayerRows, prunable_is_declared: bool) -> Float[np.ndarray, " layer"]:
+def _densities(layers: LayerArrays, rows: LayerRows, prunable_is_declared: bool) -> PerLayer:
     """Density of each layer's weights; 1 for a layer without a row. Raises InputError.
 
     `prunable_is_declared`: layers.csv says which layers are prunable, so the rows must agree. A formula only knows which
@@ -231,19 +243,19 @@ def _density(layers: LayerArrays, layer: int, row: VariantRow, prunable_is_decla
     return float(row.nnz / size) if size else 1.0
 
 
-def _activation_densities(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+def _activation_densities(layers: LayerArrays, rows: LayerRows) -> PerLayer:
     """Density of each layer's inputs; that of the network where the rows give none."""
     counted = {row.layer: row.activation_density for _, _, row in rows if row.activation_density is not None}
     return np.array([counted.get(name, usual) for name, usual in zip(layers.name, layers.activation_density, strict=True)])
 
 
-def _row_spread(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+def _row_spread(layers: LayerArrays, rows: LayerRows) -> PerLayer:
     """Standard deviation over mean of the nonzeros in a row; NaN where it was not counted."""
     counted = {row.layer: row.row_std / row.row_mean for _, _, row in rows if row.row_std is not None and row.row_mean}
     return np.array([counted.get(name, np.nan) for name in layers.name])
 
 
-def _touched_columns(layers: LayerArrays, rows: LayerRows) -> Float[np.ndarray, " layer"]:
+def _touched_columns(layers: LayerArrays, rows: LayerRows) -> PerLayer:
     """Share of the columns with any nonzero; NaN where it was not counted. Raises InputError."""
     index, share, problems = _layer_index(layers), np.full(len(layers), np.nan), ProblemCollector()
     for file, line, row in rows:
